@@ -1,0 +1,174 @@
+"""One attribute's part of a term: an integer matrix whose rows are predicates and columns values.
+
+Two forms, because "all ranges of 1,024 values" has half a million rows, never to be written out:
+
+- `Ranges`: row i is 1 on [low_i, high_i): totals, single values, bins, prefixes, windows;
+- `Rows`:   a sparse integer matrix: any other set of values, and signed or counted entries.
+
+F is (rows, size); products with it cost O(rows + size) for ranges and O(nonzeros) for rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Array = NDArray[Any]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """Row i is the indicator of values low_i ≤ v < high_i.
+
+    >>> Ranges.prefixes(3).to_sparse().toarray().tolist()
+    [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    """
+
+    low: Integers
+    high: Integers
+    size: int
+
+    def __post_init__(self) -> None:
+        assert self.low.shape == self.high.shape
+        assert np.all((self.low >= 0) & (self.low < self.high) & (self.high <= self.size))
+
+    @classmethod
+    def total(cls, size: int) -> Ranges:
+        return cls(np.zeros(1, np.int64), np.full(1, size, np.int64), size)
+
+    @classmethod
+    def each(cls, size: int) -> Ranges:
+        """One row a value: the identity matrix."""
+        values = np.arange(size)
+        return cls(values, values + 1, size)
+
+    @classmethod
+    def prefixes(cls, size: int) -> Ranges:
+        return cls(np.zeros(size, np.int64), np.arange(1, size + 1), size)
+
+    @classmethod
+    def all(cls, size: int) -> Ranges:
+        """Every interval, shortest start first: size·(size+1)/2 rows."""
+        low, last = np.triu_indices(size)
+        return cls(low.astype(np.int64), last + 1, size)
+
+    @classmethod
+    def windows(cls, size: int, width: int) -> Ranges:
+        low = np.arange(size - width + 1)
+        return cls(low, low + width, size)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.low), self.size
+
+    def dot(self, x: Array) -> Array:
+        """F x over the first axis: differences of running sums."""
+        running = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0, dtype=x.dtype)])
+        return np.asarray(running[self.high] - running[self.low])
+
+    def transpose_dot(self, y: Array) -> Array:
+        """Fᵀ y over the first axis: each row's value starts at low and stops at high."""
+        steps = np.zeros((self.size + 1, *y.shape[1:]), y.dtype)
+        np.add.at(steps, self.low, y)
+        np.subtract.at(steps, self.high, y)
+        return np.asarray(np.cumsum(steps, axis=0, dtype=y.dtype)[:-1])
+
+    def columns(self, chosen: Integers) -> Factor:
+        """F[:, chosen] for increasing `chosen`."""
+        low, high = np.searchsorted(chosen, self.low), np.searchsorted(chosen, self.high)
+        if np.all(low < high):
+            return Ranges(low, high, len(chosen))
+        return Rows(self.to_sparse()[:, chosen])
+
+    def take(self, rows: Integers) -> Ranges:
+        return Ranges(self.low[rows], self.high[rows], self.size)
+
+    def to_sparse(self) -> sparse.csr_array:
+        lengths = self.high - self.low
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        values = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.low, lengths)
+        return sparse.csr_array(
+            (np.ones(starts[-1], np.int64), values, starts), shape=self.shape, dtype=np.int64
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A sparse integer matrix, canonical: sorted indices, no stored zeros."""
+
+    matrix: sparse.csr_array
+
+    def __post_init__(self) -> None:
+        matrix = sparse.csr_array(self.matrix, dtype=np.int64, copy=True)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, size = self.matrix.shape
+        return rows, size
+
+    def dot(self, x: Array) -> Array:
+        return np.asarray((self.matrix @ x.reshape(len(x), -1)).reshape(-1, *x.shape[1:]))
+
+    def transpose_dot(self, y: Array) -> Array:
+        product = self.matrix.T.astype(y.dtype) @ y.reshape(len(y), -1)
+        return np.asarray(product.reshape(-1, *y.shape[1:]))
+
+    def columns(self, chosen: Integers) -> Rows:
+        """F[:, chosen] for increasing `chosen`."""
+        return Rows(self.matrix[:, chosen])
+
+    def take(self, rows: Integers) -> Rows:
+        return Rows(self.matrix[rows])
+
+    def to_sparse(self) -> sparse.csr_array:
+        return self.matrix
+
+
+Factor = Ranges | Rows
+
+
+def gram(left: Factor, right: Factor) -> Integers:
+    """leftᵀ right, (size, size), exact. For ranges a row pair is one rectangle of ones."""
+    assert left.shape == right.shape
+    if isinstance(left, Ranges) and isinstance(right, Ranges):
+        size = left.size
+        corners = np.zeros((size + 1, size + 1), np.int64)
+        np.add.at(corners, (left.low, right.low), 1)
+        np.add.at(corners, (left.high, right.high), 1)
+        np.subtract.at(corners, (left.low, right.high), 1)
+        np.subtract.at(corners, (left.high, right.low), 1)
+        return np.asarray(np.cumsum(np.cumsum(corners, axis=0), axis=1)[:-1, :-1])
+    return np.asarray((left.to_sparse().T @ right.to_sparse()).toarray())
+
+
+def bilinear(left: Factor, middle: Array, right: Factor) -> Array:
+    """diag(left · middle · rightᵀ), (rows,): one number a row, without a rows × rows matrix."""
+    assert left.shape == right.shape
+    if isinstance(left, Ranges) and isinstance(right, Ranges):
+        area = np.zeros((left.size + 1, left.size + 1), middle.dtype)
+        area[1:, 1:] = np.cumsum(np.cumsum(middle, axis=0), axis=1)
+        corner = area[left.high, right.high] - area[left.low, right.high]
+        return np.asarray(corner - area[left.high, right.low] + area[left.low, right.low])
+    return np.asarray(right.to_sparse().multiply(left.dot(middle)).sum(axis=1)).ravel()
+
+
+def column_fingerprints(factor: Factor) -> NDArray[np.uint64]:
+    """(size, 2): equal columns have equal fingerprints, others differ but for chance 2⁻¹²⁸ a pair.
+
+    A random 128-bit number a row, summed over the rows that hold the value. It decides only which
+    values the optimiser may treat as one, never what a participant measures.
+    """
+    rows = factor.shape[0]
+    digest = hashlib.shake_256(b"dhdmm column fingerprint").digest(16 * rows)
+    return np.asarray(
+        factor.transpose_dot(np.frombuffer(digest, "<u8").astype(np.uint64).reshape(rows, 2))
+    )
