@@ -1,0 +1,220 @@
+"""Keys, and what is said under them.
+
+Every derived key has one direction and one purpose. Its HKDF info is
+
+    label ‖ session ‖ sender ‖ receiver ‖ public key of sender ‖ public key of receiver
+
+with a 16-byte label, a 32-byte session, 4-byte big-endian roster positions and 32-byte keys, so no
+two inputs collide. With one undirected key, a participant's own evidence reflected back to it
+would verify as its neighbour's. A mask belongs to both ends alike, so its two ends are put in
+order of position.
+
+Assumed of the parts: Gap-DH on X25519 with HKDF as a random oracle; AES-GCM and HMAC as usual.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from nacl.exceptions import BadSignatureError
+from nacl.signing import SigningKey, VerifyKey
+
+from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.secagg.randomness import Randomness
+
+KEY_BYTES = 32
+SESSION_BYTES = 32
+SIGNATURE_BYTES = 64
+EVIDENCE_BYTES = 16
+SEAL_OVERHEAD = 16
+
+_FIELD_PRIME = 2**255 - 19
+
+
+class Label(Enum):
+    """What a key, a hash or a signature is for; 16 bytes each."""
+
+    SHARE = b"dhdmm1 share\0\0\0\0"
+    INCLUDED = b"dhdmm1 included\0"
+    ACK = b"dhdmm1 ack\0\0\0\0\0\0"
+    MASK = b"dhdmm1 mask\0\0\0\0\0"
+    SELF_MASK = b"dhdmm1 selfmask\0"
+    SEED = b"dhdmm1 seed\0\0\0\0\0"
+    KEYS = b"dhdmm1 keys\0\0\0\0\0"
+
+
+class Endpoint(NamedTuple):
+    """One end of a pairwise key: a roster position and the X25519 public key used there."""
+
+    position: int
+    public: bytes
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """An X25519 key pair; the secret is kept out of repr and comparisons."""
+
+    public: bytes
+    secret: bytes = field(repr=False, compare=False)
+    _private: X25519PrivateKey = field(repr=False, compare=False)
+
+    @classmethod
+    def generate(cls, randomness: Randomness) -> KeyPair:
+        return cls.from_secret(randomness(KEY_BYTES))
+
+    @classmethod
+    def from_secret(cls, secret: bytes) -> KeyPair:
+        """The pair whose secret is these 32 bytes (clamped in use, as RFC 7748 says)."""
+        if len(secret) != KEY_BYTES:
+            raise LocalProtocolError("an X25519 secret key has 32 bytes")
+        private = X25519PrivateKey.from_private_bytes(secret)
+        return cls(private.public_key().public_bytes_raw(), secret, private)
+
+    def agree(self, peer_public: bytes) -> bytes:
+        """The pairwise pseudorandom key: HKDF-Extract of the X25519 secret; 32 bytes.
+
+        Refuses what no honest key generation produces: an encoding that is not canonical (it would
+        be a second name of the same key) and a point of low order (the secret would be zero).
+        """
+        check_public_key(peer_public)
+        try:
+            shared = self._private.exchange(X25519PublicKey.from_public_bytes(peer_public))
+        except ValueError as error:  # the library's report of an all-zero secret
+            raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order") from error
+        return hkdf_extract(shared)
+
+
+def check_public_key(public: bytes) -> None:
+    """Refuse anything but the canonical 32-byte encoding of a u-coordinate."""
+    if len(public) != KEY_BYTES or int.from_bytes(public, "little") >= _FIELD_PRIME:
+        raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "not a canonical X25519 key")
+
+
+def hkdf_extract(secret: bytes, salt: bytes = b"") -> bytes:
+    """HKDF-Extract with SHA-256 (RFC 5869, section 2.2)."""
+    return hmac.digest(salt or bytes(32), secret, "sha256")
+
+
+def hkdf_expand(key: bytes, info: bytes) -> bytes:
+    """The first block, 32 bytes, of HKDF-Expand with SHA-256 (RFC 5869, section 2.3)."""
+    return hmac.digest(key, info + b"\x01", "sha256")
+
+
+def statement(
+    label: Label, session: bytes, sender: int, receiver: int, bitmap_hash: bytes = b""
+) -> bytes:
+    """label ‖ session ‖ sender ‖ receiver [‖ bitmap hash]: what evidence says, MAC or signature."""
+    return (
+        label.value
+        + session
+        + sender.to_bytes(4, "big")
+        + receiver.to_bytes(4, "big")
+        + bitmap_hash
+    )
+
+
+def channel_key(
+    pairwise: bytes, label: Label, session: bytes, sender: Endpoint, receiver: Endpoint
+) -> bytes:
+    """The key for one purpose in one direction; `pairwise` comes from `KeyPair.agree`."""
+    info = statement(label, session, sender.position, receiver.position)
+    return hkdf_expand(pairwise, info + sender.public + receiver.public)
+
+
+def pairwise_mask_seed(pairwise: bytes, session: bytes, one: Endpoint, other: Endpoint) -> bytes:
+    """s_ij, the same whichever end computes it."""
+    return channel_key(pairwise, Label.MASK, session, min(one, other), max(one, other))
+
+
+def self_mask_seed(seed: bytes, session: bytes, position: int) -> bytes:
+    """The key of participant i's own mask F(b_i), derived from the shared seed b_i."""
+    info = Label.SELF_MASK.value + session + position.to_bytes(4, "big")
+    return hkdf_expand(hkdf_extract(seed), info)
+
+
+def seed_commitment(seed: bytes, session: bytes, position: int) -> bytes:
+    """SHA-256(label ‖ session ‖ i ‖ b_i), by which the coordinator recognises b_i."""
+    return sha256(Label.SEED.value + session + position.to_bytes(4, "big") + seed).digest()
+
+
+def seal(key: bytes, session: bytes, sender: int, receiver: int, plaintext: bytes) -> bytes:
+    """AES-256-GCM under a key that is used for this one message: the nonce may be constant.
+
+    `key` must be fresh from `channel_key`: it is bound to session, direction and both public keys,
+    which are one-shot, so (key, nonce) never repeats.
+    """
+    header = statement(Label.SHARE, session, sender, receiver)
+    return AESGCM(key).encrypt(bytes(12), plaintext, header)
+
+
+def unseal(key: bytes, session: bytes, sender: int, receiver: int, ciphertext: bytes) -> bytes:
+    """The inverse of `seal`; a message that does not authenticate is refused."""
+    header = statement(Label.SHARE, session, sender, receiver)
+    try:
+        return AESGCM(key).decrypt(bytes(12), ciphertext, header)
+    except InvalidTag as error:
+        raise RemoteProtocolError(AbortReason.BAD_CIPHERTEXT, f"from {sender}") from error
+
+
+def evidence(
+    key: bytes, label: Label, session: bytes, sender: int, receiver: int, bitmap_hash: bytes = b""
+) -> bytes:
+    """HMAC-SHA-256 of the statement, truncated to 16 bytes."""
+    said = statement(label, session, sender, receiver, bitmap_hash)
+    return hmac.digest(key, said, "sha256")[:EVIDENCE_BYTES]
+
+
+def evidence_holds(
+    tag: bytes,
+    key: bytes,
+    label: Label,
+    session: bytes,
+    sender: int,
+    receiver: int,
+    bitmap_hash: bytes = b"",
+) -> bool:
+    """Whether `tag` is the sender's evidence; compared in constant time."""
+    return hmac.compare_digest(tag, evidence(key, label, session, sender, receiver, bitmap_hash))
+
+
+class Identity:
+    """A participant's long-lived Ed25519 key."""
+
+    def __init__(self, seed: bytes) -> None:
+        if len(seed) != KEY_BYTES:
+            raise LocalProtocolError("an Ed25519 seed has 32 bytes")
+        self._key = SigningKey(seed)
+        self.public = bytes(self._key.verify_key)
+
+    @classmethod
+    def generate(cls, randomness: Randomness) -> Identity:
+        return cls(randomness(KEY_BYTES))
+
+    @property
+    def seed(self) -> bytes:
+        """The secret, for the owner's key file."""
+        return bytes(self._key)
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message).signature
+
+    def __repr__(self) -> str:
+        return f"Identity(public={self.public!r})"
+
+
+def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
+    """Strict Ed25519 verification: S < L, and no small-order or non-canonical key or R."""
+    if len(public) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
+        return False
+    try:
+        VerifyKey(public).verify(message, signature)
+    except BadSignatureError:
+        return False
+    return True
