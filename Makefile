@@ -1,0 +1,64 @@
+# `make demo` and `make test` need python3 with venv, and nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+RUN_STAMP := .venv/.run-installed
+DEV_STAMP := .venv/.dev-installed
+
+.PHONY: help install demo test check format soak bench docs lock wheel clean
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+$(RUN_STAMP): requirements/run.lock pyproject.toml | $(BIN)/python
+	$(PIP) --require-hashes -r requirements/run.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV_STAMP): requirements/dev.lock $(RUN_STAMP)
+	$(PIP) --require-hashes -r requirements/dev.lock
+	@touch $@
+
+install: $(RUN_STAMP)  ## set dhdmm up in .venv
+
+demo: $(RUN_STAMP)  ## the main job, here and now
+	$(BIN)/dhdmm demo
+
+test: $(DEV_STAMP)  ## every test, within ten minutes on two cores
+	$(BIN)/python -m pytest -n auto -m "not soak"
+
+check: $(DEV_STAMP)  ## format, lint, types, import directions
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(DEV_STAMP)  ## rewrite files as `check` wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+soak: $(DEV_STAMP)  ## the long tests: many more seeds and samples
+	$(BIN)/python -m pytest -n auto -m soak
+
+bench: $(DEV_STAMP)  ## time, error and bytes, as ratios within one run
+	$(BIN)/python -m bench
+
+docs: $(DEV_STAMP)  ## the documentation site, in site/
+	$(BIN)/mkdocs build --strict
+
+wheel: $(DEV_STAMP)  ## a wheel in dist/
+	$(PIP) --no-deps build pyproject_hooks packaging
+	$(BIN)/python -m build --wheel --no-isolation
+
+lock: $(DEV_STAMP)  ## choose versions anew (needs uv)
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  --group dev --group bench --group docs pyproject.toml -o requirements/dev.lock
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/run.lock
+
+clean:  ## forget the environment and everything made
+	rm -rf .venv site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,52 @@
+"""`dhdmm`: the commands, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import dhdmm
+from dhdmm.cli import output, study
+from dhdmm.errors import DhdmmError, ExitCode
+
+app = typer.Typer(
+    name="dhdmm",
+    help="Answer counting queries over data that many parties hold, without a trusted curator.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"dhdmm {dhdmm.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
+app.command("init")(study.init)
+app.command("describe")(study.describe)
+
+
+def main() -> None:
+    """Run the command line; a `DhdmmError` becomes one message and its exit code."""
+    try:
+        app()
+    except DhdmmError as error:
+        output.report(error, as_json="--json" in sys.argv)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(ExitCode.INTERRUPTED)

@@ -1,0 +1,63 @@
+"""How every command speaks: JSON for programs, tables for people, errors without tracebacks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.errors import DhdmmError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def emit(document: dict[str, Any], as_json: bool, render: Callable[[Console], None]) -> None:
+    """Print the document as JSON, or let `render` draw it for a person."""
+    if as_json:
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        render(console())
+
+
+def report(error: DhdmmError, as_json: bool) -> None:
+    """One error on standard error: where, what, and what to do."""
+    if as_json:
+        detail = {"what": error.what, "where": error.where, "hint": error.hint}
+        print(json.dumps({"error": detail}, ensure_ascii=False), file=sys.stderr)
+        return
+    place = f"{error.where}: " if error.where else ""
+    print(f"error: {place}{error.what}", file=sys.stderr)
+    if error.hint:
+        print(f"  try: {error.hint}", file=sys.stderr)
+
+
+Advance = Callable[[int], None]
+"""Called with the number of steps done so far."""
+
+
+@contextmanager
+def progress(title: str, total: int) -> Iterator[Advance]:
+    """A bar on standard error while a person watches; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
