@@ -1,0 +1,88 @@
+"""Names and constants as SQL writes them, and sequences of strings that are made when looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import overload
+
+PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED = frozenset(  # DuckDB's
+    """
+    all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by
+    case cast check collate collation column columns concurrently constraint create cross default
+    deferrable desc describe distinct do else end except false fetch for foreign freeze from full
+    generated glob group having ilike in initially inner intersect into is isnull join lambda
+    lateral leading left like limit map natural not notnull null offset on only or order outer
+    overlaps pivot pivot_longer pivot_wider placing positional primary qualify references
+    returning right select semi show similar some struct summarize symmetric table tablesample
+    then to trailing true try_cast tuple union unique unpack unpivot using variadic verbose when
+    where window with
+    """.split()  # noqa: SIM905 - a hundred words are read as a text, not as a list
+)
+
+
+def column(name: str) -> str:
+    """A column's name in SQL, quoted when it must be.
+
+    >>> column("age"), column("income>50K")
+    ('age', '"income>50K"')
+    """
+    if PLAIN_NAME.fullmatch(name) and name.lower() not in RESERVED:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str | int | bool) -> str:
+    """A constant in SQL.
+
+    >>> literal("it's"), literal(3), literal(True)
+    ("'it''s'", '3', 'TRUE')
+    """
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).upper()
+
+
+def number_text(value: float) -> str:
+    """The shortest text that reads back as the same number; whole numbers without a point."""
+    return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(float(value))
+
+
+def nearest(name: object, known: Iterable[object]) -> str | None:
+    """A hint for a name that nobody knows: the one it was probably meant to be, or all of them."""
+    candidates = [str(candidate) for candidate in known]
+    folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}
+    close = get_close_matches(str(name).casefold(), folded, n=1)
+    if close:
+        return f"did you mean '{folded[close[0]]}'?"
+    if 0 < len(candidates) <= 12:
+        return f"known: {', '.join(candidates)}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Lazily(Sequence[str]):
+    """`length` strings, string i made by make(i): half a million labels that nobody reads are free.
+
+    >>> list(Lazily(3, lambda i: f"row {i}")[1:])
+    ['row 1', 'row 2']
+    """
+
+    length: int
+    make: Callable[[int], str]
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        if isinstance(index, slice):
+            chosen = range(self.length)[index]
+            return Lazily(len(chosen), lambda i: self.make(chosen[i]))
+        return self.make(range(self.length)[index])
