@@ -21,6 +21,9 @@ from scipy import sparse
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
 
+DENSE_BLOCK = 2**22
+"""Entries of a dense matrix that are looked at together."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
@@ -67,6 +70,10 @@ class Ranges:
     def shape(self) -> tuple[int, int]:
         return len(self.low), self.size
 
+    @property
+    def nonzeros(self) -> int:
+        return int((self.high - self.low).sum())
+
     def dot(self, x: Array) -> Array:
         """F x over the first axis: differences of running sums."""
         running = np.concatenate([np.zeros_like(x[:1]), np.cumsum(x, axis=0, dtype=x.dtype)])
@@ -85,6 +92,11 @@ class Ranges:
         if np.all(low < high):
             return Ranges(low, high, len(chosen))
         return Rows(self.to_sparse()[:, chosen])
+
+    def entries(self, row: int) -> tuple[Integers, Integers]:
+        """Where row `row` is not zero, and what it is there."""
+        values = np.arange(self.low[row], self.high[row])
+        return values, np.ones_like(values)
 
     def take(self, rows: Integers) -> Ranges:
         return Ranges(self.low[rows], self.high[rows], self.size)
@@ -115,6 +127,10 @@ class Rows:
         rows, size = self.matrix.shape
         return rows, size
 
+    @property
+    def nonzeros(self) -> int:
+        return int(self.matrix.nnz)
+
     def dot(self, x: Array) -> Array:
         return np.asarray((self.matrix @ x.reshape(len(x), -1)).reshape(-1, *x.shape[1:]))
 
@@ -126,6 +142,11 @@ class Rows:
         """F[:, chosen] for increasing `chosen`."""
         return Rows(self.matrix[:, chosen])
 
+    def entries(self, row: int) -> tuple[Integers, Integers]:
+        """Where row `row` is not zero, and what it is there."""
+        part = slice(self.matrix.indptr[row], self.matrix.indptr[row + 1])
+        return self.matrix.indices[part].astype(np.int64), self.matrix.data[part]
+
     def take(self, rows: Integers) -> Rows:
         return Rows(self.matrix[rows])
 
@@ -134,6 +155,55 @@ class Rows:
 
 
 Factor = Ranges | Rows
+
+
+def factor_of(matrix: sparse.csr_array) -> Factor:
+    """The matrix as `Ranges` when every row is one run of ones, else as `Rows`."""
+    rows = Rows(matrix)
+    starts, values = rows.matrix.indptr, rows.matrix.indices
+    lengths = np.diff(starts)
+    if np.any(lengths == 0) or np.any(rows.matrix.data != 1):
+        return rows
+    first, last = values[starts[:-1]].astype(np.int64), values[starts[1:] - 1].astype(np.int64)
+    return Ranges(first, last + 1, rows.shape[1]) if np.all(last - first < lengths) else rows
+
+
+def dense_ranges(matrix: Array) -> Ranges | None:
+    """A dense matrix as `Ranges` if every row is a run of ones, read a block of rows at a time."""
+    lows, highs = [], []
+    rows, size = matrix.shape
+    step = max(1, DENSE_BLOCK // size)
+    for start in range(0, rows, step):
+        block = matrix[start : start + step]
+        ones = block == 1
+        low, high = ones.argmax(axis=1), size - ones[:, ::-1].argmax(axis=1)
+        run = np.count_nonzero(ones, axis=1)
+        if np.any(run == 0) or np.any(high - low != run) or run.sum() != np.count_nonzero(block):
+            return None
+        lows.append(low)
+        highs.append(high)
+    return Ranges(np.concatenate(lows), np.concatenate(highs), size)
+
+
+def with_total(factor: Factor) -> Factor:
+    """The factor and, below it, the row of ones."""
+    size = factor.shape[1]
+    if isinstance(factor, Ranges):
+        return Ranges(np.append(factor.low, 0), np.append(factor.high, size), size)
+    return Rows(sparse.vstack([factor.matrix, np.ones((1, size), np.int64)], format="csr"))
+
+
+def restricted(factor: Factor, mask: NDArray[np.bool_]) -> Factor:
+    """Every row AND the mask. Rows that become empty stay, as zeros."""
+    if isinstance(factor, Rows):
+        return factor_of(factor.matrix.multiply(mask.astype(np.int64)).tocsr())
+    chosen = np.flatnonzero(mask)
+    start, stop = np.searchsorted(chosen, factor.low), np.searchsorted(chosen, factor.high)
+    if np.all(start < stop):
+        first, last = chosen[start], chosen[stop - 1]
+        if np.all(last - first < stop - start):
+            return Ranges(first, last + 1, factor.size)
+    return Rows(factor.to_sparse().multiply(mask.astype(np.int64)).tocsr())
 
 
 def gram(left: Factor, right: Factor) -> Integers:

@@ -101,9 +101,7 @@ class IntegerAttribute(Attribute):
         return self.high - self.low + 1
 
     def code(self, value: Any) -> int:
-        if isinstance(value, (bool, np.bool_)) or value != value or int(value) != value:
-            raise self._outside()
-        if not self.low <= value <= self.high:
+        if not (_is_number(value) and self.low <= value <= self.high and int(value) == value):
             raise self._outside()
         return int(value) - self.low
 
@@ -156,10 +154,10 @@ class CategoryAttribute(Attribute):
         return {value: code for code, value in enumerate(self.values)}
 
     def code(self, value: Any) -> int:
-        code = self._codes.get(value)
-        if code is None or isinstance(value, bool) != isinstance(self.values[0], bool):
+        plain = value.item() if isinstance(value, np.generic) else value
+        if type(plain) is not type(self.values[0]) or plain not in self._codes:
             raise self._outside()
-        return code
+        return self._codes[plain]
 
     def range_label(self, low: int, high: int) -> str:
         return ", ".join(self.labels[low:high])
@@ -193,7 +191,7 @@ class NumberAttribute(Attribute):
         return len(self.edges) - 1
 
     def code(self, value: Any) -> int:
-        if isinstance(value, (bool, np.bool_)) or not self.edges[0] <= value <= self.edges[-1]:
+        if not (_is_number(value) and self.edges[0] <= value <= self.edges[-1]):
             raise self._outside()
         return min(bisect.bisect_right(self.edges, value) - 1, self.size - 1)
 
@@ -284,6 +282,11 @@ def _runs(codes: Codes) -> list[tuple[int, int]]:
     breaks = np.flatnonzero(np.diff(codes) > 1) + 1
     starts, stops = np.r_[0, breaks], np.r_[breaks, len(codes)]
     return [(int(codes[a]), int(codes[b - 1]) + 1) for a, b in zip(starts, stops, strict=True)]
+
+
+def _is_number(value: Any) -> bool:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return isinstance(plain, (int, float)) and not isinstance(plain, bool)
 
 
 def _category_label(value: Value) -> str:

@@ -21,10 +21,12 @@ import numpy as np
 from scipy import sparse
 
 from dhdmm.errors import StudyError
-from dhdmm.study.factor import Factor, Rows
-from dhdmm.study.schema import Schema
+from dhdmm.study.entries import exact_factor
+from dhdmm.study.factor import Factor
+from dhdmm.study.names import Lazily
+from dhdmm.study.query import Query, query_label, query_sql, row_label, row_predicate
+from dhdmm.study.schema import Attribute, Schema
 
-LARGEST_ENTRY = 2**31
 SPARSE_LIMIT = 200_000_000
 """Non-zero entries that `to_sparse` is willing to write out (about 2.4 GB)."""
 
@@ -114,18 +116,33 @@ class Workload:
         array([[3., 0., 3., 0.],
                [0., 3., 0., 3.]])
         """
-        built = tuple(_kronecker_term(j, *term) for j, term in enumerate(terms))
-        if not built:
+        parsed = [_exact_term(j, *term) for j, term in enumerate(terms)]
+        if not parsed:
             raise StudyError("a workload needs at least one term")
-        shapes = {tuple(f.shape[1] for f in term.products[0].factors) for term in built}
+        shapes = {tuple(f.shape[1] for f in product.factors) for _, product in parsed}
         if len(shapes) != 1:
             raise StudyError(f"the terms disagree on the attributes' sizes: {sorted(shapes)}")
-        return cls(Schema.of_sizes(shapes.pop()), (Item("workload", built),))
+        schema = Schema.of_sizes(shapes.pop())
+        built = tuple(Term(w, (product,), _plain_axes(schema, product)) for w, product in parsed)
+        return cls(schema, (Item("workload", built),))
+
+    def query(self, number: int) -> Query:
+        """Query `number` (row of W) in words and in SQL, made when asked."""
+        if not 0 <= number < self.queries:
+            raise IndexError(f"query {number} of {self.queries}")
+        for item in self.items:
+            for term in item.terms:
+                if number < term.queries:
+                    rows = [int(row) for row in np.unravel_index(number, term.row_shape)]
+                    label = query_label(term, rows)
+                    return Query(item.name, label, query_sql(self.schema, term, rows))
+                number -= term.queries
+        raise AssertionError("unreachable")
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
         """The weighted rows as a CSR matrix (queries, cells), duplicates kept."""
-        products = [(term.weight, p) for term in self.terms for p in term.products]
-        entries = sum(math.prod(f.to_sparse().nnz for f in p.factors) for _, p in products)
+        products = [product for term in self.terms for product in term.products]
+        entries = sum(math.prod(f.nonzeros for f in product.factors) for product in products)
         if entries > limit:
             raise StudyError(
                 f"the matrix is {self.queries:,} × {self.cells:,} with {entries:,} non-zero"
@@ -147,58 +164,29 @@ def _kronecker(factors: Sequence[Factor]) -> sparse.csr_array:
     )
 
 
-def _kronecker_term(index: int, weight: float, matrices: Sequence[Any]) -> Term:
+def _exact_term(index: int, weight: float, matrices: Sequence[Any]) -> tuple[float, Product]:
     where = f"term {index}"
     if not (math.isfinite(weight) and weight > 0):
         raise StudyError(f"a weight must be a positive number, not {weight!r}", where=where)
-    scaled = [_integer_rows(matrix, f"{where}, factor {a}") for a, matrix in enumerate(matrices)]
+    scaled = [exact_factor(matrix, f"{where}, factor {a}") for a, matrix in enumerate(matrices)]
     if not scaled:
         raise StudyError("a term needs one matrix per attribute", where=where)
     coefficient = Fraction(1, math.prod(denominator for _, denominator in scaled))
-    product = Product(coefficient, tuple(rows for rows, _ in scaled))
-    axes = tuple(_numbered_axis(a, rows) for a, (rows, _) in enumerate(scaled))
-    return Term(float(weight), (product,), axes)
+    return float(weight), Product(coefficient, tuple(factor for factor, _ in scaled))
 
 
-def _numbered_axis(attribute: int, rows: Rows) -> Axis:
-    labels = [f"row {i}" for i in range(rows.shape[0])]
-    return Axis(f"attribute {attribute}", labels, [""] * len(labels))
+def _plain_axes(schema: Schema, product: Product) -> tuple[Axis, ...]:
+    return tuple(
+        plain_axis(attribute.name, attribute, factor)
+        for attribute, factor in zip(schema.attributes, product.factors, strict=True)
+    )
 
 
-def _integer_rows(matrix: Any, where: str) -> tuple[Rows, int]:
-    """The matrix as integers over one denominator; refuses entries that are not rational."""
-    shape, row, column, data = _nonzeros(matrix, where)
-    entries = [_rational(value, where) for value in data]
-    denominator = math.lcm(*(entry.denominator for entry in entries))
-    integers = [int(entry * denominator) for entry in entries]
-    if any(abs(value) >= LARGEST_ENTRY for value in [denominator, *integers]):
-        raise StudyError(f"entries over a common denominator exceed {LARGEST_ENTRY}", where=where)
-    exact = np.array(integers, np.int64)
-    return Rows(sparse.csr_array((exact, (row, column)), shape=shape)), denominator
-
-
-def _nonzeros(matrix: Any, where: str) -> tuple[tuple[int, ...], Any, Any, Any]:
-    """(shape, row, column, value); SciPy's sparse arrays cannot hold `Fraction`s, NumPy's can."""
-    if sparse.issparse(matrix):
-        coo = sparse.coo_array(matrix)
-        return coo.shape, coo.row, coo.col, coo.data
-    array = np.asarray(matrix)
-    if array.ndim != 2 or 0 in array.shape:
-        raise StudyError(f"a factor is a matrix, not an array of shape {array.shape}", where=where)
-    row, column = np.nonzero(array)
-    return array.shape, row, column, array[row, column]
-
-
-def _rational(value: Any, where: str) -> Fraction:
-    if isinstance(value, (Fraction, int, np.integer)):
-        return Fraction(int(value)) if not isinstance(value, Fraction) else value
-    number = float(value)
-    if math.isfinite(number):
-        near = Fraction(number).limit_denominator(10**6)
-        if float(near) == number:
-            return near
-    raise StudyError(
-        f"entry {value!r} is not an integer or a simple fraction",
-        where=where,
-        hint="strategies are exact integers: put real numbers into the term's weight",
+def plain_axis(header: str, attribute: Attribute, factor: Factor) -> Axis:
+    """The rows called after the values that they hold."""
+    rows = factor.shape[0]
+    return Axis(
+        header,
+        Lazily(rows, lambda row: row_label(attribute, factor, row)),
+        Lazily(rows, lambda row: row_predicate(attribute, factor, row)),
     )
