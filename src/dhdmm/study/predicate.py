@@ -1,0 +1,272 @@
+"""Conditions over a record, as after WHERE, turned into sets of values.
+
+A condition means what it means to DuckDB on a table that holds the one record, with one restraint:
+it must be answerable from the schema's values. A bin is taken whole or not at all, and a value that
+no record can have is refused as a slip of the pen. What is understood is listed in docs/sql.md.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from dhdmm.errors import StudyError
+from dhdmm.study import sqltext
+from dhdmm.study.comparison import (
+    Constant,
+    Integers,
+    compare,
+    compare_integers,
+    constant_text,
+    integer_values,
+)
+from dhdmm.study.diagram import (
+    Atom,
+    Box,
+    Formula,
+    Mask,
+    TooIntricate,
+    junction,
+    negation,
+    signed_boxes,
+)
+from dhdmm.study.names import column as quoted
+from dhdmm.study.names import nearest
+from dhdmm.study.schema import CategoryAttribute, Schema
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+__all__ = ["BOX_LIMIT", "Box", "boxes", "mask"]
+
+BOX_LIMIT = 128
+"""Products that one condition may need; nearly every condition needs one."""
+
+LARGEST_DIGITS = 18
+TABLE = "data"
+SHOWN = 60
+
+_COMPARISONS = {"eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_UNDERSTOOD = (
+    "conditions are made of =, <>, <, <=, >, >=, BETWEEN, IN, AND, OR, NOT, TRUE and FALSE;"
+    " integers also allow bit_count, % and &"
+)
+
+
+def boxes(condition: str | Expr, schema: Schema, *, where: str | None = None) -> tuple[Box, ...]:
+    """Σ coefficient · ⊗ masks over the boxes is 1 where the condition holds and 0 elsewhere.
+
+    A product of one-attribute predicates gives one box with coefficient 1; what never holds gives
+    none; what always holds gives one without masks. `where` names the place of the condition.
+    """
+    formula = _Reader(schema, where).formula(_tree(condition, where))
+    try:
+        found = signed_boxes(formula)
+    except TooIntricate:
+        found = None
+    if found is None or len(found) > BOX_LIMIT:
+        needed = "too many" if found is None else len(found)
+        raise StudyError(
+            f"the condition couples attributes into {needed} products (the limit is {BOX_LIMIT})",
+            where=where,
+            hint="ask for its parts as separate queries",
+        )
+    return found
+
+
+def mask(
+    condition: str | Expr, schema: Schema, attribute_index: int, *, where: str | None = None
+) -> Mask:
+    """(size,): the values of one attribute for which a condition over it alone holds."""
+    attribute = schema.attributes[attribute_index]
+    formula = _Reader(schema, where, only=attribute_index).formula(_tree(condition, where))
+    if isinstance(formula, bool):
+        return np.full(attribute.size, formula)
+    assert isinstance(formula, Atom), "parts over one attribute are put together into one atom"
+    return formula.mask
+
+
+def _tree(condition: str | Expr, where: str | None) -> Expr:
+    return sqltext.parse_condition(condition, where) if isinstance(condition, str) else condition
+
+
+class _Reader:
+    """From the parser's tree to a formula; node kinds go by the parser's own names."""
+
+    def __init__(self, schema: Schema, where: str | None, only: int | None = None) -> None:
+        self.schema, self.where, self.only = schema, where, only
+
+    def formula(self, tree: Expr) -> Formula:
+        match tree.key:
+            case "paren":
+                return self.formula(tree.this)
+            case "and" | "or":
+                parts = [self.formula(part) for part in tree.flatten()]
+                return junction("all" if tree.key == "and" else "any", parts)
+            case "not":
+                return negation(self.formula(tree.this))
+            case "boolean":
+                return bool(tree.this)
+            case "column":
+                return self._truth(tree)
+            case "between":
+                return self._between(tree)
+            case "in":
+                return self._in(tree)
+            case key if key in _COMPARISONS:
+                return self._comparison(tree)
+        return self._misunderstood(tree)
+
+    def _truth(self, tree: Expr) -> Formula:
+        """A column of booleans is a condition by itself."""
+        index = self.attribute(tree)
+        attribute = self.schema.attributes[index]
+        if isinstance(attribute, CategoryAttribute) and isinstance(attribute.values[0], bool):
+            return Atom(index, np.array(attribute.values, np.bool_))
+        return self._refuse(
+            tree, f"'{attribute.name}' is not TRUE or FALSE: compare it with a value"
+        )
+
+    def _comparison(self, tree: Expr) -> Formula:
+        left, right, operator = tree.this, tree.expression, _COMPARISONS[tree.key]
+        if self._constant(left) is not None:
+            left, right, operator = right, left, _MIRRORED[operator]
+        return self._compare(tree, left, operator, right)
+
+    def _between(self, tree: Expr) -> Formula:
+        if tree.args.get("symmetric"):
+            return self._misunderstood(tree)
+        low = self._compare(tree, tree.this, ">=", tree.args["low"])
+        return junction("all", [low, self._compare(tree, tree.this, "<=", tree.args["high"])])
+
+    def _in(self, tree: Expr) -> Formula:
+        if not tree.expressions:
+            return self._misunderstood(tree)
+        members = [self._compare(tree, tree.this, "=", entry) for entry in tree.expressions]
+        return junction("any", members)
+
+    def _compare(self, tree: Expr, left: Expr, operator: str, right: Expr) -> Atom:
+        """left operator right, where left looks at one attribute and right is a constant."""
+        constant = self._constant(right)
+        if constant is None or self._constant(left) is not None:
+            return self._not_with_constant(tree, left, right)
+        try:
+            if left.unnest().key == "column":
+                index = self.attribute(left.unnest())
+                return Atom(index, compare(self.schema.attributes[index], operator, constant))
+            index, values = self._integers(left)
+            if not isinstance(constant, Decimal):
+                raise StudyError(f"{_shown(left)} is a number, not {constant_text(constant)}")
+            return Atom(index, compare_integers(values, operator, constant))
+        except StudyError as error:
+            if error.where is not None:
+                raise
+            return self._refuse(right, error.what, error.hint)
+
+    def _integers(self, tree: Expr) -> tuple[int, Integers]:
+        """(attribute, (size,) integers) of a column, bit_count(…), … % constant or … & constant."""
+        tree = tree.unnest()
+        if tree.key == "column":
+            index = self.attribute(tree)
+            values = integer_values(self.schema.attributes[index])
+            if values is None:
+                name = self.schema.attributes[index].name
+                return self._refuse(tree, f"'{name}' does not hold integers")
+            return index, values
+        if tree.key == "anonymous" and tree.name.lower() == "bit_count":
+            return self._bit_count(tree)
+        if tree.key in ("mod", "bitwiseand"):
+            index, values = self._integers(tree.this)
+            constant = self._constant(tree.expression)
+            if not isinstance(constant, Decimal) or constant != int(constant):
+                return self._refuse(tree, f"{_shown(tree)} needs an integer after the sign")
+            if tree.key == "bitwiseand":
+                return index, values & int(constant)
+            if constant == 0:
+                return self._refuse(tree, f"{_shown(tree)} divides by zero")
+            return index, np.fmod(values, int(constant))
+        return self._misunderstood(tree)
+
+    def _bit_count(self, tree: Expr) -> tuple[int, Integers]:
+        if len(tree.expressions) != 1:
+            return self._misunderstood(tree)
+        index, values = self._integers(tree.expressions[0])
+        if values.min() < 0:
+            return self._refuse(tree, f"{_shown(tree)}: negative integers have no definite bits")
+        return index, np.bitwise_count(values).astype(np.int64)
+
+    def attribute(self, tree: Expr) -> int:
+        """The index of the attribute that a column names."""
+        name, names = tree.name, self.schema.names
+        folded = [known.lower() for known in names]  # SQL ignores the case of names
+        if tree.args.get("table") and tree.text("table").lower() != TABLE:
+            return self._refuse(tree, f"{_shown(tree)}: the only table is '{TABLE}'")
+        if name not in names and name.lower() not in folded:
+            return self._refuse(tree, f"unknown attribute '{name}'", self._near(name))
+        index = names.index(name) if name in names else folded.index(name.lower())
+        if self.only not in (None, index):
+            return self._refuse(
+                tree, f"only '{names[self.only or 0]}' may be used here, not '{name}'"
+            )
+        return index
+
+    def _near(self, name: str) -> str | None:
+        """Double quotes make a name in SQL; somebody who wrote "White" meant a value."""
+        for attribute in self.schema.attributes:
+            if isinstance(attribute, CategoryAttribute) and name in attribute.values:
+                return f"the value of '{attribute.name}' stands in single quotes: '{name}'"
+        return nearest(name, self.schema.names)
+
+    def _constant(self, tree: Expr) -> Constant | None:
+        tree = tree.unnest()
+        if tree.key == "boolean":
+            return bool(tree.this)
+        if tree.key == "literal" and tree.is_string:
+            return str(tree.this)
+        sign, digits = (-1, tree.this) if tree.key == "neg" else (1, tree)
+        if digits.key != "literal" or digits.is_string:
+            return None
+        number = sign * Decimal(digits.this)
+        if number and abs(number.adjusted()) > LARGEST_DIGITS:
+            return self._refuse(tree, f"{_shown(tree)} is out of reach of any attribute")
+        return number
+
+    def _not_with_constant(self, tree: Expr, left: Expr, right: Expr) -> NoReturn:
+        for side in (left.unnest(), right.unnest()):
+            if side.key == "column":
+                self.attribute(side)  # a name that is unknown explains more
+        if not {"select", "null"} & _kinds(tree):
+            what = f"{_shown(tree)} does not compare an attribute with a constant"
+            self._refuse(tree, what, self._hint(tree))
+        self._misunderstood(tree)
+
+    def _misunderstood(self, tree: Expr) -> NoReturn:
+        if "select" in _kinds(tree):
+            self._refuse(tree, f"{_shown(tree)} is a subquery: a condition looks at one record")
+        if {"is", "null"} & _kinds(tree):
+            self._refuse(tree, f"{_shown(tree)}: every record has a value of every attribute")
+        self._refuse(tree, f"{_shown(tree)} is not understood", self._hint(tree))
+
+    def _hint(self, tree: Expr) -> str:
+        """Names such as education-num need quotes; without them they read as a difference."""
+        squeezed = sqltext.render(tree).replace(" ", "").lower()
+        for name in self.schema.names:
+            if quoted(name) != name and name.replace(" ", "").lower() in squeezed:
+                return f"is the attribute meant? then write {quoted(name)}"
+        return _UNDERSTOOD
+
+    def _refuse(self, tree: Expr, what: str, hint: str | None = None) -> NoReturn:
+        sqltext.refuse(tree, what, where=self.where, hint=hint)
+
+
+def _kinds(tree: Expr) -> set[str]:
+    return {node.key for node in tree.walk()}
+
+
+def _shown(tree: Expr) -> str:
+    """The tree as SQL, short enough for a message."""
+    text = sqltext.render(tree)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
