@@ -44,9 +44,9 @@ class ScriptedStream:
 
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_equals_the_reference_bit_by_bit(variance):
-    fast = DiscreteGaussian(variance).sample(800, stream_for(variance))
+    fast = DiscreteGaussian(variance).sample(500, stream_for(variance))
     assert fast.dtype == np.int64
-    assert fast.tolist() == reference_samples(variance, 800, stream_for(variance))
+    assert fast.tolist() == reference_samples(variance, 500, stream_for(variance))
 
 
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
@@ -68,7 +68,7 @@ def test_output_does_not_depend_on_what_the_filters_decide(variance, monkeypatch
     unfiltered = DiscreteGaussian(variance).sample(count, stream_for(variance))
     assert np.array_equal(filtered, unfiltered)
     if variance >= 4095:
-        assert exact["exact_block"] > 80
+        assert exact["exact_block"] > 50
     if block_bits(variance):
         assert exact["exact_below_exponential"] > 1000
 
