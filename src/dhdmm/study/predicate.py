@@ -45,8 +45,6 @@ BOX_LIMIT = 128
 """Products that one condition may need; nearly every condition needs one."""
 
 LARGEST_DIGITS = 18
-TABLE = "data"
-SHOWN = 60
 
 _COMPARISONS = {"eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -159,7 +157,9 @@ class _Reader:
                 return Atom(index, compare(self.schema.attributes[index], operator, constant))
             index, values = self._integers(left)
             if not isinstance(constant, Decimal):
-                raise StudyError(f"{_shown(left)} is a number, not {constant_text(constant)}")
+                raise StudyError(
+                    f"{sqltext.shown(left)} is a number, not {constant_text(constant)}"
+                )
             return Atom(index, compare_integers(values, operator, constant))
         except StudyError as error:
             if error.where is not None:
@@ -182,11 +182,11 @@ class _Reader:
             index, values = self._integers(tree.this)
             constant = self._constant(tree.expression)
             if not isinstance(constant, Decimal) or constant != int(constant):
-                return self._refuse(tree, f"{_shown(tree)} needs an integer after the sign")
+                return self._refuse(tree, f"{sqltext.shown(tree)} needs an integer after the sign")
             if tree.key == "bitwiseand":
                 return index, values & int(constant)
             if constant == 0:
-                return self._refuse(tree, f"{_shown(tree)} divides by zero")
+                return self._refuse(tree, f"{sqltext.shown(tree)} divides by zero")
             return index, np.fmod(values, int(constant))
         return self._misunderstood(tree)
 
@@ -195,22 +195,20 @@ class _Reader:
             return self._misunderstood(tree)
         index, values = self._integers(tree.expressions[0])
         if values.min() < 0:
-            return self._refuse(tree, f"{_shown(tree)}: negative integers have no definite bits")
+            return self._refuse(
+                tree, f"{sqltext.shown(tree)}: negative integers have no definite bits"
+            )
         return index, np.bitwise_count(values).astype(np.int64)
 
     def attribute(self, tree: Expr) -> int:
         """The index of the attribute that a column names."""
-        name, names = tree.name, self.schema.names
-        folded = [known.lower() for known in names]  # SQL ignores the case of names
-        if tree.args.get("table") and tree.text("table").lower() != TABLE:
-            return self._refuse(tree, f"{_shown(tree)}: the only table is '{TABLE}'")
-        if name not in names and name.lower() not in folded:
-            return self._refuse(tree, f"unknown attribute '{name}'", self._near(name))
-        index = names.index(name) if name in names else folded.index(name.lower())
-        if self.only not in (None, index):
-            return self._refuse(
-                tree, f"only '{names[self.only or 0]}' may be used here, not '{name}'"
-            )
+        name = sqltext.known_name(tree, self.schema.names, self.where)
+        if name is None:
+            return self._refuse(tree, f"unknown attribute '{tree.name}'", self._near(tree.name))
+        index = self.schema.names.index(name)
+        if self.only is not None and self.only != index:
+            meant = self.schema.names[self.only]
+            return self._refuse(tree, f"only '{meant}' may be used here, not '{name}'")
         return index
 
     def _near(self, name: str) -> str | None:
@@ -231,7 +229,7 @@ class _Reader:
             return None
         number = sign * Decimal(digits.this)
         if number and abs(number.adjusted()) > LARGEST_DIGITS:
-            return self._refuse(tree, f"{_shown(tree)} is out of reach of any attribute")
+            return self._refuse(tree, f"{sqltext.shown(tree)} is out of reach of any attribute")
         return number
 
     def _not_with_constant(self, tree: Expr, left: Expr, right: Expr) -> NoReturn:
@@ -239,16 +237,20 @@ class _Reader:
             if side.key == "column":
                 self.attribute(side)  # a name that is unknown explains more
         if not {"select", "null"} & _kinds(tree):
-            what = f"{_shown(tree)} does not compare an attribute with a constant"
+            what = f"{sqltext.shown(tree)} does not compare an attribute with a constant"
             self._refuse(tree, what, self._hint(tree))
         self._misunderstood(tree)
 
     def _misunderstood(self, tree: Expr) -> NoReturn:
         if "select" in _kinds(tree):
-            self._refuse(tree, f"{_shown(tree)} is a subquery: a condition looks at one record")
+            self._refuse(
+                tree, f"{sqltext.shown(tree)} is a subquery: a condition looks at one record"
+            )
         if {"is", "null"} & _kinds(tree):
-            self._refuse(tree, f"{_shown(tree)}: every record has a value of every attribute")
-        self._refuse(tree, f"{_shown(tree)} is not understood", self._hint(tree))
+            self._refuse(
+                tree, f"{sqltext.shown(tree)}: every record has a value of every attribute"
+            )
+        self._refuse(tree, f"{sqltext.shown(tree)} is not understood", self._hint(tree))
 
     def _hint(self, tree: Expr) -> str:
         """Names such as education-num need quotes; without them they read as a difference."""
@@ -264,9 +266,3 @@ class _Reader:
 
 def _kinds(tree: Expr) -> set[str]:
     return {node.key for node in tree.walk()}
-
-
-def _shown(tree: Expr) -> str:
-    """The tree as SQL, short enough for a message."""
-    text = sqltext.render(tree)
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"

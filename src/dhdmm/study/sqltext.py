@@ -6,7 +6,8 @@ the line and column in the text. The parser is imported on first use: it takes a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
 from dhdmm.errors import StudyError
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 DIALECT = "duckdb"
+TABLE = "data"
 LENGTH_LIMIT = 20_000
-DEPTH_LIMIT = 40
+BRACKET_LIMIT = 30
+DEPTH_LIMIT = 100
+SHOWN = 60
 
 
 def parse_condition(text: str, where: str | None = None) -> Expr:
@@ -33,11 +37,16 @@ def parse_condition(text: str, where: str | None = None) -> Expr:
     return tree
 
 
-def parse_statement(text: str, where: str | None = None) -> Expr:
-    """One SQL statement, whichever it is."""
+def parse_query(text: str, where: str | None = None) -> Expr:
+    """One statement that begins like a query; the parser only warns about those it cannot read."""
     import sqlglot
 
     def parse(text: str) -> Expr:
+        first = sqlglot.tokenize(text, read=DIALECT)[:1]
+        if first and first[0].token_type.name not in ("SELECT", "WITH", "FROM", "L_PAREN"):
+            raise StudyError(
+                f"a query begins with SELECT, not {first[0].text}", where=_place(where, 1, 1)
+            )
         return sqlglot.parse_one(text, dialect=DIALECT)
 
     return _parsed(parse, text, where)
@@ -45,14 +54,31 @@ def parse_statement(text: str, where: str | None = None) -> Expr:
 
 def render(tree: Expr) -> str:
     """The tree as one line of DuckDB's SQL, without the comments of the original text."""
-    return tree.sql(dialect=DIALECT, comments=False)
+    return tree.sql(dialect=DIALECT, comments=False).strip()
+
+
+def known_name(column: Expr, known: Sequence[str], where: str | None) -> str | None:
+    """Which of the known names a column means, if any; SQL ignores the case of names."""
+    name, table = column.name, [column.text(part).lower() for part in ("catalog", "db", "table")]
+    if table not in (["", "", ""], ["", "", TABLE]):
+        refuse(column, f"{shown(column)}: the only table is '{TABLE}'", where=where)
+    same = [candidate for candidate in known if candidate.lower() == name.lower()]
+    return name if name in same else next(iter(same), None)
+
+
+def shown(tree: Expr) -> str:
+    """The tree as SQL, short enough for a message."""
+    text = render(tree)
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 def refuse(tree: Expr, what: str, *, where: str | None = None, hint: str | None = None) -> NoReturn:
-    """Raise a `StudyError` that points to the tree's first word."""
+    """Raise a `StudyError` that points to the tree's first word, or that of what it is part of."""
     marks = [node.meta for node in tree.walk() if "line" in node.meta]
-    first = min(marks, key=lambda mark: (mark["line"], mark["col"]), default=None)
-    if first is not None:
+    if not marks and tree.parent is not None:
+        refuse(tree.parent, what, where=where, hint=hint)
+    if marks:
+        first = min(marks, key=lambda mark: (mark["line"], mark["col"]))
         # The parser's column is that of a word's last character.
         where = _place(where, first["line"], first["col"] - (first["end"] - first["start"]))
     raise StudyError(what, where=where, hint=hint)
@@ -68,7 +94,7 @@ def _parsed(parse: Callable[[str], Expr], text: str, where: str | None) -> Expr:
 
     _check_bounds(text, where)
     try:
-        return parse(text)
+        tree = parse(text)
     except ParseError as error:
         _explain(error.errors[0] if error.errors else {}, where)
     except SqlglotError:
@@ -77,6 +103,9 @@ def _parsed(parse: Callable[[str], Expr], text: str, where: str | None) -> Expr:
         ) from None
     except RecursionError:
         raise _too_deep(where) from None
+    if _depth(tree) > DEPTH_LIMIT:
+        raise _too_deep(where)
+    return tree
 
 
 def _check_bounds(text: str, where: str | None) -> None:
@@ -87,16 +116,25 @@ def _check_bounds(text: str, where: str | None) -> None:
             f"the SQL has {len(text):,} characters, above the limit of {LENGTH_LIMIT:,}",
             where=where,
         )
-    depth = deepest = 0
-    for character in text:
-        depth += (character in "([{") - (character in ")]}")
-        deepest = max(deepest, depth)
-    if deepest > DEPTH_LIMIT:
+    depths = accumulate((c in "([{") - (c in ")]}") for c in text)
+    if max(depths) > BRACKET_LIMIT:
         raise _too_deep(where)
 
 
 def _too_deep(where: str | None) -> StudyError:
-    return StudyError(f"the SQL is nested too deeply (the limit is {DEPTH_LIMIT})", where=where)
+    return StudyError("the SQL is nested too deeply", where=where)
+
+
+def _depth(tree: Expr) -> int:
+    """The height of the tree, with a chain of ANDs or of ORs counted once."""
+    deepest, waiting = 0, [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        for child in node.iter_expressions():
+            chained = child.key == node.key and node.key in ("and", "or")
+            waiting.append((child, depth if chained else depth + 1))
+    return deepest
 
 
 def _explain(fault: dict[str, object], where: str | None) -> NoReturn:

@@ -1,0 +1,226 @@
+"""A counting query in SQL, read as grouping sets and a condition.
+
+    SELECT …, COUNT(*) FROM data [WHERE …] [GROUP BY … | CUBE (…) | ROLLUP (…) | GROUPING SETS (…)]
+
+Columns are the schema's attributes and the study's groupings. Whatever else SQL can say is refused
+with its reason: an answer that silently leaves something out would be a wrong one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import TYPE_CHECKING, NoReturn
+
+from dhdmm.study import sqltext
+from dhdmm.study.names import nearest
+from dhdmm.study.predicate import Box, boxes
+from dhdmm.study.schema import Schema
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+GROUPING_SET_LIMIT = 4_096
+
+_REFUSED_CLAUSES = {
+    "with_": "a study has one table, and this would make another",
+    "joins": "a study has one table, so there is nothing to join",
+    "laterals": "a study has one table, so there is nothing to join",
+    "distinct": "groups are distinct already",
+    "having": "this chooses groups by their exact counts, which nobody sees",
+    "qualify": "this chooses groups by their exact counts, which nobody sees",
+    "windows": "window functions look at the other groups' exact counts, which nobody sees",
+    "order": "a released table keeps the order of the schema's values",
+    "limit": "every group is released",
+    "offset": "every group is released",
+    "sample": "every record is counted",
+}
+_CLAUSES = {"expressions", "from_", "where", "group"}
+
+GroupingSet = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedQuery:
+    grouping_sets: tuple[GroupingSet, ...]
+    """Names of attributes and groupings; a set that SQL counts twice is here twice."""
+    boxes: tuple[Box, ...]
+    """The records counted, see `predicate.boxes`; none when the condition never holds."""
+    condition: str
+    """The WHERE in DuckDB's SQL on one line, empty when there is none."""
+
+
+def parse_query(
+    text: str, schema: Schema, groupings: Collection[str] = (), *, where: str | None = None
+) -> ParsedQuery:
+    """Read one query; `groupings` are the names of the study's groupings.
+
+    >>> from dhdmm.study.schema import CategoryAttribute
+    >>> schema = Schema((CategoryAttribute("sex", ("F", "M")), CategoryAttribute("race", (1, 2))))
+    >>> parse_query("SELECT sex, COUNT(*) FROM data GROUP BY ROLLUP (sex)", schema).grouping_sets
+    (('sex',), ())
+    """
+    return _QueryReader(schema, groupings, where).query(sqltext.parse_query(text, where))
+
+
+class _QueryReader:
+    def __init__(self, schema: Schema, groupings: Collection[str], where: str | None) -> None:
+        self.schema, self.groupings, self.where = schema, groupings, where
+
+    def query(self, tree: Expr) -> ParsedQuery:
+        self._check_clauses(tree)
+        self._check_table(tree)
+        group = tree.args.get("group")
+        sets = self._grouping_sets(group) if group else ((),)
+        self._check_selected(tree, {name for names in sets for name in names})
+        restriction = tree.args.get("where")
+        if restriction is None:
+            return ParsedQuery(sets, (Box(1, {}),), "")
+        condition = restriction.this
+        self._check_condition_names(condition)
+        found = boxes(condition, self.schema, where=self.where)
+        return ParsedQuery(sets, found, sqltext.render(condition))
+
+    def _check_clauses(self, tree: Expr) -> None:
+        if tree.key == "block":
+            self._refuse(tree.expressions[1], "there are several statements", "ask one at a time")
+        if tree.key in ("union", "intersect", "except"):
+            self._refuse(tree, f"{tree.key.upper()} joins queries", "ask one at a time")
+        if tree.key != "select":
+            self._refuse(tree, f"{sqltext.shown(tree)} is not a plain SELECT")
+        for name, clause in tree.args.items():
+            if clause and name not in _CLAUSES:
+                first = clause[0] if isinstance(clause, list) else clause
+                part = first if hasattr(first, "walk") else tree
+                reason = _REFUSED_CLAUSES.get(name, "this is not understood")
+                self._refuse(part, f"{sqltext.shown(part)}: {reason}")
+
+    def _check_table(self, tree: Expr) -> None:
+        source = tree.args.get("from_")
+        if source is None:
+            self._refuse(tree, f"FROM {sqltext.TABLE} is missing")
+        table = source.this
+        if table.key == "subquery":
+            self._refuse(
+                table, f"{sqltext.shown(table)} is a subquery: the only table is '{sqltext.TABLE}'"
+            )
+        if table.key != "table" or table.name.lower() != sqltext.TABLE:
+            self._refuse(table, f"{sqltext.shown(table)}: the only table is '{sqltext.TABLE}'")
+        if any(value for name, value in table.args.items() if name != "this"):
+            self._refuse(table, f"{sqltext.shown(table)}: write just FROM {sqltext.TABLE}")
+
+    def _check_selected(self, tree: Expr, grouped: set[str]) -> None:
+        """The selected columns are grouped, and one of them counts."""
+        counts = 0
+        for selected in tree.expressions:
+            plain = selected.unalias()
+            if plain.key != "column":
+                self._check_count(plain)
+                counts += 1
+                continue
+            if plain is not selected:
+                self._refuse(selected, f"{sqltext.shown(selected)}: columns keep their names")
+            name = self._name(plain)
+            if name not in grouped:
+                self._refuse(plain, f"'{name}' is selected but not in GROUP BY")
+        if counts != 1:
+            what = "nothing is counted" if counts == 0 else "the count is selected twice"
+            self._refuse(tree, what, "select COUNT(*) once")
+
+    def _check_count(self, tree: Expr) -> None:
+        """COUNT(*), COUNT() and COUNT or SUM of 1 are the number of records."""
+        text, argument = sqltext.shown(tree), tree.args.get("this")
+        if text in ("COUNT(*)", "COUNT()", "COUNT(1)", "SUM(1)"):
+            return
+        match tree.key:
+            case "count" if argument is not None and argument.key == "distinct":
+                what = f"{text}: distinct values are not a count of records"
+            case "count":
+                what = f"{text}: every record has a value, so write COUNT(*)"
+            case "sum":
+                what = f"{text}: records are counted, values are not added up"
+            case "filter":
+                what = f"{text}: the restriction belongs into WHERE"
+            case "window":
+                what = f"{text}: {_REFUSED_CLAUSES['windows']}"
+            case "star":
+                what = "*: name the columns to group by"
+            case "subquery":
+                what = f"{text}: a subquery cannot be selected"
+            case _:
+                what = f"{text} cannot be selected"
+        self._refuse(tree, what, "select grouped columns and COUNT(*)")
+
+    def _check_condition_names(self, condition: Expr) -> None:
+        for node in condition.walk():
+            if node.key == "column" and node.name in set(self.groupings) - set(self.schema.names):
+                what = f"'{node.name}' is a grouping: a condition uses the attribute itself"
+                self._refuse(node, what)
+
+    def _grouping_sets(self, group: Expr) -> tuple[GroupingSet, ...]:
+        """The cross product of the grouping elements' sets, as SQL defines it."""
+        if any(value for name, value in group.args.items() if name != "expressions"):
+            what = f"{sqltext.shown(group)} is not understood"
+            self._refuse(group, what, "name the columns, or use CUBE (…) or ROLLUP (…)")
+        if not group.expressions:
+            self._refuse(group, "GROUP BY is empty", "for the total leave it out")
+        elements = [self._sets(element) for element in group.expressions]
+        self._check_number(group, math.prod(len(sets) for sets in elements))
+        return tuple(_joined(chosen) for chosen in product(*elements))
+
+    def _sets(self, element: Expr) -> list[GroupingSet]:
+        """The grouping sets that one element stands for."""
+        match element.key:
+            case "cube" | "rollup" if not element.expressions:
+                return self._refuse(element, f"{element.key.upper()} () is empty")
+            case "cube":
+                parts = [self._columns(part) for part in element.expressions]
+                self._check_number(element, 2 ** len(parts))
+                sizes = range(len(parts), -1, -1)
+                return [_joined(chosen) for size in sizes for chosen in combinations(parts, size)]
+            case "rollup":
+                parts = [self._columns(part) for part in element.expressions]
+                return [_joined(parts[:size]) for size in range(len(parts), -1, -1)]
+            case "groupingsets":
+                return [names for part in element.expressions for names in self._sets(part)]
+            case _:
+                return [self._columns(element)]
+
+    def _columns(self, element: Expr) -> GroupingSet:
+        """A column, or columns in parentheses, which go together."""
+        match element.key:
+            case "column":
+                return (self._name(element),)
+            case "paren":
+                return self._columns(element.this)
+            case "tuple":
+                return _joined(self._columns(part) for part in element.expressions)
+            case "literal":
+                hint = "name the column"
+            case _:
+                hint = "for sets of values define a grouping in the study"
+        return self._refuse(element, f"GROUP BY {sqltext.shown(element)} is not a column", hint)
+
+    def _name(self, column: Expr) -> str:
+        """The attribute or grouping that a column names."""
+        known = [*self.schema.names, *self.groupings]
+        name = sqltext.known_name(column, known, self.where)
+        if name is None:
+            what = f"unknown attribute or grouping '{column.name}'"
+            return self._refuse(column, what, nearest(column.name, known))
+        return name
+
+    def _check_number(self, tree: Expr, sets: int) -> None:
+        if sets > GROUPING_SET_LIMIT:
+            what = f"{sets:,} grouping sets are above the limit of {GROUPING_SET_LIMIT:,}"
+            self._refuse(tree, what)
+
+    def _refuse(self, tree: Expr, what: str, hint: str | None = None) -> NoReturn:
+        sqltext.refuse(tree, what, where=self.where, hint=hint)
+
+
+def _joined(parts: Iterable[GroupingSet]) -> GroupingSet:
+    """All names in order, each once."""
+    return tuple(dict.fromkeys(name for part in parts for name in part))
