@@ -38,7 +38,7 @@ SEAL_OVERHEAD = 16
 _FIELD_PRIME = 2**255 - 19
 
 
-class Label(Enum):
+class Label(bytes, Enum):
     """What a key, a hash or a signature is for; 16 bytes each."""
 
     SHARE = b"dhdmm1 share\0\0\0\0"
@@ -111,13 +111,7 @@ def statement(
     label: Label, session: bytes, sender: int, receiver: int, bitmap_hash: bytes = b""
 ) -> bytes:
     """label ‖ session ‖ sender ‖ receiver [‖ bitmap hash]: what evidence says, MAC or signature."""
-    return (
-        label.value
-        + session
-        + sender.to_bytes(4, "big")
-        + receiver.to_bytes(4, "big")
-        + bitmap_hash
-    )
+    return label + session + sender.to_bytes(4, "big") + receiver.to_bytes(4, "big") + bitmap_hash
 
 
 def channel_key(
@@ -135,13 +129,13 @@ def pairwise_mask_seed(pairwise: bytes, session: bytes, one: Endpoint, other: En
 
 def self_mask_seed(seed: bytes, session: bytes, position: int) -> bytes:
     """The key of participant i's own mask F(b_i), derived from the shared seed b_i."""
-    info = Label.SELF_MASK.value + session + position.to_bytes(4, "big")
+    info = Label.SELF_MASK + session + position.to_bytes(4, "big")
     return hkdf_expand(hkdf_extract(seed), info)
 
 
 def seed_commitment(seed: bytes, session: bytes, position: int) -> bytes:
     """SHA-256(label ‖ session ‖ i ‖ b_i), by which the coordinator recognises b_i."""
-    return sha256(Label.SEED.value + session + position.to_bytes(4, "big") + seed).digest()
+    return sha256(Label.SEED + session + position.to_bytes(4, "big") + seed).digest()
 
 
 def seal(key: bytes, session: bytes, sender: int, receiver: int, plaintext: bytes) -> bytes:

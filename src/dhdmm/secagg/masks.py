@@ -2,8 +2,9 @@
 
 The first 16 bytes of a seed are the AES key, the others the initial counter: an attacker who holds
 many key streams gains nothing from matching them against one table of keys. The key stream is read
-as little-endian words; the vector is the words modulo 2ᵇ, or, for a prime, the words (masked to
-its bit length) that lie below it, in order. Both are exactly uniform if the key stream is.
+as little-endian words, of which the low bits count, as many as a residue has; the vector is, in
+order, those that lie below m: exactly uniform if the key stream is. Modulo 2ᵇ that is all of them,
+modulo a prime the more the nearer it lies to the next power of two.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from numpy.typing import NDArray
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 
 SEED_BYTES = 32
-_CHUNK_BYTES = 1 << 16  # key stream, zeros and accumulator stay in the second-level cache together
-_ZEROS = bytes(_CHUNK_BYTES)
+_CHUNK_BYTES = 1 << 17  # key stream, zeros and accumulator stay in the second-level cache together
+_ZEROS = memoryview(bytes(_CHUNK_BYTES))
 
 Vector = NDArray[Any]  # of Modulus.dtype
 Sign = Literal[1, -1]
@@ -89,36 +90,46 @@ def add_mask(modulus: Modulus, accumulator: Vector, seed: bytes, sign: Sign) -> 
     if len(seed) != SEED_BYTES:
         raise LocalProtocolError("a mask seed has 32 bytes")
     stream = Cipher(AES128(seed[:16]), CTR(seed[16:])).encryptor()
-    buffer = bytearray(_CHUNK_BYTES + 15)
+    buffer = np.empty(_CHUNK_BYTES + 15, dtype=np.uint8)  # the library asks for a block to spare
     done = 0
     while done < len(accumulator):
-        size = min((len(accumulator) - done) * modulus.dtype.itemsize, _CHUNK_BYTES)
-        stream.update_into(memoryview(_ZEROS)[:size], buffer)
-        words = np.frombuffer(buffer, dtype=modulus.dtype, count=size // modulus.dtype.itemsize)
-        if not modulus.is_power_of_two:
-            words = words & modulus.dtype.type((1 << modulus.bits) - 1)
-            words = words[words < modulus.value]
+        wanted = len(accumulator) - done
+        size = min(_words_expected(modulus, wanted) * modulus.dtype.itemsize, _CHUNK_BYTES)
+        stream.update_into(_ZEROS[:size], buffer.data)
+        words = _uniform(modulus, buffer[:size].view(modulus.dtype))[:wanted]
         modulus.add(accumulator[done : done + len(words)], words, sign)
         done += len(words)
 
 
+def _uniform(modulus: Modulus, words: Vector) -> Vector:
+    """The words that count; modulo 2ᵇ the cut to the low bits is left to `Modulus.reduce`."""
+    if modulus.is_power_of_two:
+        return words
+    words &= modulus.dtype.type((1 << modulus.bits) - 1)
+    below = words < modulus.value
+    return words if below.all() else np.compress(below, words)
+
+
+def _words_expected(modulus: Modulus, wanted: int) -> int:
+    """Words to draw for `wanted` accepted ones; too few cost another turn, too many are dropped."""
+    return wanted if modulus.is_power_of_two else (wanted << modulus.bits) // modulus.value + 1
+
+
 def packed_size(modulus: Modulus, length: int) -> int:
-    """Bytes of a packed vector."""
-    return length * (modulus.bits // 8) + modulus.bits % 8 * (-(-length // 8))
+    """Bytes of a packed vector: within 7 of ⌈length · bits / 8⌉."""
+    return length * (modulus.bits // 8) + modulus.bits % 8 * _bitmap_size(length)
 
 
 def pack(modulus: Modulus, vector: Vector) -> bytes:
-    """Residues as planes: the lowest bytes of all values, the next bytes, …, then the left-over
-    bits of all values one plane each, eight values to a byte, the first value lowest."""
-    residues = np.ascontiguousarray(modulus.reduce(vector))
-    whole = modulus.bits // 8
-    columns = residues.view(np.uint8).reshape(len(residues), -1)
+    """Residues as planes: the lowest bytes of all values, the next bytes of all values, …, then the
+    left-over high bits, one plane a bit, eight values to a byte, the first value lowest."""
+    columns = np.ascontiguousarray(modulus.reduce(vector)).view(np.uint8)
+    columns = columns.reshape(len(vector), modulus.dtype.itemsize)
+    whole, left_over = divmod(modulus.bits, 8)
     planes = [columns[:, byte] for byte in range(whole)]
-    if modulus.bits % 8:
-        top = columns[:, whole]
-        planes += [
-            np.packbits(top >> bit & 1, bitorder="little") for bit in range(modulus.bits % 8)
-        ]
+    if left_over:
+        top = columns[:, whole].copy()
+        planes += [np.packbits(top & (1 << bit), bitorder="little") for bit in range(left_over)]
     return b"".join(plane.tobytes() for plane in planes)
 
 
@@ -127,25 +138,28 @@ def unpack(modulus: Modulus, length: int, packed: bytes) -> Vector:
     if len(packed) != packed_size(modulus, length):
         raise RemoteProtocolError(AbortReason.MALFORMED, "masked vector of the wrong size")
     data = np.frombuffer(packed, dtype=np.uint8)
-    whole = modulus.bits // 8
+    whole, left_over = divmod(modulus.bits, 8)
     columns = np.zeros((length, modulus.dtype.itemsize), dtype=np.uint8)
     for byte in range(whole):
         columns[:, byte] = data[byte * length : (byte + 1) * length]
-    if modulus.bits % 8:
-        planes = data[whole * length :].reshape(modulus.bits % 8, -1)
+    if left_over:
+        planes = data[whole * length :].reshape(left_over, _bitmap_size(length))
         if length % 8 and (planes[:, -1] >> length % 8).any():
             raise RemoteProtocolError(AbortReason.MALFORMED, "padding is not zero")
-        for bit, plane in enumerate(planes):
-            columns[:, whole] |= np.unpackbits(plane, count=length, bitorder="little") << bit
+        bits = np.unpackbits(planes, axis=1, count=length, bitorder="little")
+        columns[:, whole] = np.packbits(bits, axis=0, bitorder="little")[0]
     vector = columns.view(modulus.dtype)[:, 0]
     if not modulus.is_power_of_two and (vector >= modulus.value).any():
         raise RemoteProtocolError(AbortReason.MALFORMED, "value not below the modulus")
     return vector
 
 
+def _bitmap_size(length: int) -> int:
+    return (length + 7) // 8
+
+
 def _is_prime(m: int) -> bool:
-    """Miller–Rabin with the bases that decide every m < 2⁶⁴ (Sinclair's seven are fewer, the first
-    twelve primes are easier to check)."""
+    """Miller–Rabin; with the first twelve primes as bases it decides every m below 3.1·10²³."""
     bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
     if m in bases:
         return True

@@ -8,19 +8,20 @@ Secrets are shared one polynomial each, so shares of b_i and of sk¹_i can be re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.randomness import Randomness
+from dhdmm.secagg.randomness import Randomness, uniform_below
 
 PRIME = 2**31 - 1
 SECRET_BYTES = 32
 LIMB_BITS = 30
 LIMBS = 9
 SHARE_BYTES = 4 * LIMBS
+_BLOCK_ELEMENTS = 1 << 17
 
 Elements = NDArray[np.uint64]
 
@@ -30,16 +31,15 @@ def split(
 ) -> list[list[bytes]]:
     """Shares of each secret for each holder: result[s][h] is 36 bytes. Any t give it, t−1 nothing.
 
-    The coefficients above the constant term are uniform in the field: 31-bit words, of which
-    2³¹−1 itself is drawn again.
+    The coefficients above the constant term are independent and uniform in the field.
     """
     if not 1 <= threshold <= len(holders) or len(set(holders)) != len(holders):
         raise LocalProtocolError(f"cannot share {threshold} of {len(holders)} holders")
     width = LIMBS * len(secrets)
     coefficients = np.empty((threshold, width), dtype=np.uint64)
     coefficients[0] = np.concatenate([_limbs(secret) for secret in secrets])
-    coefficients[1:] = uniform_elements(randomness, (threshold - 1) * width).reshape(-1, width)
-    values = evaluate(coefficients, np.asarray(holders) + 1)
+    coefficients[1:] = uniform_below(randomness, np.full((threshold - 1, width), PRIME, np.uint64))
+    values = evaluate(coefficients, _points(holders))
     encoded = values.astype("<u4").tobytes()
     return [
         [
@@ -57,18 +57,30 @@ def reconstruct(shares: Sequence[Mapping[int, bytes]], threshold: int) -> list[b
     degree below t, that is detected. With exactly t nothing can be: check the secret itself.
     """
     secrets = [b""] * len(shares)
-    by_count: dict[int, list[int]] = {}
-    for index, given in enumerate(shares):
-        by_count.setdefault(len(given), []).append(index)
-    for count, indices in by_count.items():
-        if count < threshold:
-            raise RemoteProtocolError(AbortReason.TOO_FEW_SHARES, f"{count} of {threshold}")
-        points = np.array([list(shares[i]) for i in indices]) + 1
+    for indices in _blocks([len(given) for given in shares]):
+        if len(shares[indices[0]]) < threshold:
+            raise RemoteProtocolError(AbortReason.TOO_FEW_SHARES, f"fewer than {threshold}")
+        points = np.stack([_points(list(shares[i])) for i in indices])
         values = np.stack([_decode(list(shares[i].values())) for i in indices])
         limbs = interpolate(points, values, threshold)
-        for index, row in zip(indices, limbs, strict=True):
+        for index, row in zip(indices, limbs.tolist(), strict=True):
             secrets[index] = _secret(row)
     return secrets
+
+
+def _blocks(counts: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of equal count, in blocks whose r × r differences fit the second-level cache."""
+    by_count: dict[int, list[int]] = {}
+    for index, count in enumerate(counts):
+        by_count.setdefault(count, []).append(index)
+    for count, indices in by_count.items():
+        size = max(1, _BLOCK_ELEMENTS // max(1, count * count))
+        yield from (indices[start : start + size] for start in range(0, len(indices), size))
+
+
+def _points(holders: Sequence[int]) -> Elements:
+    """x = position + 1: distinct, and not 0, where the secret is."""
+    return np.array(holders, dtype=np.uint64) + np.uint64(1)
 
 
 def check_share(share: bytes) -> None:
@@ -76,83 +88,78 @@ def check_share(share: bytes) -> None:
     _decode([share])
 
 
-def uniform_elements(randomness: Randomness, count: int, prime: int = PRIME) -> Elements:
-    """Independent uniform elements of the field: masked 32-bit words, rejected if not below p."""
-    mask = np.uint32((1 << prime.bit_length()) - 1)
-    words = np.frombuffer(randomness(4 * count), dtype="<u4") & mask
-    accepted = words[words < prime]
-    while accepted.size < count:
-        words = np.frombuffer(randomness(4 * (count - accepted.size)), dtype="<u4") & mask
-        accepted = np.concatenate([accepted, words[words < prime]])
-    return accepted.astype(np.uint64)
-
-
-def evaluate(coefficients: Elements, points: ArrayLike, prime: int = PRIME) -> Elements:
+def evaluate(coefficients: Elements, points: Elements, prime: int = PRIME) -> Elements:
     """f(x) for each point and each column's polynomial: (t, L), (h,) → (h, L)."""
-    return matmul_mod(
-        _powers(np.asarray(points, dtype=np.uint64), len(coefficients), prime), coefficients, prime
-    )
+    return _matmul(_powers(points, len(coefficients), prime).T, coefficients, prime)
 
 
-def interpolate(
-    points: ArrayLike, values: Elements, threshold: int, prime: int = PRIME
-) -> Elements:
+def interpolate(points: Elements, values: Elements, threshold: int, prime: int = PRIME) -> Elements:
     """f(0) from r ≥ t values of f, for each of m batches: (m, r), (m, r, L) → (m, L).
 
     Let 0 be one more point. With u_j = 1/(x_j ∏_{i≠j}(x_j − x_i)), every f of degree below t has
     Σ_j u_j x_jᵉ f(x_j) = 0 for e = 1…r−t, and −f(0)/∏(−x_i) for e = 0: the parity checks of a
-    generalised Reed–Solomon code, of which the first yields the secret.
+    generalised Reed–Solomon code, of which the first yields the secret. They vanish for no others.
     """
-    x = np.asarray(points, dtype=np.uint64)
-    rows = _powers(x, x.shape[1] - threshold + 1, prime).swapaxes(1, 2)
-    dual, product = _dual_weights(x, prime)
-    syndromes = matmul_mod(rows * dual[:, None, :] % prime, values, prime)
+    dual, product = _dual_weights(points, prime)
+    checks = _mod(_powers(points, points.shape[1] - threshold + 1, prime) * dual, prime)
+    syndromes = _matmul(checks.swapaxes(0, 1), values, prime)
     if syndromes[:, 1:].any():
         raise RemoteProtocolError(AbortReason.INCONSISTENT_SHARES, "not of one polynomial")
-    negative: Elements = syndromes[:, 0] * product[:, None] % prime
-    return (prime - negative) % prime
+    return _mod((prime - syndromes[:, 0]) * product[:, None], prime)
 
 
-def matmul_mod(left: Elements, right: Elements, prime: int = PRIME) -> Elements:
-    """left @ right mod p, exactly: with `right` cut at 16 bits no sum exceeds 2⁴⁷ · rows < 2⁶⁴."""
-    low, high = right & np.uint64(0xFFFF), right >> np.uint64(16)
-    return (left @ low + ((left @ high % prime) << np.uint64(16))) % prime
+def _mod(x: Elements, prime: int) -> Elements:
+    """x mod p, by NumPy's vectorised division (its remainder is not vectorised)."""
+    return x - x // np.uint64(prime) * np.uint64(prime)
+
+
+def _matmul(left: Elements, right: Elements, prime: int) -> Elements:
+    """left @ right mod p, exactly: (…, a, r), (…, r, b) → (…, a, b).
+
+    With `right` cut into 16-bit halves a sum of r < 2¹⁶ products stays below 2⁶³.
+    """
+    low, high = left @ (right & np.uint64(0xFFFF)), left @ (right >> np.uint64(16))
+    return _mod(low + (_mod(high, prime) << np.uint64(16)), prime)
 
 
 def _powers(x: Elements, count: int, prime: int) -> Elements:
-    """x⁰ … x^(count−1) along a new last axis."""
-    powers = np.ones((*x.shape, count), dtype=np.uint64)
-    for e in range(1, count):
-        powers[..., e] = powers[..., e - 1] * x % prime
+    """x⁰ … x^(count−1) along a new first axis, the known part doubled in each turn."""
+    powers = np.ones((count, *x.shape), dtype=np.uint64)
+    known, step = 1, x
+    while known < count:
+        more = min(known, count - known)
+        powers[known : known + more] = _mod(powers[:more] * step, prime)
+        known, step = 2 * known, _mod(step * step, prime)
     return powers
 
 
 def _dual_weights(x: Elements, prime: int) -> tuple[Elements, Elements]:
     """u_j of `interpolate`, (m, r), and ∏(−x_i), (m,)."""
-    differences = (x[:, :, None] + (prime - x[:, None, :])) % prime
+    differences = x[:, None, :] + (np.uint64(prime) - x[:, :, None])  # [m, i, j] = x_j − x_i
     diagonal = np.arange(x.shape[1])
     differences[:, diagonal, diagonal] = x
     return _inverse(_product(differences, prime), prime), _product(prime - x, prime)
 
 
 def _product(factors: Elements, prime: int) -> Elements:
-    """Product along the last axis."""
-    while factors.shape[-1] > 1:
-        half = factors.shape[-1] // 2
-        paired = factors[..., :half] * factors[..., half : 2 * half] % prime
-        factors = np.concatenate([paired, factors[..., 2 * half :]], axis=-1)
-    return factors[..., 0]
+    """Product along axis 1 of factors below 2p (so that two of them fit a word), in log₂ turns."""
+    while factors.shape[1] > 1:
+        half = factors.shape[1] // 2
+        paired = _mod(factors[:, :half] * factors[:, half : 2 * half], prime)
+        factors = np.concatenate([paired, factors[:, 2 * half :]], axis=1)
+    return factors[:, 0]
 
 
 def _inverse(x: Elements, prime: int) -> Elements:
-    """x^(p−2) (Fermat)."""
-    result, square, exponent = np.ones_like(x), x, prime - 2
-    while exponent:
-        if exponent & 1:
-            result = result * square % prime
-        square = square * square % prime
-        exponent >>= 1
-    return result
+    """1/x for every element, with one inversion: 1/a = b/(ab) and 1/b = a/(ab), recursively."""
+    flat = x.ravel()
+    if flat.size == 1:
+        return np.array([pow(int(flat[0]), -1, prime)], dtype=np.uint64).reshape(x.shape)
+    half = (flat.size + 1) // 2
+    a, b = flat[:half], np.append(flat[half:], np.ones(flat.size % 2, dtype=np.uint64))
+    both = _inverse(_mod(a * b, prime), prime)
+    inverses = _mod(both * np.stack([b, a]), prime).ravel()
+    return inverses[: flat.size].reshape(x.shape)
 
 
 def _limbs(secret: bytes) -> Elements:
@@ -165,9 +172,9 @@ def _limbs(secret: bytes) -> Elements:
     )
 
 
-def _secret(limbs: Elements) -> bytes:
-    number = sum(int(limb) << (LIMB_BITS * i) for i, limb in enumerate(limbs))
-    if int(limbs.max()) >> LIMB_BITS or number >> (8 * SECRET_BYTES):
+def _secret(limbs: Sequence[int]) -> bytes:
+    number = sum(limb << (LIMB_BITS * i) for i, limb in enumerate(limbs))
+    if max(limbs) >> LIMB_BITS or number >> (8 * SECRET_BYTES):
         raise RemoteProtocolError(AbortReason.INCONSISTENT_SHARES, "not of a 32-byte secret")
     return number.to_bytes(SECRET_BYTES, "little")
 
