@@ -1,0 +1,194 @@
+"""Named sets of one attribute's values, the rows that a table is broken down by.
+
+Sets may overlap and need not cover every value; their order is kept. An attribute by itself is the
+grouping with one set a value.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dhdmm.errors import DataError, StudyError
+from dhdmm.study import sqltext
+from dhdmm.study.document import Place
+from dhdmm.study.factor import Factor, Ranges, factor_of, with_total
+from dhdmm.study.models import GroupingModel, SetModel, Value
+from dhdmm.study.names import Lazily, nearest, number_text
+from dhdmm.study.predicate import mask
+from dhdmm.study.query import TOTAL
+from dhdmm.study.schema import (
+    Attribute,
+    CategoryAttribute,
+    IntegerAttribute,
+    NumberAttribute,
+    Schema,
+    first_repeated,
+)
+from dhdmm.study.workload import plain_axis
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """Rows over attribute number `attribute`, called `labels`, with SQL `predicates`."""
+
+    name: str
+    attribute: int
+    factor: Factor
+    labels: Sequence[str]
+    predicates: Sequence[str]
+
+    def with_total(self) -> Grouping:
+        rows = len(self.labels)
+        return replace(
+            self,
+            factor=with_total(self.factor),
+            labels=Lazily(rows + 1, lambda i: self.labels[i] if i < rows else TOTAL),
+            predicates=Lazily(rows + 1, lambda i: self.predicates[i] if i < rows else ""),
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> Grouping:
+        return replace(
+            self,
+            factor=self.factor.take(rows),
+            labels=Lazily(len(rows), lambda i: self.labels[rows[i]]),
+            predicates=Lazily(len(rows), lambda i: self.predicates[rows[i]]),
+        )
+
+
+def plain_grouping(name: str, schema: Schema, attribute: int, factor: Factor) -> Grouping:
+    """Rows called after the values that they hold."""
+    axis = plain_axis(name, schema.attributes[attribute], factor)
+    return Grouping(name, attribute, factor, axis.labels, axis.predicates)
+
+
+def grouping(name: str, model: GroupingModel, schema: Schema, place: Place) -> Grouping:
+    """A grouping of the study file."""
+    if model.of not in schema.names:
+        raise (place / "of").error(
+            f"unknown attribute '{model.of}'", nearest(model.of, schema.names)
+        )
+    index = schema.names.index(model.of)
+    if isinstance(model.edges, list):
+        bins = _bins(schema.attributes[index], model.edges, place / "edges")
+        return plain_grouping(name, schema, index, bins)
+    assert model.sets is not None
+    return _grouping_of_sets(name, model.sets, schema, index, place / "sets")
+
+
+def _bins(attribute: Attribute, edges: Sequence[float], place: Place) -> Ranges:
+    """Half-open bins; those of a number attribute must fall on its own edges."""
+    if isinstance(attribute, CategoryAttribute):
+        raise place.error(
+            f"'{attribute.name}' is a category and has no order", "list its values in 'sets'"
+        )
+    if isinstance(attribute, NumberAttribute):
+        for edge in edges:
+            if edge not in attribute.edges:
+                close = min(attribute.edges, key=lambda known: abs(known - edge))
+                raise place.error(
+                    f"edge {number_text(edge)} is not an edge of '{attribute.name}'",
+                    f"its nearest is {number_text(close)}",
+                )
+        starts: Sequence[float] = attribute.edges
+    else:
+        assert isinstance(attribute, IntegerAttribute)
+        starts = range(attribute.low, attribute.high + 1)
+    codes = np.array([bisect_left(starts, edge) for edge in edges], np.int64)
+    for (left, right), (low, high) in zip(pairwise(edges), pairwise(codes), strict=True):
+        if low == high:
+            bin_text = f"{number_text(left)} ≤ {attribute.name} < {number_text(right)}"
+            raise place.error(f"no value of '{attribute.name}' has {bin_text}")
+    return Ranges(codes[:-1], codes[1:], attribute.size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Set:
+    label: str
+    mask: Mask
+    predicate: str
+
+
+def _grouping_of_sets(
+    name: str, models: Sequence[SetModel], schema: Schema, index: int, place: Place
+) -> Grouping:
+    attribute = schema.attributes[index]
+    sets = list(_sets(models, schema, index, place))
+    repeated = first_repeated([entry.label for entry in sets])
+    if repeated is not None:
+        raise place.error(f"two sets are called '{repeated}'")
+    rows = sparse.csr_array(np.array([entry.mask for entry in sets]), dtype=np.int64)
+    assert rows.shape[1] == attribute.size
+    labels, predicates = [s.label for s in sets], [s.predicate for s in sets]
+    return Grouping(name, index, factor_of(rows), labels, predicates)
+
+
+def _sets(models: Sequence[SetModel], schema: Schema, index: int, place: Place) -> Iterator[_Set]:
+    attribute = schema.attributes[index]
+    named = [_named_sets(model, schema, index, place / i) for i, model in enumerate(models)]
+    rests = [i for i, model in enumerate(models) if model.rest]
+    if len(rests) > 1:
+        raise (place / rests[1]).error("only one set can be the rest")
+    for i, (model, sets) in enumerate(zip(models, named, strict=True)):
+        if model.rest:
+            others = [entry.mask for group in named for entry in group]
+            left = ~np.logical_or.reduce(others) if others else np.ones(attribute.size, np.bool_)
+            sets = [_Set(str(model.label), left, attribute.set_predicate(np.flatnonzero(left)))]
+        if not all(entry.mask.any() for entry in sets):
+            raise (place / i).error(f"the set holds no value of '{attribute.name}'")
+        yield from sets
+
+
+def _named_sets(model: SetModel, schema: Schema, index: int, place: Place) -> list[_Set]:
+    """The sets that one entry stands for; none yet for the rest."""
+    attribute = schema.attributes[index]
+    if model.where is not None:
+        where = str(place / "where")
+        chosen = mask(model.where, schema, index, where=where)
+        text = sqltext.render(sqltext.parse_condition(model.where, where))
+        return [_Set(str(model.label), chosen, f"({text})")]
+    if model.values is not None:
+        codes = sorted({_code(attribute, value, place / "values") for value in model.values})
+        return [_set_of(str(model.label), attribute, np.array(codes))]
+    if model.each is not None:
+        codes = _each(attribute, model.each, place / "each")
+        return [_set_of(attribute.label(code), attribute, np.array([code])) for code in codes]
+    return []
+
+
+def _set_of(label: str, attribute: Attribute, codes: NDArray[np.int64]) -> _Set:
+    chosen = np.zeros(attribute.size, np.bool_)
+    chosen[codes] = True
+    return _Set(label, chosen, attribute.set_predicate(codes))
+
+
+def _each(attribute: Attribute, values: Sequence[Value], place: Place) -> list[int]:
+    """Codes of a category's listed values, or of an integer's range [first, last]."""
+    codes = [_code(attribute, value, place) for value in values]
+    if isinstance(attribute, CategoryAttribute):
+        return codes
+    if len(codes) != 2 or codes[0] > codes[1]:
+        raise place.error("'each' of an integer is a range [first, last]")
+    return list(range(codes[0], codes[1] + 1))
+
+
+def _code(attribute: Attribute, value: Value, place: Place) -> int:
+    if isinstance(attribute, NumberAttribute):
+        raise place.error(f"'{attribute.name}' has bins, not values", "use 'edges' or 'where'")
+    try:
+        return attribute.code(value)
+    except DataError as error:
+        known = attribute.values if isinstance(attribute, CategoryAttribute) else ()
+        raise StudyError(
+            f"{value!r} is not a value of '{attribute.name}'",
+            where=str(place),
+            hint=nearest(value, known) or error.hint,
+        ) from None

@@ -1,0 +1,247 @@
+"""From what a study file says to weighted Kronecker terms.
+
+`by`, `where`, `with_totals`, `ranges`, `marginals` and SQL all end in one function, `term`: rows
+from the groupings, intersected with the boxes of the condition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from dhdmm.study import sqltext
+from dhdmm.study.document import Place
+from dhdmm.study.factor import Factor, Integers, Ranges, restricted
+from dhdmm.study.grouping import Grouping, plain_grouping
+from dhdmm.study.models import ItemModel, RangesModel
+from dhdmm.study.names import nearest
+from dhdmm.study.predicate import Box, boxes
+from dhdmm.study.schema import CategoryAttribute, Schema, first_repeated
+from dhdmm.study.sql import parse_query
+from dhdmm.study.workload import Axis, Item, Product, Term
+
+LARGEST_TERMS = 20_000
+LARGEST_RANGES = 10**7
+EVERYTHING = (Box(1, {}),)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition in SQL and as a signed sum of boxes; by default it holds always."""
+
+    text: str = ""
+    boxes: tuple[Box, ...] = EVERYTHING
+
+
+@dataclass(frozen=True)
+class Names:
+    """What `by` may name: attributes and groupings."""
+
+    schema: Schema
+    groupings: Mapping[str, Grouping] = field(default_factory=dict)
+
+    def grouping(self, name: str, place: Place) -> Grouping:
+        if name in self.groupings:
+            return self.groupings[name]
+        if name not in self.schema.names:
+            known = [*self.schema.names, *self.groupings]
+            raise place.error(f"unknown attribute or grouping '{name}'", nearest(name, known))
+        index = self.schema.names.index(name)
+        each = Ranges.each(self.schema.attributes[index].size)
+        return plain_grouping(name, self.schema, index, each)
+
+
+def item(model: ItemModel, names: Names, place: Place) -> Item:
+    """One entry of the workload."""
+    if model.sql is not None:
+        return Item(model.name, tuple(_sql_terms(model, names, place / "sql")))
+    return Item(model.name, tuple(_terms(model, names, place)))
+
+
+def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
+    outer = _by(model.by or (), names, place / "by")
+    whole = _condition([(model.where, place / "where")], names.schema)
+    for by, totals, where, weight, here in _inner(model, names, place):
+        condition = whole
+        if where is not None:
+            both = [(model.where, place / "where"), (where, here / "where")]
+            condition = _condition(both, names.schema)
+        rows = _totalled([*outer, *by], [*(model.with_totals or ()), *totals], here)
+        yield term(names.schema, rows, condition, model.weight * weight, here)
+
+
+Inner = tuple[list[Grouping], Sequence[str], str | None, float, Place]
+
+
+def _inner(model: ItemModel, names: Names, place: Place) -> Iterator[Inner]:
+    """(by, with_totals, where, weight, place) of every term, what the whole item has left aside."""
+    if model.marginals is not None:
+        here = place / "marginals"
+        for chosen in _marginals(model, names.schema, here):
+            yield _by(chosen, names, here), (), None, 1.0, here
+    elif model.ranges is not None:
+        yield [_ranges(model.ranges, names, place / "ranges")], (), None, 1.0, place
+    elif model.terms is not None:
+        for i, part in enumerate(model.terms):
+            here = place / "terms" / i
+            by = _by(part.by or (), names, here / "by")
+            yield by, part.with_totals or (), part.where, part.weight, here
+    else:
+        yield [], (), None, 1.0, place
+
+
+def _marginals(model: ItemModel, schema: Schema, place: Place) -> Sequence[Sequence[str]]:
+    assert model.marginals is not None
+    if model.marginals.of is not None:
+        return model.marginals.of
+    ways, count = model.marginals.ways or 0, len(schema.names)
+    if ways > count:
+        raise (place / "ways").error(f"the schema has only {count} attributes, not {ways}")
+    if math.comb(count, ways) > LARGEST_TERMS:
+        raise (place / "ways").error(
+            f"{math.comb(count, ways):,} tables are more than {LARGEST_TERMS:,}",
+            "list the ones that are needed in 'of'",
+        )
+    return list(combinations(schema.names, ways))
+
+
+def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
+    """Runs of consecutive values, or of consecutive bins of a grouping with edges."""
+    base = names.grouping(model.of, place / "of")
+    attribute = names.schema.attributes[base.attribute]
+    steps = base.factor
+    ordered = isinstance(steps, Ranges) and bool(np.all(steps.low[1:] == steps.high[:-1]))
+    if isinstance(attribute, CategoryAttribute) or not (ordered and isinstance(steps, Ranges)):
+        raise (place / "of").error(
+            f"'{model.of}' has no order to take ranges of",
+            "ranges are of integers, numbers, or a grouping of them with 'edges'",
+        )
+    runs = _runs(model, len(steps.low), place)
+    chosen = Ranges(steps.low[runs.low], steps.high[runs.high - 1], attribute.size)
+    return plain_grouping(model.of, names.schema, base.attribute, chosen)
+
+
+def _runs(model: RangesModel, size: int, place: Place) -> Ranges:
+    if model.kind == "prefix":
+        return Ranges.prefixes(size)
+    if model.width is not None:
+        if model.width > size:
+            raise (place / "width").error(f"'{model.of}' has only {size} values")
+        return Ranges.windows(size, model.width)
+    if size * (size + 1) // 2 > LARGEST_RANGES:
+        raise (place / "kind").error(
+            f"'{model.of}' has {size * (size + 1) // 2:,} ranges, more than {LARGEST_RANGES:,}",
+            "use kind: prefix, from which every range follows by subtraction",
+        )
+    return Ranges.all(size)
+
+
+def _sql_terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
+    query = parse_query(model.sql or "", names.schema, names.groupings, where=str(place))
+    condition = Condition(query.condition, query.boxes)
+    for chosen in query.grouping_sets:
+        yield term(names.schema, _by(chosen, names, place), condition, model.weight, place)
+
+
+def _by(chosen: Sequence[str], names: Names, place: Place) -> list[Grouping]:
+    return [names.grouping(name, place) for name in chosen]
+
+
+def _totalled(by: list[Grouping], totals: Sequence[str], place: Place) -> list[Grouping]:
+    known = [grouping.name for grouping in by]
+    repeated = first_repeated(known)
+    if repeated is not None:
+        raise place.error(f"'{repeated}' is named twice in 'by'")
+    for name in totals:
+        if name not in known:
+            raise (place / "with_totals").error(
+                f"'{name}' is not in 'by', so it has no total", nearest(name, known)
+            )
+    return [g.with_total() if g.name in totals else g for g in by]
+
+
+def _condition(parts: Sequence[tuple[str | None, Place]], schema: Schema) -> Condition:
+    """All the conditions given, together."""
+    given = [(text, str(place)) for text, place in parts if text is not None]
+    if not given:
+        return Condition()
+    texts = [sqltext.render(sqltext.parse_condition(text, where)) for text, where in given]
+    for text, where in given:
+        boxes(text, schema, where=where)
+    joined = texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
+    return Condition(joined, boxes(joined, schema, where=given[-1][1]))
+
+
+def term(
+    schema: Schema, by: Sequence[Grouping], condition: Condition, weight: float, place: Place
+) -> Term:
+    """Counts by the groupings' rows, of the records that satisfy the condition.
+
+    Rows on which the condition never holds are dropped; a condition that couples attributes gives
+    one product a box.
+    """
+    rows = _by_attribute(schema, by, place)
+    kept = [_possible_rows(factor, a, condition.boxes) for a, (_, factor) in enumerate(rows)]
+    if not condition.boxes or not all(len(chosen) for chosen in kept):
+        raise place.error("no record can satisfy the condition, so the answers would all be 0")
+    taken = [factor.take(chosen) for (_, factor), chosen in zip(rows, kept, strict=True)]
+    products = tuple(
+        Product(Fraction(box.coefficient), tuple(_within(f, a, box) for a, f in enumerate(taken)))
+        for box in condition.boxes
+    )
+    axes = tuple(
+        _axis(schema, a, grouping and grouping.take(kept[a]), condition.boxes)
+        for a, (grouping, _) in enumerate(rows)
+    )
+    return Term(weight, products, axes, condition.text)
+
+
+def _by_attribute(
+    schema: Schema, by: Sequence[Grouping], place: Place
+) -> list[tuple[Grouping | None, Factor]]:
+    """Per attribute the grouping and its rows; the total where there is none."""
+    chosen: dict[int, Grouping] = {}
+    for grouping in by:
+        other = chosen.setdefault(grouping.attribute, grouping)
+        if other is not grouping:
+            name = schema.names[grouping.attribute]
+            raise place.error(
+                f"'{other.name}' and '{grouping.name}' both break down '{name}'",
+                "make one grouping that holds the sets of both",
+            )
+    return [
+        (chosen[a], chosen[a].factor) if a in chosen else (None, Ranges.total(attribute.size))
+        for a, attribute in enumerate(schema.attributes)
+    ]
+
+
+def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Integers:
+    """The rows that some box leaves a value."""
+    possible = np.zeros(factor.shape[0], np.bool_)
+    for box in found:
+        if attribute not in box.masks:
+            return np.arange(factor.shape[0])
+        possible |= factor.dot(box.masks[attribute].astype(np.int64)) > 0
+    return np.flatnonzero(possible)
+
+
+def _within(factor: Factor, attribute: int, box: Box) -> Factor:
+    return restricted(factor, box.masks[attribute]) if attribute in box.masks else factor
+
+
+def _axis(
+    schema: Schema, attribute: int, grouping: Grouping | None, found: Sequence[Box]
+) -> Axis | None:
+    """The column of the table: grouped by, or held fixed by a condition that couples nothing."""
+    if grouping is not None:
+        return Axis(grouping.name, grouping.labels, grouping.predicates)
+    fixed = found[0].masks.get(attribute) if len(found) == 1 else None
+    if fixed is None:
+        return None
+    values = schema.attributes[attribute]
+    return Axis(values.name, [values.set_label(np.flatnonzero(fixed))], [""])

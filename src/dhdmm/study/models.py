@@ -1,0 +1,307 @@
+"""What a study file may say: one model a section. What it means is worked out in `items`.
+
+Every model refuses unknown keys. Only the form is checked here; whether an attribute exists, a bin
+is empty or a condition can be answered is checked where it is used, with its line.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from dhdmm.study.edges import expand_edges
+from dhdmm.study.names import nearest
+
+LARGEST_INTEGER = 2**53
+NAME = r"^[^\s\x00-\x1f\x7f](.{0,98}[^\s\x00-\x1f\x7f])?$"
+
+Name = Annotated[str, Field(pattern=NAME)]
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+Integer = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)]
+Number = Annotated[float, Field(allow_inf_nan=False)] | Integer
+Value = bool | Integer | Annotated[str, Field(max_length=200)]
+Names = Annotated[list[Name], Field(min_length=1)]
+
+
+def _problem(what: str, hint: str = "") -> PydanticCustomError:
+    return PydanticCustomError("study", "{what}", {"what": what, "hint": hint})
+
+
+def _edges(written: str | list[Number]) -> list[int | float]:
+    try:
+        return expand_edges(written)
+    except ValueError as error:
+        raise _problem(str(error)) from None
+
+
+def _increasing(bounds: list[int]) -> list[int]:
+    if bounds[0] > bounds[1]:
+        raise _problem(f"the range [{bounds[0]}, {bounds[1]}] is empty", "write the smaller first")
+    return bounds
+
+
+Edges = Annotated[str | list[Number], AfterValidator(_edges)]
+Bounds = Annotated[list[Integer], Field(min_length=2, max_length=2), AfterValidator(_increasing)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, given: Any) -> Any:
+        """Unknown keys first, with the near miss: they explain what seems to be missing."""
+        if isinstance(given, dict):
+            known = [field.alias or name for name, field in cls.model_fields.items()]
+            for key in given:
+                if key not in known:
+                    detail = {"key": str(key), "hint": nearest(key, known) or ""}
+                    raise PydanticCustomError("unknown_key", "unknown key '{key}'", detail)
+        return given
+
+    def exactly_one(self, *keys: str) -> str:
+        """The only one of these keys that is given."""
+        given = [key for key in keys if getattr(self, key) not in (None, False)]
+        if len(given) != 1:
+            listed = ", ".join(f"'{key}'" for key in keys)
+            seen = " and ".join(f"'{key}'" for key in given)
+            raise _problem(f"exactly one of {listed} is needed" + (f", not {seen}" if seen else ""))
+        return given[0]
+
+
+# ---- schema -------------------------------------------------------------------------------------
+
+
+class IntegerModel(Section):
+    """Whole numbers in a range, both ends included."""
+
+    type: Literal["integer"]
+    range: Bounds
+
+
+class CategoryModel(Section):
+    """One of a list of values; a mapping gives each value a label."""
+
+    type: Literal["category"]
+    values: Annotated[list[Value], Field(min_length=1)] | dict[Value, Label]
+
+
+class NumberModel(Section):
+    """A number that falls into one of consecutive bins; the last bin includes its upper edge."""
+
+    type: Literal["number"]
+    edges: Edges
+
+
+AttributeModel = Annotated[IntegerModel | CategoryModel | NumberModel, Field(discriminator="type")]
+
+
+# ---- groupings ----------------------------------------------------------------------------------
+
+
+class SetModel(Section):
+    """One set of values (or, with `each`, one set a value)."""
+
+    label: Label | None = None
+    values: Annotated[list[Value], Field(min_length=1)] | None = None
+    rest: Literal[True] | None = None
+    each: Annotated[list[Value], Field(min_length=1)] | None = None
+    where: str | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> SetModel:
+        kind = self.exactly_one("values", "rest", "each", "where")
+        if kind != "each" and self.label is None:
+            raise _problem("a set needs a 'label'")
+        if kind == "each" and self.label is not None:
+            raise _problem("'each' makes one set a value and takes no 'label'")
+        return self
+
+
+class GroupingModel(Section):
+    """Named sets of one attribute's values."""
+
+    of: Name
+    edges: Edges | None = None
+    sets: Annotated[list[SetModel], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> GroupingModel:
+        self.exactly_one("edges", "sets")
+        return self
+
+
+# ---- workload -----------------------------------------------------------------------------------
+
+
+class MarginalsModel(Section):
+    """Every table of so many attributes, or the tables listed."""
+
+    ways: Annotated[int, Field(ge=1)] | None = None
+    of: Annotated[list[Names], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> MarginalsModel:
+        self.exactly_one("ways", "of")
+        return self
+
+
+class RangesModel(Section):
+    """Intervals of one attribute's values."""
+
+    of: Name
+    kind: Literal["prefix", "all", "width"]
+    width: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _width_if_asked(self) -> RangesModel:
+        if (self.kind == "width") != (self.width is not None):
+            raise _problem("'width' is needed for kind: width, and only then")
+        return self
+
+
+class TermModel(Section):
+    """Counts by some attributes or groupings, or the total, under a condition."""
+
+    by: Names | None = None
+    total: Literal[True] | None = None
+    with_totals: Names | None = None
+    where: str | None = None
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TermModel:
+        self.exactly_one("by", "total")
+        return self
+
+
+class ItemModel(Section):
+    """One table of the release."""
+
+    name: Name
+    by: Names | None = None
+    total: Literal[True] | None = None
+    marginals: MarginalsModel | None = None
+    ranges: RangesModel | None = None
+    terms: Annotated[list[TermModel], Field(min_length=1)] | None = None
+    sql: str | None = None
+    with_totals: Names | None = None
+    where: str | None = None
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ItemModel:
+        """`by` stands alone, or crosses every term of `ranges` or `terms`."""
+        if self.by is None or self.total or self.marginals or self.sql is not None:
+            kind = self.exactly_one("by", "total", "marginals", "ranges", "terms", "sql")
+        else:
+            kind = self.exactly_one("ranges", "terms") if self.ranges or self.terms else "by"
+        if kind == "sql" and (self.where is not None or self.with_totals):
+            raise _problem("an sql item says everything in its text", "move it into WHERE or CUBE")
+        if kind in ("marginals", "total") and self.with_totals:
+            raise _problem(f"'with_totals' goes with 'by', not with '{kind}'")
+        return self
+
+
+# ---- privacy and aggregation --------------------------------------------------------------------
+
+
+class PersonModel(Section):
+    """A person has at most `max_records` at each of at most `max_participants` participants."""
+
+    column: Name
+    max_records: Annotated[int, Field(ge=1)]
+    max_participants: Annotated[int, Field(ge=1)]
+
+
+class PersonUnit(Section):
+    person: PersonModel
+
+
+def _kind_of_unit(given: Any) -> str:
+    return "person" if isinstance(given, (dict, PersonUnit)) else "word"
+
+
+Unit = Annotated[
+    Annotated[Literal["record", "participant"], Tag("word")] | Annotated[PersonUnit, Tag("person")],
+    Discriminator(_kind_of_unit),
+]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Delta = Annotated[float, Field(gt=0, lt=1)]
+Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class PrivacyModel(Section):
+    """Whose data is hidden, and how well: (epsilon, delta)-DP, or rho-zCDP."""
+
+    unit: Unit
+    epsilon: Budget | None = None
+    delta: Delta | None = None
+    rho: Budget | None = None
+    corrupt_fraction: Fraction
+    relation: Literal["zero-out", "replace"] = "zero-out"
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> PrivacyModel:
+        if self.exactly_one("epsilon", "rho") == "epsilon" and self.delta is None:
+            raise _problem("epsilon needs a 'delta'", "for example delta: 1e-6")
+        return self
+
+
+class CountModel(Section):
+    min: Annotated[int, Field(ge=2)]
+    max: Annotated[int, Field(ge=2, le=10**7)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> CountModel:
+        if self.min > self.max:
+            raise _problem(f"min {self.min} is larger than max {self.max}")
+        return self
+
+
+def _kind_of_count(given: Any) -> str:
+    return "range" if isinstance(given, (dict, CountModel)) else "number"
+
+
+Count = Annotated[
+    Annotated[int, Field(ge=2, le=10**7), Tag("number")] | Annotated[CountModel, Tag("range")],
+    Discriminator(_kind_of_count),
+]
+
+
+class AggregationModel(Section):
+    """Who adds up, and what the round must survive. The default threat model is the stronger."""
+
+    threat_model: Literal["semi-honest", "malicious"] = "malicious"
+    participants: Count
+    max_dropout: Fraction = 0.05
+    max_records_per_participant: Annotated[int, Field(ge=1, le=10**12)]
+
+
+class StudyModel(Section):
+    """A study file."""
+
+    study: Name
+    schema_: Annotated[dict[Name, AttributeModel], Field(alias="schema", min_length=1)]
+    groupings: dict[Name, GroupingModel] = {}
+    workload: Annotated[list[ItemModel], Field(min_length=1)]
+    privacy: PrivacyModel | None = None
+    aggregation: AggregationModel | None = None
+
+    @model_validator(mode="after")
+    def _somebody_is_honest(self) -> StudyModel:
+        if self.privacy and self.aggregation:
+            lost = self.privacy.corrupt_fraction + self.aggregation.max_dropout
+            if lost >= 1:
+                raise _problem("corrupt_fraction and max_dropout leave no honest participant")
+        return self

@@ -1,0 +1,188 @@
+"""The study file: loaded, checked in full, written back, and reduced to canonical bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from dhdmm.errors import StudyError
+from dhdmm.study import document
+from dhdmm.study.document import Place
+from dhdmm.study.grouping import Grouping, grouping
+from dhdmm.study.items import Names, item
+from dhdmm.study.models import (
+    AggregationModel,
+    AttributeModel,
+    CategoryModel,
+    IntegerModel,
+    PrivacyModel,
+    StudyModel,
+)
+from dhdmm.study.problems import study_error
+from dhdmm.study.schema import (
+    Attribute,
+    CategoryAttribute,
+    IntegerAttribute,
+    NumberAttribute,
+    Schema,
+    first_repeated,
+)
+from dhdmm.study.workload import Workload
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What is asked, of whom, and at what privacy: a checked study file."""
+
+    model: StudyModel
+    place: Place = field(default_factory=Place)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        return cls.from_text(document.read_text(Path(path)), Path(path).name)
+
+    @classmethod
+    def from_text(cls, text: str, source: str = "study") -> Study:
+        """A study from YAML; every mistake that can be found without data is found here."""
+        values, place = document.parse(text, source)
+        if not isinstance(values, dict):
+            raise place.error("a study file is a mapping", "begin with 'study: some-name'")
+        try:
+            study = cls(StudyModel.model_validate(values), place)
+        except ValidationError as error:
+            raise study_error(error, values, place) from None
+        study.workload  # noqa: B018 - building it checks it
+        return study
+
+    @property
+    def name(self) -> str:
+        return self.model.study
+
+    @property
+    def privacy(self) -> PrivacyModel | None:
+        return self.model.privacy
+
+    @property
+    def aggregation(self) -> AggregationModel | None:
+        return self.model.aggregation
+
+    @cached_property
+    def schema(self) -> Schema:
+        place = self.place / "schema"
+        attributes = tuple(
+            _located(place / name, partial(_attribute, name, model))
+            for name, model in self.model.schema_.items()
+        )
+        return _located(place, partial(Schema, attributes))
+
+    @cached_property
+    def groupings(self) -> dict[str, Grouping]:
+        place = self.place / "groupings"
+        taken = {name.casefold(): name for name in self.schema.names}
+        if len(taken) < len(self.schema.names):
+            names = first_repeated([name.casefold() for name in self.schema.names])
+            raise (self.place / "schema").error(
+                f"two attributes are called '{names}'", "upper and lower case are one to SQL"
+            )
+        for name in self.model.groupings:
+            other = taken.setdefault(name.casefold(), name)
+            if other != name or name in self.schema.names:
+                raise (place / name).error(f"the name '{other}' is already taken")
+        return {
+            name: grouping(name, model, self.schema, place / name)
+            for name, model in self.model.groupings.items()
+        }
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The queries as weighted Kronecker terms, built once."""
+        place = self.place / "workload"
+        names = Names(self.schema, self.groupings)
+        first: dict[str, int] = {}
+        for i, model in enumerate(self.model.workload):
+            if first.setdefault(model.name, i) != i:
+                raise (place / i / "name").error(f"two items are called '{model.name}'")
+        items = (item(model, names, place / i) for i, model in enumerate(self.model.workload))
+        return Workload(self.schema, tuple(items))
+
+    def to_yaml(self) -> str:
+        """A study file that means the same."""
+        values = self.model.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
+        return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+    def canonical_bytes(self) -> bytes:
+        """The checked study as JSON in one spelling: equal studies give equal bytes.
+
+        Keys are sorted, so what is ordered (attributes, labelled values) is a list. Floats are
+        written with the fewest digits that read back as the same number, whole ones as integers.
+        """
+        values = self.model.model_dump(by_alias=True, exclude_none=True)
+        values["schema"] = [_ordered(name, entry) for name, entry in values["schema"].items()]
+        text = json.dumps(
+            _canonical(values), sort_keys=True, separators=(",", ":"), allow_nan=False
+        )
+        return text.encode("ascii")
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.canonical_bytes()).digest()
+
+
+def json_schema() -> dict[str, Any]:
+    """The form of a study file, for editors that complete and check YAML."""
+    schema = StudyModel.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _located(place: Place, make: Callable[[], Made]) -> Made:
+    """What `make` returns; an error that it raises learns its place."""
+    try:
+        return make()
+    except StudyError as error:
+        raise place.error(error.what, error.hint) from None
+
+
+def _attribute(name: str, model: AttributeModel) -> Attribute:
+    if isinstance(model, IntegerModel):
+        return IntegerAttribute(name, *model.range)
+    if isinstance(model, CategoryModel):
+        labels = tuple(model.values.values()) if isinstance(model.values, dict) else ()
+        return CategoryAttribute(name, tuple(model.values), labels)
+    return NumberAttribute(name, tuple(float(edge) for edge in model.edges))
+
+
+def _ordered(name: str, entry: dict[str, Any]) -> dict[str, Any]:
+    """An attribute that knows its name, and its labelled values as pairs."""
+    if isinstance(entry.get("values"), dict):
+        entry = {**entry, "values": [list(pair) for pair in entry["values"].items()]}
+    return {**entry, "name": name}
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_canonical(entry) for entry in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that would be read back as something else."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    plain = document.plain_scalar(text) == text
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+
+
+_Dumper.add_representer(str, _text)
