@@ -1,0 +1,336 @@
+"""Degree, threshold and margin of the aggregation graph: E1–E7 of docs/parameters.md.
+
+Letters: n participants; c of them corrupt; s the fewest survivors accepted; k the degree; t the
+threshold; m = ⌊(n−c)/2⌋, the largest size that two disjoint sets of honest participants can both
+have; X and D the numbers of corrupt and of dropped neighbours. Everything is a natural logarithm.
+Sums are bounded from above and a condition must hold with `_SLACK` to spare, which exceeds the
+rounding error of the logarithms for every n up to `MAXIMUM_PARTICIPANTS`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dhdmm.secagg.tails import (
+    TERMS,
+    Array,
+    log_binomial_tail,
+    log_choose,
+    log_hypergeometric_tail,
+    log_series,
+)
+
+SECURITY_BITS = 40  # σ: what an adversary may gain
+CORRECTNESS_BITS = 30  # η: how often an honest round may fail
+MINIMUM_PARTICIPANTS = 3  # of two, each learns the other's input from the sum
+MAXIMUM_PARTICIPANTS = 1_000_000
+LARGEST_DEGREE = 4096  # beyond it sharing among neighbours costs more than a round is worth
+SMALL_ROUND = 200  # up to here a complete graph costs milliseconds: see `_search`
+
+_SLACK = 1e-6
+
+
+class ThreatModel(StrEnum):
+    SEMI_HONEST = "semi-honest"
+    MALICIOUS = "malicious"
+
+
+class ParameterError(ValueError):
+    """No graph, or not this one, keeps the promises for such a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphParameters:
+    """What participants agree on before a round; `check` lets each verify it for itself."""
+
+    degree: int
+    threshold: int
+    minimum_survivors: int
+    corrupt: int
+    margin: int
+    complete: bool
+
+    @property
+    def honest_floor(self) -> int:
+        """h: the honest noise shares in every sum that can be unmasked."""
+        return self.minimum_survivors - self.corrupt - self.margin
+
+
+def choose(
+    participants: int,
+    corrupt_fraction: Fraction | float,
+    max_dropout: Fraction | float,
+    threat_model: ThreatModel,
+) -> GraphParameters:
+    """The smallest degree that has a threshold, with the smallest such threshold.
+
+    >>> choose(1000, 0.05, 0.05, ThreatModel.MALICIOUS).degree
+    61
+    """
+    chosen = _graph(participants, corrupt_fraction, max_dropout, threat_model)
+    if chosen is None:
+        raise ParameterError(
+            f"no graph serves {participants} participants "
+            f"with corrupt fraction {float(corrupt_fraction):g} and dropout {float(max_dropout):g} "
+            f"in the {threat_model} model; "
+            + _nearest(participants, corrupt_fraction, max_dropout, threat_model)
+        )
+    return chosen
+
+
+def check(
+    parameters: GraphParameters,
+    participants: int,
+    corrupt_fraction: Fraction | float,
+    max_dropout: Fraction | float,
+    threat_model: ThreatModel,
+) -> None:
+    """Raise unless these parameters, from whoever proposed them, satisfy E1–E7.
+
+    Any graph that is safe passes, not only the one `choose` would pick.
+    """
+    n, k, t = participants, parameters.degree, parameters.threshold
+    c, s = counts(participants, corrupt_fraction, max_dropout)
+    if (parameters.corrupt, parameters.minimum_survivors) != (c, s):
+        raise ParameterError(
+            f"{parameters.corrupt} corrupt and {parameters.minimum_survivors} survivors stated "
+            f"where {c} and {s} follow from the fractions"
+        )
+    if not 1 <= t <= k <= n - 1 or parameters.complete != (k == n - 1):
+        raise ParameterError(f"degree {k}, threshold {t} describe no graph on {n} participants")
+    if not parameters.complete and threat_model is ThreatModel.SEMI_HONEST and k % 2:
+        raise ParameterError(f"a Harary graph needs an even degree, not {k}")
+    broken = _first_broken(n, c, s, k, t, threat_model)
+    if broken is not None:
+        raise ParameterError(f"degree {k}, threshold {t} violate {broken} for {n} participants")
+    needed = _margin_needed(n, c, k, threat_model)
+    if parameters.margin < needed:
+        raise ParameterError(f"margin {parameters.margin} is below the {needed} that E7 asks for")
+    if parameters.honest_floor < 1:
+        raise ParameterError("no honest noise is certain to remain")
+
+
+def counts(
+    participants: int, corrupt_fraction: Fraction | float, max_dropout: Fraction | float
+) -> tuple[int, int]:
+    """(c, s): corrupt participants max(1, ⌊γn⌋) and fewest survivors ⌈(1−δ)n⌉."""
+    if not MINIMUM_PARTICIPANTS <= participants <= MAXIMUM_PARTICIPANTS:
+        raise ParameterError(
+            f"{participants} participants: a round needs {MINIMUM_PARTICIPANTS} to "
+            f"{MAXIMUM_PARTICIPANTS} (the sum of two reveals each to the other)"
+        )
+    corrupt = math.floor(_exact(corrupt_fraction, "corrupt fraction") * participants)
+    dropped = math.floor(_exact(max_dropout, "dropout") * participants)
+    return max(1, corrupt), participants - dropped
+
+
+def _exact(fraction: Fraction | float, name: str) -> Fraction:
+    """The decimal a person wrote: 0.29 means 29/100, not the binary number just below it."""
+    if not 0 <= fraction < 1:  # also refuses NaN
+        raise ParameterError(f"the {name} must be at least 0 and below 1, not {fraction}")
+    return fraction if isinstance(fraction, Fraction) else Fraction(repr(float(fraction)))
+
+
+# Search.
+
+
+def _graph(
+    n: int, gamma: Fraction | float, delta: Fraction | float, threat_model: ThreatModel
+) -> GraphParameters | None:
+    c, s = counts(n, gamma, delta)
+    sparse = _search(n, c, s, threat_model)
+    if sparse is not None:
+        margin = _margin_needed(n, c, sparse[0], threat_model)
+        if s - c - margin >= 1:
+            return GraphParameters(*sparse, s, c, margin, complete=False)
+    t = _lowest_threshold(n - 1, c + 1, threat_model)
+    if n - 1 <= LARGEST_DEGREE and t <= s - 1:
+        return GraphParameters(n - 1, t, s, c, 0, complete=True)
+    return None
+
+
+def _search(n: int, c: int, s: int, threat_model: ThreatModel) -> tuple[int, int] | None:
+    """(k, t) of the sparsest graph; None where the complete one, which needs no margin, is better.
+
+    In the malicious model a participant meets its k out-neighbours and as many in-neighbours, so
+    from 2k = n − 1 on the complete graph costs no more. In a small round it is also preferred
+    where E5b, the most delicate condition, refuses the first degree that satisfies the others.
+    """
+    malicious = threat_model is ThreatModel.MALICIOUS
+    for k, low, high in _windows(n, c, s, threat_model):
+        if not (_fits(_e6(n, k), CORRECTNESS_BITS) if malicious else _e2_holds(n, c, s, k)):
+            continue
+        if not malicious:
+            return k, low
+        if 2 * k >= n - 1:
+            return None
+        if _e5b_holds(n, c, k, high):
+            while high > low and _e5b_holds(n, c, k, high - 1):
+                high -= 1
+            return k, high
+        if n <= SMALL_ROUND and _e5_holds(n, c, k, high):
+            return None
+    return None
+
+
+def _windows(n: int, c: int, s: int, threat_model: ThreatModel) -> Iterator[tuple[int, int, int]]:
+    """Every degree whose thresholds low…high satisfy E3 with E1 (semi-honest) or E4 (malicious).
+
+    One more neighbour raises a quantile of X or D by 0 or 1. So low never falls and high rises by
+    at most 1: while low exceeds high by some gap, the next `gap` − 1 degrees are hopeless too.
+    """
+    semi_honest = threat_model is ThreatModel.SEMI_HONEST
+    k, corrupt, dropped = 0, 1, 1  # of no neighbours none is corrupt, none dropped
+    step = 1
+    while (k := k + step) <= min(n - 2, LARGEST_DEGREE):
+        bits = SECURITY_BITS + (1 if semi_honest else 2)
+        corrupt = _quantile(n, c, k, corrupt, corrupt + step, bits)
+        dropped = _quantile(n, n - s, k, dropped, dropped + step, CORRECTNESS_BITS)
+        low, high = _lowest_threshold(k, corrupt, threat_model), k - dropped + 1
+        step = max(1, low - high)
+        if low <= high and not (semi_honest and k % 2):
+            yield k, low, high
+
+
+def _quantile(n: int, marked: int, k: int, low: int, high: int, bits: int) -> int:
+    """Smallest x in low…high with n·Pr[Hyp(n−1, marked, k) ≥ x] ≤ 2^−bits; high is one such."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _rare(n, marked, k, middle, bits) else (middle + 1, high)
+    return low
+
+
+def _lowest_threshold(k: int, x: int, threat_model: ThreatModel) -> int:
+    """Smallest t with t ≥ x (E1), or 2t − k ≥ x (E4), where X ≥ x is too rare to happen."""
+    return x if threat_model is ThreatModel.SEMI_HONEST else -((-k - x) // 2)
+
+
+def _nearest(
+    n: int, gamma: Fraction | float, delta: Fraction | float, threat_model: ThreatModel
+) -> str:
+    def largest(feasible: Callable[[Fraction], bool]) -> Fraction | None:
+        low, high = -1, 100  # per cent: the last that works, the first that does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if feasible(Fraction(middle, 100)) else (low, middle)
+        return None if low < 0 else Fraction(low, 100)
+
+    dropout = largest(lambda d: _graph(n, gamma, d, threat_model) is not None)
+    corrupt = largest(lambda g: _graph(n, g, delta, threat_model) is not None)
+    options = [
+        f"{name} up to {float(value):g}"
+        for name, value in (("dropout", dropout), ("corrupt fraction", corrupt))
+        if value is not None
+    ]
+    return "feasible with " + " or ".join(options) if options else "feasible with less of both"
+
+
+# The conditions.
+
+
+def _first_broken(n: int, c: int, s: int, k: int, t: int, threat_model: ThreatModel) -> str | None:
+    if not _rare(n, n - s, k, k - t + 1, CORRECTNESS_BITS):
+        return "E3 (enough neighbours survive)"
+    if threat_model is ThreatModel.SEMI_HONEST:
+        if not _rare(n, c, k, t, SECURITY_BITS + 1):
+            return "E1 (too few corrupt neighbours to reconstruct)"
+        return None if _e2_holds(n, c, s, k) else "E2 (honest survivors stay connected)"
+    if not _rare(n, c, k, 2 * t - k, SECURITY_BITS + 2):
+        return "E4 (never both secrets of one participant)"
+    if k == n - 1:
+        return None  # E5 and E5b follow from E4, and nobody has more than n − 1 neighbours
+    if not _e5b_holds(n, c, k, t):
+        return "E5b (one survivor set)"
+    return None if _fits(_e6(n, k), CORRECTNESS_BITS) else "E6 (in-degree stays below 3k)"
+
+
+def _fits(log_probability: float, bits: int) -> bool:
+    return log_probability <= -bits * math.log(2) - _SLACK
+
+
+def _rare(n: int, marked: int, k: int, x: int, bits: int) -> bool:
+    """E1, E3, E4: n·Pr[Hyp(n−1, marked, k) ≥ x] ≤ 2^−bits."""
+    tail = log_hypergeometric_tail(n - 1, np.asarray(float(marked)), k, x)
+    return _fits(math.log(n) + float(tail), bits)
+
+
+def _e2_holds(n: int, c: int, s: int, k: int) -> bool:
+    """E2: ½n(n−k−1)·C(n−k, B−k)/C(n, B), B = c + n − s absent: nobody is cut off."""
+    B = c + n - s
+    if k > B or k >= n - 1:
+        return True
+    log_cut = log_choose(n - k, B - k) - log_choose(n, B)
+    return _fits(math.log(n * (n - k - 1) / 2) + float(log_cut), SECURITY_BITS + 1)
+
+
+def _e5_holds(n: int, c: int, k: int, t: int) -> bool:
+    """E5: Σ_{s' ≤ m} C(n−c, s')·Pr[Hyp(n−1, s'−1+c, k) ≥ t]^{s'}: no small set is closed at t."""
+    sizes = np.arange(1.0, (n - c) // 2 + 1)
+    closed = sizes * log_hypergeometric_tail(n - 1, sizes - 1 + c, k, t)
+    return _fits(float(logsumexp(log_choose(n - c, sizes) + closed)), SECURITY_BITS + 2)
+
+
+def _e5b_holds(n: int, c: int, k: int, t: int) -> bool:
+    """E5b, which implies E5 (both of its bounds exceed E5's); a few sizes suffice to refute it."""
+    m = (n - c) // 2
+    few = np.unique(np.linspace(1, m, 500).round())
+    every = np.arange(1.0, m + 1)
+    return all(
+        _fits(float(logsumexp(log_choose(n - c, sizes) + _two_bitmaps(n, c, k, t, sizes))),
+              SECURITY_BITS + 2)
+        for sizes in (few, every)
+    )  # fmt: skip
+
+
+def _two_bitmaps(n: int, c: int, k: int, t: int, sizes: Array) -> Array:
+    """E5b's summand: ln of a bound on Pr[given s' participants release under the rarer bitmap].
+
+    They are closed at 2t−k; and each has t out-neighbours among the κ ≤ m participants that
+    accepted it or the corrupt ones: Σ_κ C(n−c−s', κ−s')·Pr[Hyp(n−1, κ−1+c, k) ≥ t]^{s'}, summed
+    from κ = m down. Its ratios decrease: the tail is the distribution function, at κ, of the
+    t-th smallest of k draws, which is log-concave.
+    """
+    m = (n - c) // 2
+    terms = min(m - 1, TERMS)
+    closed = sizes * log_hypergeometric_tail(n - 1, sizes - 1 + c, k, 2 * t - k)
+    kappas = np.arange(m, m - terms - 2, -1.0)
+    supported = log_hypergeometric_tail(n - 1, kappas - 1 + c, k, t)
+    with np.errstate(invalid="ignore"):
+        decay = np.nan_to_num(np.diff(supported), nan=-np.inf)  # impossible stays impossible
+
+    def ratio(j: int) -> Array:
+        return np.asarray((m - j - sizes) / (n - c - m + j + 1) * np.exp(sizes * decay[j]))
+
+    log_first = log_choose(n - c - sizes, m - sizes) + sizes * supported[0]
+    return np.minimum(closed, log_series(log_first, ratio, terms))
+
+
+def _e6(n: int, k: int) -> float:
+    """E6: ln n·Pr[Bin(n−1, k/(n−1)) > 3k], an honest participant drowned in in-neighbours."""
+    return math.log(n) + float(
+        log_binomial_tail(np.asarray(n - 1.0), np.asarray(math.log(k / (n - 1))), 3 * k + 1)
+    )
+
+
+def _margin_needed(n: int, c: int, k: int, threat_model: ThreatModel) -> int:
+    """E7: smallest f with Σ_{f' > f} C(n−c, f')·Pr[Bin(n−c−f', q_{f'}) > m] ≤ 2^−(σ+2).
+
+    q_f = C(n−1−f, k)/C(n−1, k) is the chance that none of f phantoms is an out-neighbour.
+    """
+    if threat_model is ThreatModel.SEMI_HONEST or k == n - 1:
+        return 0
+    m = (n - c) // 2
+    phantoms = np.arange(1.0, min(n - c - m, n - k))  # with more, a sum of m+1 is impossible
+    log_unaware = log_choose(n - 1 - phantoms, k) - log_choose(n - 1, k)
+    log_terms = log_choose(n - c, phantoms) + log_binomial_tail(
+        n - c - phantoms, log_unaware, m + 1
+    )
+    beyond = np.logaddexp.accumulate(log_terms[::-1])[::-1]  # beyond[f]: the sum over f' > f
+    return int(np.sum(beyond > -(SECURITY_BITS + 2) * math.log(2) - _SLACK))

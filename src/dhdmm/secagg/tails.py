@@ -1,0 +1,69 @@
+"""Probabilities far smaller than a double: binomial and hypergeometric tails as logarithms.
+
+All logarithms are natural. Each tail is a series whose ratios decrease; what is not summed is
+bounded by a geometric series, so a result is never below the truth (up to rounding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+Array: TypeAlias = npt.NDArray[np.float64]
+
+TERMS = 64  # of a series before its geometric remainder
+
+
+def log_choose(n: Array | float, k: Array | float) -> Array:
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+
+def log_hypergeometric_tail(population: int, marked: Array, k: int, x: int) -> Array:
+    """ln Pr[Hyp(population, marked, k) ≥ x] for every entry of marked, never below the truth."""
+    if x <= 0:
+        return np.zeros_like(marked)
+    if x > k:
+        return np.full_like(marked, -np.inf)
+    unmarked = population - marked
+    possible, certain = marked >= x, unmarked < k - x
+    some = np.where(possible & ~certain, marked, x)  # any value inside the support
+    rest = np.where(possible & ~certain, unmarked, k)
+
+    def ratio(j: int) -> Array:
+        y = x + j
+        return np.asarray((some - y) * (k - y) / ((y + 1) * (rest - k + y + 1)))
+
+    log_first = log_choose(some, x) + log_choose(rest, k - x) - log_choose(population, k)
+    tail = log_series(log_first, ratio, min(k - x, TERMS))
+    return np.where(certain, 0.0, np.where(possible, tail, -np.inf))
+
+
+def log_binomial_tail(trials: Array, log_chance: Array, x: int) -> Array:
+    """ln Pr[Bin(trials, chance) ≥ x] entrywise, for chances below 1, never below the truth."""
+    possible = trials >= x
+    some = np.where(possible, trials, x)
+    log_miss = np.log(-np.expm1(log_chance))
+    odds = np.exp(log_chance - log_miss)
+    log_first = log_choose(some, x) + x * log_chance + (some - x) * log_miss
+
+    def ratio(j: int) -> Array:
+        return np.asarray((some - x - j) / (x + j + 1) * odds)
+
+    return np.where(possible, log_series(log_first, ratio, TERMS), -np.inf)
+
+
+def log_series(log_first: Array, ratio: Callable[[int], Array], terms: int) -> Array:
+    """ln of first·(1 + r₀(1 + r₁(1 + …))), at most 0, for a probability's decreasing ratios r_j.
+
+    After `terms` of them the rest is bounded by the geometric series of the next ratio.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        next_ratio = ratio(terms)
+        total = np.where(next_ratio < 1, 1 / np.abs(1 - next_ratio), np.inf)
+        for j in reversed(range(terms)):
+            total = 1 + ratio(j) * total
+        return np.minimum(0.0, log_first + np.log(total))
