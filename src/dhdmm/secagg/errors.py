@@ -30,6 +30,8 @@ class AbortReason(StrEnum):
     SECOND_ROOT = "second-root"  # two key trees in one session
     SECOND_BITMAP = "second-bitmap"  # two survivor sets in one session
     DECLARED_DEAD = "declared-dead"  # we are a survivor, the bitmap says we are not
+    PHANTOM_SURVIVOR = "phantom-survivor"  # alive in the bitmap, but its masks are not in ours
+    ONE_SIDED_EDGE = "one-sided-edge"  # one end masked with the other, which did not mask with it
     TOO_FEW_PARTICIPANTS = "too-few-participants"  # below the floor that the noise relies on
     TOO_FEW_ACKS = "too-few-acks"  # our neighbours did not agree on the survivor set
     TOO_FEW_SHARES = "too-few-shares"  # a mask cannot be reconstructed
@@ -55,3 +57,10 @@ class RemoteProtocolError(SecaggError):
     def __init__(self, reason: AbortReason, detail: str = "", *, status_hint: int = 422) -> None:
         self.reason, self.detail, self.status_hint = reason, detail, status_hint
         super().__init__(f"{reason}: {detail}" if detail else str(reason))
+
+
+class MalformedMessage(RemoteProtocolError):
+    """Bytes that are not a message, or a value that no message can carry."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(AbortReason.MALFORMED, detail)

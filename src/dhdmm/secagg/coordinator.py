@@ -1,0 +1,332 @@
+"""The coordinator of one round, as a state machine that collects, closes a phase, and answers.
+
+The methods follow the steps of docs/secure-aggregation.md. Each of the sets G, A1, A2 is the set of
+accepted senders of a phase; it is fixed when the phase is closed, before anybody is told.
+
+What must survive a restart is in a store of byte strings: the state, one record a message, without
+its vector, and the running sum. A caller whose store is a database calls `flush` before it commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from dhdmm.secagg import keys, masks
+from dhdmm.secagg import messages as m
+from dhdmm.secagg.channels import keys_statement
+from dhdmm.secagg.collected import Collected
+from dhdmm.secagg.errors import (
+    AbortReason,
+    LocalProtocolError,
+    MalformedMessage,
+    RemoteProtocolError,
+)
+from dhdmm.secagg.graph import Positions, harary_neighbours
+from dhdmm.secagg.messages import ShareKind
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.randomness import Randomness
+from dhdmm.secagg.round import EvidenceKind, Roster, RoundParameters
+from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Event, Local, collected_in
+from dhdmm.secagg.unmasking import unmask
+from dhdmm.secagg.wire import Bitmap
+
+Store = MutableMapping[str, bytes]
+
+_C = CoordinatorState
+_TAG_BYTES = {EvidenceKind.MAC: keys.EVIDENCE_BYTES, EvidenceKind.SIGNATURES: keys.SIGNATURE_BYTES}
+_DIGEST_BYTES = 32
+_QUORATE = (_C.COLLECTING_KEYS, _C.COLLECTING_CHOICES, _C.COLLECTING_SHARES, _C.COLLECTING_INPUTS)
+_OPENINGS: Mapping[ThreatModel, Mapping[_C, Callable[[Collected, int], m.Message]]] = {
+    ThreatModel.SEMI_HONEST: {
+        _C.COLLECTING_SHARES: Collected.neighbours,
+        _C.COLLECTING_INPUTS: Collected.relayed_shares,
+        _C.COLLECTING_REVEALS: Collected.survivors,
+    },
+    ThreatModel.MALICIOUS: {
+        _C.COLLECTING_CHOICES: Collected.root,
+        _C.COLLECTING_SHARES: Collected.neighbours,
+        _C.COLLECTING_INPUTS: Collected.relayed_shares,
+        _C.COLLECTING_ACKS: Collected.survivors,
+        _C.COLLECTING_REVEALS: Collected.relayed_acks,
+    },
+}
+
+
+class Reply(StrEnum):
+    """What became of a message."""
+
+    ACCEPTED = "accepted"
+    REPEATED = "repeated"  # the same bytes as before: nothing was done again
+    EXCLUDED = "excluded"  # well-formed, but its sender cannot be among the survivors
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The result: the residues of Σ x_i over the survivors."""
+
+    survivors: Bitmap
+    total: masks.Vector
+
+
+class Coordinator:
+    """One round, once. The caller decides when a phase is over: it owns the clock.
+
+    `receive` takes one participant's message; `close_phase` fixes whose messages count and moves
+    on; `message_for` is what a participant is to be sent now.
+    """
+
+    def __init__(
+        self,
+        parameters: RoundParameters,
+        roster: Roster,
+        randomness: Randomness,
+        store: Store | None = None,
+    ) -> None:
+        if roster.digest != parameters.roster_digest or len(roster) != parameters.participants:
+            raise LocalProtocolError("not the roster of this round")
+        self.parameters, self._roster = parameters, roster
+        self._store: Store = {} if store is None else store
+        self._table = COORDINATOR[parameters.threat_model]
+        self.state = _C.COLLECTING_KEYS
+        self.abort_reason: AbortReason | None = None
+        self.result: Aggregate | None = None
+        self.invited = frozenset(range(parameters.participants))  # who may speak in this phase
+        self._taken_keys: set[bytes] = set()
+        self._sum = parameters.modulus.zeros(parameters.length)
+        self._collected = Collected(parameters, self._graph(randomness))
+        self._checks: dict[type[m.Message], Callable[[Any], Reply]] = {
+            m.Keys: self._check_keys,
+            m.SignedKeys: self._check_signed_keys,
+            m.Choice: self._check_choice,
+            m.Shares: self._check_shares,
+            m.MaskedInput: self._check_input,
+            m.EvidencedInput: self._check_evidenced_input,
+            m.Acks: self._check_acks,
+            m.Unmask: self._check_reveals,
+            m.Aborted: lambda _: Reply.ACCEPTED,
+        }
+
+    @classmethod
+    def resume(cls, parameters: RoundParameters, roster: Roster, store: Store) -> Coordinator:
+        """The coordinator as its store knows it."""
+        coordinator = cls(parameters, roster, _nothing_is_drawn_twice, store)
+        coordinator._recall()
+        return coordinator
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """Whose message of this phase may still come; if nobody's, there is nothing to wait for."""
+        return self.invited.difference(self._senders(), self._collected.departed)
+
+    @property
+    def departed(self) -> Mapping[int, AbortReason]:
+        """Who said that it left, and why."""
+        return self._collected.departed
+
+    @property
+    def survivors(self) -> Bitmap | None:
+        """A2, once it is fixed."""
+        fixed = (_C.COLLECTING_ACKS, _C.COLLECTING_REVEALS, _C.FINISHED)
+        return self._collected.alive if self.state in fixed else None
+
+    # Events
+
+    def receive(self, position: int, data: bytes) -> Reply:
+        """Take a participant's message, or refuse it with `RemoteProtocolError` untouched."""
+        message, digest = m.decode(data), sha256(data).digest()
+        if message.position != position or message.session != self._session_of(message):
+            raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
+        record = _record(type(message), position)
+        known = self._store.get(record)
+        if known is not None and known.startswith(digest):
+            return Reply.REPEATED
+        if known is not None:
+            raise RemoteProtocolError(AbortReason.CONFLICTING_MESSAGE, status_hint=409)
+        self._follow(type(message))
+        if position not in self.invited:
+            raise RemoteProtocolError(AbortReason.WRONG_PHASE, "not invited", status_hint=409)
+        reply = self._checks[type(message)](message)
+        kept = replace(message, vector=b"") if isinstance(message, m.MaskedInput) else message
+        if reply is Reply.ACCEPTED:
+            self._keep(kept)
+        self._store[record] = digest + (kept.encode() if reply is Reply.ACCEPTED else b"")
+        return reply
+
+    def close_phase(self) -> frozenset[int]:
+        """The deadline has passed: fix whose messages count. Gives those who have a message now."""
+        following, senders = self._follow(Local.CLOSE), frozenset(self._senders())
+        if self.state in _QUORATE and len(senders) < self.parameters.minimum_survivors:
+            return self.abort(AbortReason.TOO_FEW_PARTICIPANTS)
+        if following is _C.FINISHED:
+            try:
+                self.result = self._unmasked()
+            except RemoteProtocolError as error:
+                return self.abort(error.reason)
+            senders = frozenset()
+        self.state, self.invited = following, senders
+        self._store["state"] = following.encode()
+        return senders
+
+    def abort(self, reason: AbortReason) -> frozenset[int]:
+        """End the round without a result; everybody is told."""
+        self.state, self.abort_reason = self._follow(Local.ABORT), reason
+        self._store["state"], self._store["reason"] = self.state.encode(), reason.encode()
+        return frozenset(range(self.parameters.participants))
+
+    def message_for(self, position: int) -> bytes | None:
+        """What this participant is to be sent in this phase, as often as it asks."""
+        if self.abort_reason is not None:
+            return m.Aborted(self.parameters.session, position, self.abort_reason).encode()
+        opening = _OPENINGS[self.parameters.threat_model].get(self.state)
+        if opening is None or position not in self.invited:
+            return None
+        return opening(self._collected, position).encode()
+
+    def flush(self) -> None:
+        """Bring the store up to date with the running sum."""
+        self._store["sum"] = self._sum.tobytes()
+
+    # What is asked of a message before it counts
+
+    def _check_keys(self, message: m.Keys) -> Reply:
+        pair = {message.mask_key, message.channel_key}
+        for key in pair:
+            keys.check_public_key(key)
+        if len(pair) != 2 or pair & self._taken_keys:
+            raise RemoteProtocolError(AbortReason.REPEATED_KEY)
+        return Reply.ACCEPTED
+
+    def _check_signed_keys(self, message: m.SignedKeys) -> Reply:
+        i, session = message.position, message.session
+        said = keys_statement(session, i, message.mask_key, message.channel_key)
+        if not keys.signature_holds(self._roster.identities[i], said, message.signature):
+            raise RemoteProtocolError(AbortReason.BAD_SIGNATURE)
+        return self._check_keys(message)
+
+    def _check_choice(self, message: m.Choice) -> Reply:
+        chosen, n = message.out_neighbours, self.parameters.participants
+        _require_count(len(chosen), self.parameters.degree)
+        if chosen[-1] >= n or message.position in chosen:
+            raise MalformedMessage("a neighbour that cannot be one")
+        return Reply.ACCEPTED
+
+    def _check_shares(self, message: m.Shares) -> Reply:
+        expected = self._collected.expected_ciphertexts(message.position)
+        _require_count(len(message.ciphertexts), expected)
+        return Reply.ACCEPTED
+
+    def _check_input(self, message: m.MaskedInput) -> Reply:
+        """The vector is added here and now: the coordinator keeps the sum, not the summands."""
+        modulus, length = self.parameters.modulus, self.parameters.length
+        modulus.add(self._sum, masks.unpack(modulus, length, message.vector))
+        return Reply.ACCEPTED
+
+    def _check_evidenced_input(self, message: m.EvidencedInput) -> Reply:
+        """A MAC cannot be verified here, but it can be seen to be missing.
+
+        A sender that lacks one to or from somebody already accepted stays out, so that no edge among
+        the survivors is one-sided. (Only a corrupt end makes an edge so: dropouts do not.)
+        """
+        i, included = message.position, message.included
+        if not self._collected.is_possible(i, included):
+            raise MalformedMessage("neighbours are included that cannot be, or the reverse")
+        _require_count(len(message.evidence), len(included))
+        if any(len(tag) != _TAG_BYTES[self.parameters.evidence] for tag in message.evidence):
+            raise MalformedMessage("evidence of the other kind")
+        if self._collected.is_one_sided(i, included):
+            return Reply.EXCLUDED
+        return self._check_input(message)
+
+    def _check_acks(self, message: m.Acks) -> Reply:
+        _require_count(len(message.evidence), self._collected.expected_acks(message.position))
+        return Reply.ACCEPTED
+
+    def _check_reveals(self, message: m.Unmask) -> Reply:
+        subjects, alive = self._collected.subjects(message.position), self._collected.alive
+        for reveal in message.reveals:
+            kind = ShareKind.SEED if reveal.position in alive else ShareKind.MASK_KEY
+            if reveal.position not in subjects or reveal.kind != kind:
+                raise MalformedMessage("a share that was not asked for")
+        return Reply.ACCEPTED
+
+    # Plumbing
+
+    def _follow(self, event: Event) -> _C:
+        following = self._table[self.state].get(event)
+        if following is not None:
+            return following
+        if isinstance(event, Local):
+            raise LocalProtocolError(f"{event} is impossible in state {self.state}")
+        detail = f"{event.__name__} in state {self.state}"
+        raise RemoteProtocolError(AbortReason.WRONG_PHASE, detail, status_hint=409)
+
+    def _session_of(self, message: m.Message) -> bytes:
+        """session' exists once the keys are closed; keys and departures are said under session."""
+        early = self.state is _C.COLLECTING_KEYS or isinstance(message, m.Keys | m.Aborted)
+        return self.parameters.session if early else self._collected.session
+
+    def _senders(self) -> frozenset[int]:
+        return frozenset(self._collected.senders(collected_in(self._table, self.state)))
+
+    def _keep(self, message: m.Message) -> None:
+        if isinstance(message, m.Keys):
+            self._taken_keys |= {message.mask_key, message.channel_key}
+        self._collected.keep(message)
+
+    def _unmasked(self) -> Aggregate:
+        return Aggregate(self._collected.alive, unmask(self._collected, self._sum))
+
+    def _graph(self, randomness: Randomness) -> Positions | None:
+        """Semi-honest step 1: drawn once, kept with the round."""
+        n, degree = self.parameters.participants, self.parameters.degree
+        if self.parameters.malicious:
+            return None
+        if "graph" not in self._store:
+            drawn = harary_neighbours(n, degree, randomness)
+            self._store["graph"] = drawn.astype(">u4").tobytes()
+        graph = np.frombuffer(self._store["graph"], dtype=">u4").reshape(n, degree)
+        return graph.astype(np.int64)
+
+    def _recall(self) -> None:
+        """Replay the records, phase by phase: what one phase fixed, the next is understood by."""
+        reached = _C(self._store.get("state", self.state.encode()).decode())
+        for phase in self._table:
+            self.state = phase
+            self._recall_messages(collected_in(self._table, phase))
+            if phase is reached:
+                break
+            self.invited = self._senders()
+        self._recall_messages(m.Aborted)
+        if "sum" in self._store:
+            self._sum = np.frombuffer(self._store["sum"], dtype=self._sum.dtype).copy()
+        if reached is _C.FINISHED:
+            self.result = self._unmasked()
+        if "reason" in self._store:
+            self.abort_reason = AbortReason(self._store["reason"].decode())
+
+    def _recall_messages(self, kind: type[m.Message] | None) -> None:
+        if kind is None:
+            return
+        for position in range(self.parameters.participants):
+            record = self._store.get(_record(kind, position), b"")
+            if len(record) > _DIGEST_BYTES:
+                self._keep(m.decode(record[_DIGEST_BYTES:]))
+
+
+def _record(kind: type[m.Message], position: int) -> str:
+    return f"{kind.__name__}/{position}"
+
+
+def _require_count(given: int, expected: int) -> None:
+    if given != expected:
+        raise MalformedMessage(f"{given} items where {expected} are due")
+
+
+def _nothing_is_drawn_twice(size: int) -> bytes:
+    raise LocalProtocolError("a resumed coordinator has nothing to draw")

@@ -1,0 +1,103 @@
+"""What a participant must remember, and the promise that it is remembered before anything leaves.
+
+A message leaves only after `Journal.write` has kept the state that produced it and its exact bytes.
+A participant that restarts resends those bytes or leaves the session for good: it never draws again
+what was already used, accepts no second root or bitmap, and never reveals the other kind of share.
+(A journal restored from an older backup breaks this promise; keep none.)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple, Protocol
+
+from dhdmm.secagg import wire
+from dhdmm.secagg.channels import Neighbour
+from dhdmm.secagg.errors import AbortReason, LocalProtocolError
+from dhdmm.secagg.shamir import SHARE_BYTES
+from dhdmm.secagg.states import ParticipantState
+from dhdmm.secagg.wire import Bitmap
+
+
+class Journal(Protocol):
+    """Durable memory of one participant in one session, readable by its owner only."""
+
+    def write(self, state: bytes, outgoing: bytes) -> None:
+        """Replace what was written before, durably and all or nothing, before returning."""
+
+    def read(self) -> tuple[bytes, bytes] | None:
+        """What `write` was last given."""
+
+
+class MemoryJournal:
+    """A journal as durable as its process: for embedded rounds and for tests."""
+
+    def __init__(self) -> None:
+        self._written: tuple[bytes, bytes] | None = None
+
+    def write(self, state: bytes, outgoing: bytes) -> None:
+        self._written = state, outgoing
+
+    def read(self) -> tuple[bytes, bytes] | None:
+        return self._written
+
+
+class Seen(NamedTuple):
+    """A message that was acted upon: its type and the SHA-256 of its bytes."""
+
+    type: int
+    digest: bytes
+
+
+class Held(NamedTuple):
+    """A neighbour's two shares, seed share first."""
+
+    position: int
+    pair: bytes
+
+
+_FORMAT = b"dhdmm participant 1"
+
+
+@dataclass(slots=True, repr=False)
+class Memory:
+    """Everything a participant needs to go on. An empty field is not known yet, or erased."""
+
+    session: Annotated[bytes, wire.Fixed(32)]
+    position: Annotated[bytes, wire.Fixed(4)]
+    state: Annotated[ParticipantState, wire.Word("state", ParticipantState)] = (
+        ParticipantState.START
+    )
+    reason: Annotated[AbortReason | None, wire.Optional(wire.Word("reason", AbortReason))] = None
+    seen: Annotated[
+        tuple[Seen, ...], wire.Records(struct.Struct(">B32s"), Seen, "messages acted upon")
+    ] = ()
+    mask_secret: Annotated[bytes, wire.Blob()] = b""
+    channel_secret: Annotated[bytes, wire.Blob()] = b""
+    seed: Annotated[bytes, wire.Blob()] = b""
+    root: Annotated[bytes, wire.Blob()] = b""
+    signature: Annotated[bytes, wire.Blob()] = b""
+    out_neighbours: Annotated[tuple[int, ...], wire.Positions()] = ()
+    neighbours: Annotated[
+        tuple[Neighbour, ...],
+        wire.Records(struct.Struct(">IB32s32s"), Neighbour, "the neighbourhood"),
+    ] = ()
+    included: Annotated[Bitmap, wire.Bits()] = field(default=Bitmap(0, b""))
+    held: Annotated[
+        tuple[Held, ...],
+        wire.Records(struct.Struct(f">I{2 * SHARE_BYTES}s"), Held, "shares held for others"),
+    ] = ()
+    alive: Annotated[Bitmap, wire.Bits()] = field(default=Bitmap(0, b""))
+
+    def encode(self) -> bytes:
+        return _FORMAT + wire.encode_fields(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Memory:
+        if not data.startswith(_FORMAT):
+            raise LocalProtocolError("the journal is not of this version")
+        reader = wire.Reader(data[len(_FORMAT) :])
+        memory = cls(*wire.decode_fields(cls, reader))
+        reader.finish()
+        return memory

@@ -1,0 +1,285 @@
+"""Every message of both protocols, as a frozen value with one encoding.
+
+A message begins with version, type, session and the roster position of the participant it comes
+from or goes to; the fields follow in the order of the class, in the layouts its annotations name.
+After the Merkle root is known, the malicious model's messages carry session' = H(session ‖ root).
+
+A *neighbourhood* is the ordered list of neighbours in the (Proven)Neighbours message. Later
+messages refer to it by bitmaps over that list and by lists that follow its order, so no position is
+sent twice. Types are numbered in the order in which they occur.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, ClassVar, NamedTuple
+
+from dhdmm.secagg import wire
+from dhdmm.secagg.errors import AbortReason, MalformedMessage
+from dhdmm.secagg.keys import SEAL_OVERHEAD
+from dhdmm.secagg.shamir import SHARE_BYTES
+from dhdmm.secagg.wire import Bitmap
+
+VERSION = 1
+_HEADER = struct.Struct(">BB32sI")
+CIPHERTEXT_BYTES = 2 * SHARE_BYTES + SEAL_OVERHEAD  # a seed share and a mask-key share, sealed
+
+
+class Direction(IntEnum):
+    """Which way an edge of the malicious model's graph points, seen from the receiver."""
+
+    OUT = 1  # the receiver chose this neighbour, which will hold the receiver's shares
+    IN = 2  # this neighbour chose the receiver
+    BOTH = 3
+
+
+class ShareKind(IntEnum):
+    """Which of a participant's two secrets a revealed share belongs to."""
+
+    SEED = 0  # of b, for a survivor
+    MASK_KEY = 1  # of sk¹, for one that dropped out
+
+
+class PublicKeys(NamedTuple):
+    """A neighbour's keys in the semi-honest model."""
+
+    position: int
+    mask_key: bytes  # pk¹
+    channel_key: bytes  # pk²
+
+
+class SignedPublicKeys(NamedTuple):
+    """A neighbour's keys in the malicious model, signed by its identity."""
+
+    position: int
+    direction: int
+    mask_key: bytes
+    channel_key: bytes
+    signature: bytes
+
+
+class Reveal(NamedTuple):
+    """One share of one neighbour. One record a neighbour: both kinds cannot be expressed."""
+
+    position: int
+    kind: int
+    share: bytes
+
+
+Hash = Annotated[bytes, wire.Fixed(32)]
+Key = Annotated[bytes, wire.Fixed(32)]
+Signature = Annotated[bytes, wire.Fixed(64)]
+Bits = Annotated[Bitmap, wire.Bits()]
+Evidence = Annotated[tuple[bytes, ...], wire.Evidence()]
+Ciphertexts = Annotated[tuple[bytes, ...], wire.Items(CIPHERTEXT_BYTES)]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Message:
+    """What every message carries: the session it belongs to and the participant it concerns."""
+
+    TYPE: ClassVar[int]
+
+    session: bytes
+    position: int
+
+    def encode(self) -> bytes:
+        header = _HEADER.pack(VERSION, self.TYPE, self.session, self.position)
+        return header + wire.encode_fields(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of participant {self.position}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Keys(Message):
+    """Semi-honest step 2: the participant's public keys, pk¹ for masks and pk² for channels."""
+
+    TYPE: ClassVar[int] = 0x01
+    mask_key: Key
+    channel_key: Key
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SignedKeys(Keys):
+    """Malicious step 1: public keys signed by the participant's identity."""
+
+    TYPE: ClassVar[int] = 0x02
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Root(Message):
+    """Malicious step 1 ends: the Merkle root over everybody's signed keys."""
+
+    TYPE: ClassVar[int] = 0x03
+    root: Hash
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Choice(Message):
+    """Malicious step 2: the out-neighbours the participant drew for itself."""
+
+    TYPE: ClassVar[int] = 0x04
+    out_neighbours: Annotated[tuple[int, ...], wire.Positions()]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Neighbours(Message):
+    """Semi-honest step 3 begins: the receiver's neighbours that sent keys."""
+
+    TYPE: ClassVar[int] = 0x05
+    neighbours: Annotated[
+        tuple[PublicKeys, ...],
+        wire.Records(
+            struct.Struct(">I32s32s"),
+            PublicKeys,
+            "u32 count, count × (u32 position, pk¹, pk²), ascending",
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ProvenNeighbours(Message):
+    """Malicious step 2 ends: keys of out- and in-neighbours and one Merkle multiproof for all."""
+
+    TYPE: ClassVar[int] = 0x06
+    neighbours: Annotated[
+        tuple[SignedPublicKeys, ...],
+        wire.Records(
+            struct.Struct(">IB32s32s64s"),
+            SignedPublicKeys,
+            "u32 count, count × (u32 position, u8 direction, pk¹, pk², signature), ascending",
+        ),
+    ]
+    proof: Annotated[bytes, wire.Blob()]
+
+    def __post_init__(self) -> None:
+        if any(neighbour.direction not in (1, 2, 3) for neighbour in self.neighbours):
+            raise MalformedMessage("an edge without a direction")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Shares(Message):
+    """Step 3: sealed shares for the present out-neighbours, in order, and a commitment to b_i."""
+
+    TYPE: ClassVar[int] = 0x07
+    seed_commitment: Hash
+    ciphertexts: Ciphertexts
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RelayedShares(Message):
+    """Step 4 begins: which neighbours have shared, and what those said who chose the receiver."""
+
+    TYPE: ClassVar[int] = 0x08
+    shared: Bits
+    ciphertexts: Ciphertexts
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MaskedInput(Message):
+    """Semi-honest step 4: y_i, packed."""
+
+    TYPE: ClassVar[int] = 0x09
+    vector: Annotated[bytes, wire.Blob()]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EvidencedInput(MaskedInput):
+    """Malicious step 4: y_i, M_i over the neighbourhood, evidence to each member of M_i."""
+
+    TYPE: ClassVar[int] = 0x0A
+    included: Bits
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Survivors(Message):
+    """Semi-honest step 5: who is in A2, over the roster."""
+
+    TYPE: ClassVar[int] = 0x0B
+    alive: Bits
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EvidencedSurvivors(Survivors):
+    """Malicious step 5: A2 over the roster, "included" evidence from each alive neighbour."""
+
+    TYPE: ClassVar[int] = 0x0C
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Acks(Message):
+    """Malicious step 5: evidence to each alive in-neighbour of having accepted this bitmap."""
+
+    TYPE: ClassVar[int] = 0x0D
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RelayedAcks(Message):
+    """Malicious step 6 begins: which neighbours acked, over the neighbourhood, and their acks."""
+
+    TYPE: ClassVar[int] = 0x0E
+    acked: Bits
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Unmask(Message):
+    """Step 6: one share of every neighbour whose shares the sender holds."""
+
+    TYPE: ClassVar[int] = 0x0F
+    reveals: Annotated[
+        tuple[Reveal, ...],
+        wire.Records(
+            struct.Struct(f">IB{SHARE_BYTES}s"),
+            Reveal,
+            f"u32 count, count × (u32 position, u8 kind, {SHARE_BYTES} bytes share), ascending",
+        ),
+    ]
+
+    def __post_init__(self) -> None:
+        if any(reveal.kind not in (0, 1) for reveal in self.reveals):
+            raise MalformedMessage("a share of neither kind")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Aborted(Message):
+    """Either way, at any time: the sender has left the session for good, and why."""
+
+    TYPE: ClassVar[int] = 0x10
+    reason: Annotated[AbortReason, wire.Word("u8 length, the reason in ASCII", AbortReason)]
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    *(Keys, SignedKeys, Root, Choice, Neighbours, ProvenNeighbours, Shares, RelayedShares),
+    *(MaskedInput, EvidencedInput, Survivors, EvidencedSurvivors, Acks, RelayedAcks, Unmask),
+    Aborted,
+)
+_BY_TYPE = {message.TYPE: message for message in MESSAGES}
+
+
+def decode(data: bytes) -> Message:
+    """Read a message of any type, or refuse it with `MalformedMessage`."""
+    reader = wire.Reader(data)
+    version, code, session, position = _HEADER.unpack(reader.take(_HEADER.size))
+    if version != VERSION:
+        raise MalformedMessage(f"version {version} is unknown; this is version {VERSION}")
+    if code not in _BY_TYPE:
+        raise MalformedMessage(f"type {code:#04x} is unknown")
+    kind = _BY_TYPE[code]
+    message = kind(session, position, *wire.decode_fields(kind, reader))
+    reader.finish()
+    return message
+
+
+def described() -> Iterator[tuple[type[Message], list[tuple[str, str]]]]:
+    """Every message with its fields and their layouts in words, for docs/protocol.md."""
+    for message in MESSAGES:
+        yield message, [(name, codec.words) for name, codec in wire.layout(message)]

@@ -1,0 +1,456 @@
+"""A participant of one round, as a state machine that takes messages and gives messages.
+
+The methods follow the steps of docs/secure-aggregation.md. Nothing leaves before it is journalled.
+Letters: i is the participant itself, j a neighbour; b_i its seed, sk¹ and sk² its secret keys,
+M_i the neighbours it masks with, y_i its masked input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dhdmm.secagg import keys, masks, merkle, shamir
+from dhdmm.secagg import messages as m
+from dhdmm.secagg.channels import MacChannels, Neighbour, keys_statement, open_channels
+from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.secagg.graph import sample_out_neighbours
+from dhdmm.secagg.journal import Held, Journal, Memory, Seen
+from dhdmm.secagg.keys import Endpoint, Identity, KeyPair, Label
+from dhdmm.secagg.messages import Direction, ShareKind
+from dhdmm.secagg.randomness import Randomness
+from dhdmm.secagg.round import Roster, RoundParameters, session_under_root
+from dhdmm.secagg.states import PARTICIPANT, Event, Local, ParticipantState
+from dhdmm.secagg.wire import Bitmap
+
+NEIGHBOUR_LIMIT = 4  # times the degree: more than any honest graph has (E6 of docs/parameters.md)
+_UNDER_SESSION = (m.Neighbours, m.Root, m.Aborted)  # the others carry session' if there is a root
+_SECOND = {
+    m.Root: AbortReason.SECOND_ROOT,
+    m.Survivors: AbortReason.SECOND_BITMAP,
+    m.EvidencedSurvivors: AbortReason.SECOND_BITMAP,
+}
+
+
+class Participant:
+    """One participant, one session, once.
+
+    `begin` gives the first message; `receive` takes the coordinator's and gives the answers;
+    when `state` is READY_FOR_INPUT the caller pays for the input and hands it to `give_input`.
+    An answer may be an `Aborted` message; then `abort_reason` says why. A message that is not of
+    this session or phase raises `RemoteProtocolError` and changes nothing.
+    """
+
+    def __init__(
+        self,
+        parameters: RoundParameters,
+        roster: Roster,
+        identity: Identity | None,
+        position: int,
+        randomness: Randomness,
+        journal: Journal,
+    ) -> None:
+        self.parameters, self.position = parameters, position
+        self._roster, self._identity = roster, identity
+        self._randomness, self._journal = randomness, journal
+        self._require_own_seat()
+        self._memory = Memory(parameters.session, position.to_bytes(4, "big"))
+        self.outgoing: bytes | None = None  # the last message, to be sent again after a restart
+        self._journal_failed = False
+        self._table = PARTICIPANT[parameters.threat_model]
+        self._steps: dict[type[m.Message], Callable[[Any], m.Message | None]] = {
+            m.Neighbours: self._on_neighbours,
+            m.Root: self._on_root,
+            m.ProvenNeighbours: self._on_proven_neighbours,
+            m.RelayedShares: self._on_relayed_shares,
+            m.Survivors: self._on_survivors,
+            m.EvidencedSurvivors: self._on_evidenced_survivors,
+            m.RelayedAcks: self._on_relayed_acks,
+        }
+
+    @classmethod
+    def resume(
+        cls,
+        parameters: RoundParameters,
+        roster: Roster,
+        identity: Identity | None,
+        position: int,
+        randomness: Randomness,
+        journal: Journal,
+    ) -> Participant:
+        """The participant as its journal knows it; `outgoing` is to be sent again."""
+        participant = cls(parameters, roster, identity, position, randomness, journal)
+        written = journal.read()
+        if written is not None:
+            memory = Memory.decode(written[0])
+            if (memory.session, memory.position) != (
+                parameters.session,
+                position.to_bytes(4, "big"),
+            ):
+                raise LocalProtocolError("the journal belongs to another session or participant")
+            participant._memory, participant.outgoing = memory, written[1]
+        return participant
+
+    def __repr__(self) -> str:
+        return f"<Participant {self.position}: {self.state}>"
+
+    @property
+    def state(self) -> ParticipantState:
+        return self._memory.state
+
+    @property
+    def abort_reason(self) -> AbortReason | None:
+        return self._memory.reason
+
+    def dump(self) -> bytes:
+        """The state that the journal is given, secrets included."""
+        return self._memory.encode()
+
+    # Events
+
+    def begin(self) -> bytes:
+        """Step 1 or 2: fresh keys. They are signed in the malicious model."""
+        following = self._follow(Local.BEGIN)
+        memory = self._memory
+        memory.mask_secret = self._randomness(keys.KEY_BYTES)
+        memory.channel_secret = self._randomness(keys.KEY_BYTES)
+        session, i = self.parameters.session, self.position
+        public = self._mask_keys.public, self._channel_keys.public
+        if self._identity is None or not self.parameters.malicious:
+            return self._send(m.Keys(session, i, *public), following)
+        memory.signature = self._identity.sign(keys_statement(session, i, *public))
+        return self._send(m.SignedKeys(session, i, *public, memory.signature), following)
+
+    def receive(self, data: bytes) -> bytes | None:
+        """Take a message of the coordinator; the answer, if there is one."""
+        if self.state is ParticipantState.ABORTED and not self._journal_failed:
+            return self.outgoing
+        message = m.decode(data)
+        self._require_addressed_here(message)
+        seen = Seen(message.TYPE, sha256(data).digest())
+        earlier = dict(self._memory.seen).get(message.TYPE)
+        if earlier is not None:
+            return self._receive_again(type(message), earlier == seen.digest)
+        following = self._follow(type(message))
+        if isinstance(message, m.Aborted):
+            return self._leave(message.reason)
+        self._memory.seen = tuple(sorted((*self._memory.seen, seen)))
+        try:
+            answer = self._steps[type(message)](message)
+        except RemoteProtocolError as error:
+            return self._leave(error.reason)
+        if answer is None:
+            self._memory.state = following
+            return None
+        return self._send(answer, following)
+
+    def give_input(self, vector: NDArray[Any]) -> bytes:
+        """Step 4: the input, residues in Z_m, leaves as y_i. It must be paid for beforehand."""
+        following = self._follow(Local.INPUT)
+        modulus, i = self.parameters.modulus, self.position
+        if vector.shape != (self.parameters.length,) or vector.dtype.kind not in "iu":
+            raise LocalProtocolError("the input is not an integer vector of the agreed length")
+        if vector.min() < 0 or vector.max() >= modulus.value:
+            raise LocalProtocolError("the input is not in Z_m")
+        masked = masks.pack(modulus, self._masked(vector.astype(modulus.dtype)))
+        self._forget_masks()
+        if not self.parameters.malicious:
+            return self._send(m.MaskedInput(self._session, i, masked), following)
+        included = self._memory.included
+        evidence = tuple([self._channels.say(Label.INCLUDED, j) for j in self._where(included)])
+        message = m.EvidencedInput(self._session, i, masked, included, evidence)
+        return self._send(message, following)
+
+    def abort(self, reason: AbortReason) -> bytes:
+        """Leave the session for good."""
+        self._follow(Local.ABORT)
+        return self._leave(reason)
+
+    # The semi-honest protocol
+
+    def _on_neighbours(self, message: m.Neighbours) -> m.Message:
+        """Step 3: draw b_i, share it and sk¹_i among the neighbours."""
+        self._require_neighbours(message.neighbours, limit=self.parameters.degree)
+        self._memory.neighbours = tuple(
+            [Neighbour(j.position, Direction.BOTH, *j[1:]) for j in message.neighbours]
+        )
+        positions = [j.position for j in message.neighbours]
+        if len(positions) < self.parameters.threshold:
+            raise RemoteProtocolError(AbortReason.TOO_FEW_PARTICIPANTS, "among the neighbours")
+        return self._share(positions)
+
+    def _on_survivors(self, message: m.Survivors) -> m.Message:
+        """Step 6: check u_min, reveal one share of each neighbour."""
+        self._require_plausible(message.alive)
+        return self._reveal(message.alive)
+
+    # The malicious protocol
+
+    def _on_root(self, message: m.Root) -> m.Message:
+        """Step 2: only now, with the keys committed to, choose the out-neighbours."""
+        self._memory.root = message.root
+        parameters = self.parameters
+        chosen = sample_out_neighbours(
+            self.position, parameters.participants, parameters.degree, self._randomness
+        )
+        self._memory.out_neighbours = tuple(chosen.tolist())
+        return m.Choice(self._session, self.position, self._memory.out_neighbours)
+
+    def _on_proven_neighbours(self, message: m.ProvenNeighbours) -> m.Message:
+        """Step 2 ends, step 3: nobody's keys are believed that are not committed to and signed."""
+        neighbours, memory = message.neighbours, self._memory
+        self._require_neighbours(neighbours, limit=NEIGHBOUR_LIMIT * self.parameters.degree)
+        chosen = set(memory.out_neighbours)
+        if any((j.position in chosen) != bool(j.direction & Direction.OUT) for j in neighbours):
+            raise RemoteProtocolError(AbortReason.MALFORMED, "out-neighbours we did not choose")
+        self._require_committed(neighbours, message.proof)
+        for j in neighbours:
+            said = keys_statement(self.parameters.session, j.position, j.mask_key, j.channel_key)
+            if not keys.signature_holds(self._roster.identities[j.position], said, j.signature):
+                raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, f"of keys of {j.position}")
+        memory.neighbours = tuple([Neighbour(*j[:4]) for j in neighbours])
+        return self._share(memory.out_neighbours)
+
+    def _on_evidenced_survivors(self, message: m.EvidencedSurvivors) -> m.Message:
+        """Step 5: every alive neighbour must be in M_i and have said that i is in its own."""
+        memory, alive = self._memory, message.alive
+        self._require_plausible(alive)
+        alive_neighbours = [j for j in memory.neighbours if j.position in alive]
+        if len(message.evidence) != len(alive_neighbours):
+            raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, "not one for each alive neighbour")
+        for j, tag in zip(alive_neighbours, message.evidence, strict=True):
+            if not self._channels.heard(Label.INCLUDED, j, tag):
+                raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, f"of {j.position}")
+        memory.alive = alive
+        agreed = bitmap_hash(alive)
+        holders_of = [j for j in alive_neighbours if j.direction & Direction.IN]
+        acks = tuple([self._channels.say(Label.ACK, j, agreed) for j in holders_of])
+        return m.Acks(self._session, self.position, acks)
+
+    def _on_relayed_acks(self, message: m.RelayedAcks) -> m.Message:
+        """Step 6: at least t out-neighbours accepted the bitmap that i accepted."""
+        agreed = bitmap_hash(self._memory.alive)
+        acking = self._where(message.acked)
+        if len(acking) != len(message.evidence):
+            raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, "not one for each ack")
+        valid = [
+            self._channels.heard(Label.ACK, j, tag, agreed)
+            for j, tag in zip(acking, message.evidence, strict=True)
+            if j.direction & Direction.OUT
+        ]
+        if sum(valid) < self.parameters.threshold:
+            raise RemoteProtocolError(AbortReason.TOO_FEW_ACKS, f"{sum(valid)} are valid")
+        return self._reveal(self._memory.alive)
+
+    # Both
+
+    def _share(self, holders: Iterable[int]) -> m.Message:
+        """Step 3: shares for all holders, of which those for absent ones are forgotten unsent."""
+        memory = self._memory
+        memory.seed = self._randomness(shamir.SECRET_BYTES)
+        positions = list(holders)
+        seeds, mask_keys = shamir.split(
+            [memory.seed, memory.mask_secret],
+            self.parameters.threshold,
+            positions,
+            self._randomness,
+        )
+        pairs = dict(zip(positions, map(bytes.__add__, seeds, mask_keys), strict=True))
+        ciphertexts = tuple(
+            [
+                self._channels.seal(j, pairs[j.position])
+                for j in memory.neighbours
+                if j.direction & Direction.OUT
+            ]
+        )
+        commitment = keys.seed_commitment(memory.seed, self._session, self.position)
+        return m.Shares(self._session, self.position, commitment, ciphertexts)
+
+    def _on_relayed_shares(self, message: m.RelayedShares) -> None:
+        """Step 4 begins: open the shares of the in-neighbours and fix M_i.
+
+        A ciphertext that does not open is as good as none. In the malicious model its sender is
+        then in M_i only if i chose it; in the semi-honest model M_i is what the coordinator says.
+        """
+        shared = self._where(message.shared)
+        senders = [j for j in shared if j.direction & Direction.IN]
+        if len(message.ciphertexts) != len(senders):
+            raise RemoteProtocolError(AbortReason.MALFORMED, "not one ciphertext a sender")
+        held = []
+        for j, ciphertext in zip(senders, message.ciphertexts, strict=True):
+            try:
+                pair = self._channels.unseal(j, ciphertext)
+            except RemoteProtocolError:
+                continue
+            held.append(Held(j.position, pair))
+        opened = {j.position for j in held}
+        self._memory.held = tuple(held)
+        if self.parameters.malicious:
+            chosen_or_opened = [
+                bool(j.direction & Direction.OUT) or j.position in opened for j in shared
+            ]
+            shared = [j for j, included in zip(shared, chosen_or_opened, strict=True) if included]
+        members = {j.position for j in shared}
+        neighbours = self._memory.neighbours
+        self._memory.included = Bitmap.of(
+            len(neighbours), [e for e, j in enumerate(neighbours) if j.position in members]
+        )
+
+    def _masked(self, vector: masks.Vector) -> masks.Vector:
+        """y_i = x_i + F(b_i) + Σ_{j ∈ M_i, j > i} F(s_ij) − Σ_{j ∈ M_i, j < i} F(s_ij)."""
+        memory, modulus, i = self._memory, self.parameters.modulus, self.position
+        own_seed = keys.self_mask_seed(memory.seed, self._session, i)
+        masks.add_mask(modulus, vector, own_seed, 1)
+        mask_keys = self._mask_keys
+        own = Endpoint(i, mask_keys.public)
+        for j in self._where(memory.included):
+            other = Endpoint(j.position, j.mask_key)
+            agreed = mask_keys.agree(j.mask_key)
+            seed = keys.pairwise_mask_seed(agreed, self._session, own, other)
+            masks.add_mask(modulus, vector, seed, 1 if j.position > i else -1)
+        return vector
+
+    def _reveal(self, alive: Bitmap) -> m.Message:
+        """Step 6: the seed share of each survivor, the mask-key share of each dropout. Once."""
+        reveals = []
+        for j, pair in self._memory.held:
+            if j in alive:
+                reveals.append(m.Reveal(j, ShareKind.SEED, pair[: shamir.SHARE_BYTES]))
+            else:
+                reveals.append(m.Reveal(j, ShareKind.MASK_KEY, pair[shamir.SHARE_BYTES :]))
+        self._forget_all()
+        return m.Unmask(self._session, self.position, tuple(reveals))
+
+    # Refusals
+
+    def _require_own_seat(self) -> None:
+        parameters, roster, position = self.parameters, self._roster, self.position
+        if roster.digest != parameters.roster_digest:
+            raise LocalProtocolError(f"{AbortReason.UNPINNED_ROSTER}: not the roster of this round")
+        if len(roster) != parameters.participants or not 0 <= position < len(roster):
+            raise LocalProtocolError("the roster has no such seat")
+        if parameters.malicious and (
+            self._identity is None or self._identity.public != roster.identities[position]
+        ):
+            raise LocalProtocolError("the identity does not own this seat of the roster")
+
+    def _require_addressed_here(self, message: m.Message) -> None:
+        under = self.parameters.session if isinstance(message, _UNDER_SESSION) else self._session
+        if message.session != under or message.position != self.position:
+            raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
+
+    def _require_neighbours(
+        self, neighbours: tuple[m.PublicKeys, ...] | tuple[m.SignedPublicKeys, ...], limit: int
+    ) -> None:
+        """Distinct others of the roster, not too many, with keys that nobody else has."""
+        if len(neighbours) > limit:
+            raise RemoteProtocolError(AbortReason.TOO_MANY_NEIGHBOURS)
+        positions = [j.position for j in neighbours]
+        if self.position in positions or max(positions, default=0) >= len(self._roster):
+            raise RemoteProtocolError(AbortReason.MALFORMED, "a neighbour that cannot be one")
+        own = [self._mask_keys.public, self._channel_keys.public]
+        seen = own + [key for j in neighbours for key in (j.mask_key, j.channel_key)]
+        if len(set(seen)) != len(seen):
+            raise RemoteProtocolError(AbortReason.REPEATED_KEY)
+
+    def _require_committed(self, neighbours: tuple[m.SignedPublicKeys, ...], proof: bytes) -> None:
+        """The tree under the root holds the neighbours' keys and, at our own place, ours."""
+        leaves: dict[int, bytes | None] = {
+            j.position: j.mask_key + j.channel_key + j.signature for j in neighbours
+        }
+        own = self._mask_keys.public, self._channel_keys.public, self._memory.signature
+        leaves[self.position] = b"".join(own)
+        merkle.verify_multiproof(self._memory.root, len(self._roster), leaves, proof)
+
+    def _require_plausible(self, alive: Bitmap) -> None:
+        """We are alive, enough others are, and nobody is whose masks are not in y_i."""
+        if alive.size != len(self._roster):
+            raise RemoteProtocolError(AbortReason.MALFORMED, "a bitmap of another roster")
+        if self.position not in alive:
+            raise RemoteProtocolError(AbortReason.DECLARED_DEAD)
+        if len(alive) < self.parameters.minimum_survivors:
+            raise RemoteProtocolError(AbortReason.TOO_FEW_PARTICIPANTS)
+        included = {j.position for j in self._where(self._memory.included)}
+        if any(j.position in alive and j.position not in included for j in self._memory.neighbours):
+            raise RemoteProtocolError(AbortReason.PHANTOM_SURVIVOR)
+
+    # Plumbing
+
+    @property
+    def _session(self) -> bytes:
+        root, session = self._memory.root, self.parameters.session
+        return session_under_root(session, root) if root else session
+
+    @cached_property
+    def _mask_keys(self) -> KeyPair:
+        return KeyPair.from_secret(self._memory.mask_secret)
+
+    @cached_property
+    def _channel_keys(self) -> KeyPair:
+        return KeyPair.from_secret(self._memory.channel_secret)
+
+    @cached_property
+    def _channels(self) -> MacChannels:
+        evidence, session, i = self.parameters.evidence, self._session, self.position
+        identity, roster = self._identity, self._roster
+        return open_channels(evidence, session, i, self._channel_keys, identity, roster)
+
+    def _forget_masks(self) -> None:
+        """y_i is computed once; afterwards b_i and sk¹_i live in others' shares alone."""
+        self._memory.mask_secret = self._memory.seed = b""
+        self.__dict__.pop("_mask_keys", None)
+
+    def _forget_all(self) -> None:
+        self._forget_masks()
+        self._memory.channel_secret, self._memory.held = b"", ()
+        for cached in ("_channel_keys", "_channels"):
+            self.__dict__.pop(cached, None)
+
+    def _where(self, bits: Bitmap) -> list[Neighbour]:
+        """The neighbours that a bitmap over the neighbourhood names."""
+        neighbours = self._memory.neighbours
+        if bits.size != len(neighbours):
+            raise RemoteProtocolError(AbortReason.MALFORMED, "a bitmap of another neighbourhood")
+        return [neighbours[e] for e in bits.members()]
+
+    def _follow(self, event: Event) -> ParticipantState:
+        if self._journal_failed:
+            raise LocalProtocolError("the journal failed; resume from what it last kept")
+        following = self._table[self.state].get(event)
+        if following is not None:
+            return following
+        if isinstance(event, Local):
+            raise LocalProtocolError(f"{event} is impossible in state {self.state}")
+        detail = f"{event.__name__} in state {self.state}"
+        raise RemoteProtocolError(AbortReason.WRONG_PHASE, detail, status_hint=409)
+
+    def _send(self, message: m.Message, following: ParticipantState) -> bytes:
+        self._memory.state, outgoing = following, message.encode()
+        self._journal_failed = True  # unless the next line returns
+        self._journal.write(self._memory.encode(), outgoing)
+        self._journal_failed, self.outgoing = False, outgoing
+        return outgoing
+
+    def _receive_again(self, kind: type[m.Message], same: bool) -> bytes | None:
+        """The last message again gets the last answer again; a different one is an attack."""
+        if same:
+            return self.outgoing if self._memory.seen[-1].type == kind.TYPE else None
+        reason = _SECOND.get(kind, AbortReason.CONFLICTING_MESSAGE)
+        if self.state is ParticipantState.DONE:
+            raise RemoteProtocolError(reason, "after the release")
+        return self._leave(reason)
+
+    def _leave(self, reason: AbortReason) -> bytes:
+        self._memory.reason = reason
+        self._forget_all()
+        message = m.Aborted(self.parameters.session, self.position, reason)
+        return self._send(message, ParticipantState.ABORTED)
+
+
+def bitmap_hash(alive: Bitmap) -> bytes:
+    """What an ack says it accepted."""
+    return sha256(b"dhdmm1 survivors" + alive.size.to_bytes(4, "big") + alive.data).digest()

@@ -1,0 +1,106 @@
+"""What everybody agrees on before a round: who takes part, and the numbers of the plan.
+
+The session id is SHA-256 of the label, plan digest, round id, threat model and roster digest; it is
+bound into every key derivation, ciphertext, MAC, signature and message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+
+from dhdmm.secagg.errors import LocalProtocolError
+from dhdmm.secagg.masks import Modulus
+from dhdmm.secagg.parameters import ThreatModel
+
+_THREAT_BYTE = {ThreatModel.SEMI_HONEST: b"\x00", ThreatModel.MALICIOUS: b"\x01"}
+
+
+class EvidenceKind(StrEnum):
+    """How "included" and "ack" are proven to their one verifier (malicious model only)."""
+
+    MAC = "mac"
+    SIGNATURES = "signatures"
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The participants in order: names and Ed25519 identity keys. One identity, one seat."""
+
+    names: tuple[str, ...]
+    identities: tuple[bytes, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.identities) or any(len(k) != 32 for k in self.identities):
+            raise LocalProtocolError("a roster pairs every name with a 32-byte identity key")
+        if len(set(self.names)) < len(self) or len(set(self.identities)) < len(self):
+            raise LocalProtocolError("a name or an identity key appears twice in the roster")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What people compare, or a registrar signs."""
+        hasher = hashlib.sha256(b"dhdmm roster 1" + len(self).to_bytes(4, "little"))
+        for name, identity in zip(self.names, self.identities, strict=True):
+            encoded = name.encode()
+            hasher.update(len(encoded).to_bytes(4, "little") + encoded + identity)
+        return hasher.digest()
+
+
+@dataclass(frozen=True)
+class RoundParameters:
+    """One round of one plan. `degree` is k, `threshold` t, `minimum_survivors` u_min.
+
+    That (k, t) are safe for n, the corrupt fraction and the dropout is checked with
+    `dhdmm.secagg.parameters`; here only what no protocol run can do without.
+    """
+
+    plan_digest: bytes
+    round_id: bytes
+    threat_model: ThreatModel
+    roster_digest: bytes
+    participants: int
+    degree: int
+    threshold: int
+    minimum_survivors: int
+    modulus: Modulus
+    length: int
+    evidence: EvidenceKind = EvidenceKind.MAC
+
+    def __post_init__(self) -> None:
+        sizes = len(self.plan_digest), len(self.round_id), len(self.roster_digest)
+        if sizes != (32, 16, 32):
+            raise LocalProtocolError(
+                "a plan digest has 32 bytes, a round id 16, a roster digest 32"
+            )
+        if not 3 <= self.participants < 2**31 - 1 or self.length < 1:
+            raise LocalProtocolError("a round needs three participants and one coordinate")
+        if not 1 <= self.threshold <= self.degree < self.participants:
+            raise LocalProtocolError("1 ≤ threshold ≤ degree < participants does not hold")
+        if not 2 <= self.minimum_survivors <= self.participants:
+            raise LocalProtocolError("a sum over fewer than two survivors is not a sum")
+        if self.malicious and 2 * self.threshold <= self.degree:
+            # two disjoint sets of t holders could give out both secrets of one participant
+            raise LocalProtocolError("the malicious model needs 2·threshold > degree")
+
+    @property
+    def malicious(self) -> bool:
+        return self.threat_model is ThreatModel.MALICIOUS
+
+    @property
+    def complete(self) -> bool:
+        return self.degree == self.participants - 1
+
+    @cached_property
+    def session(self) -> bytes:
+        parts = self.plan_digest, self.round_id, _THREAT_BYTE[self.threat_model], self.roster_digest
+        return hashlib.sha256(b"dhdmm session 1" + b"".join(parts)).digest()
+
+
+def session_under_root(session: bytes, root: bytes) -> bytes:
+    """session' = H(session ‖ root): participants who were shown different roots share no keys."""
+    return hashlib.sha256(b"dhdmm session under root 1" + session + root).digest()

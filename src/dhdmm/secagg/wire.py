@@ -1,0 +1,305 @@
+"""The alphabet of the wire format: how one field of a message is written, and the strict way back.
+
+Integers are big-endian and unsigned. Every list carries its length, so a message is decoded
+without context; whether a length *fits the round* is for the state machines to say. There is one
+encoding of every value: unsorted positions, set padding bits, leftover and missing bytes are
+errors. docs/protocol.md describes the same layouts in words.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import Any, Protocol, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.secagg.errors import MalformedMessage
+
+_COUNT = struct.Struct(">I")
+EVIDENCE_SIZES = (16, 64)  # a truncated HMAC-SHA-256, or an Ed25519 signature
+
+
+class Reader:
+    """The bytes of one message, consumed from the left."""
+
+    __slots__ = ("_data", "_offset")
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._offset = data, 0
+
+    def take(self, size: int) -> bytes:
+        end = self._offset + size
+        if end > len(self._data):
+            raise MalformedMessage("bytes are missing")
+        taken, self._offset = self._data[self._offset : end], end
+        return taken
+
+    def count(self) -> int:
+        return int.from_bytes(self.take(4), "big")
+
+    def finish(self) -> None:
+        if self._offset != len(self._data):
+            raise MalformedMessage("bytes are left over")
+
+
+class Codec(Protocol):
+    """How one field is written and read."""
+
+    words: str  # for docs/protocol.md
+
+    def encode(self, value: Any) -> bytes: ...
+
+    def decode(self, reader: Reader) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bitmap:
+    """A set of indices below `size`; index i is bit i mod 8 of byte i div 8.
+
+    >>> Bitmap.of(10, [1, 9]).data.hex(), Bitmap.of(10, [1, 9]).members()
+    ('0202', (1, 9))
+    """
+
+    size: int
+    data: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.data) != (self.size + 7) // 8:
+            raise MalformedMessage("a bitmap's length differs from its size")
+        if self.size % 8 and self.data[-1] >> self.size % 8:
+            raise MalformedMessage("padding bits of a bitmap are set")
+
+    @classmethod
+    def of(cls, size: int, members: Iterable[int]) -> Bitmap:
+        flags = np.zeros(size, dtype=np.bool_)
+        flags[list(members)] = True
+        return cls.from_array(flags)
+
+    @classmethod
+    def from_array(cls, flags: NDArray[np.bool_]) -> Bitmap:
+        return cls(len(flags), np.packbits(flags, bitorder="little").tobytes())
+
+    def __len__(self) -> int:
+        """How many members: the population count."""
+        return int.from_bytes(self.data, "little").bit_count()
+
+    def __contains__(self, index: int) -> bool:
+        return 0 <= index < self.size and bool(self.data[index >> 3] >> (index & 7) & 1)
+
+    def array(self) -> NDArray[np.bool_]:
+        bits = np.unpackbits(np.frombuffer(self.data, np.uint8), count=self.size, bitorder="little")
+        return bits.view(np.bool_)
+
+    def members(self) -> tuple[int, ...]:
+        return tuple(np.flatnonzero(self.array()).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Exactly `size` bytes."""
+
+    size: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.size} bytes"
+
+    def encode(self, value: bytes) -> bytes:
+        if len(value) != self.size:
+            raise MalformedMessage(f"a field of {self.size} bytes has {len(value)}")
+        return value
+
+    def decode(self, reader: Reader) -> bytes:
+        return reader.take(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One member of an enumeration of ASCII words."""
+
+    words: str
+    choices: type[StrEnum]
+
+    def encode(self, value: StrEnum) -> bytes:
+        return bytes((len(value),)) + value.encode("ascii")
+
+    def decode(self, reader: Reader) -> StrEnum:
+        (size,) = reader.take(1)
+        word = reader.take(size)
+        for choice in self.choices:
+            if choice.encode("ascii") == word:
+                return choice
+        raise MalformedMessage("an unknown word")
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value or None."""
+
+    of: Codec
+
+    @property
+    def words(self) -> str:
+        return f"0x00, or 0x01 and {self.of.words}"
+
+    def encode(self, value: Any) -> bytes:
+        return b"\x00" if value is None else b"\x01" + self.of.encode(value)
+
+    def decode(self, reader: Reader) -> Any:
+        (present,) = reader.take(1)
+        if present > 1:
+            raise MalformedMessage("neither present nor absent")
+        return self.of.decode(reader) if present else None
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes of any length."""
+
+    words = "u32 length, the bytes"
+
+    def encode(self, value: bytes) -> bytes:
+        return _COUNT.pack(len(value)) + value
+
+    def decode(self, reader: Reader) -> bytes:
+        return reader.take(reader.count())
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """A `Bitmap`."""
+
+    words = "u32 size, ⌈size/8⌉ bytes, lowest bit first, padding zero"
+
+    def encode(self, value: Bitmap) -> bytes:
+        return _COUNT.pack(value.size) + value.data
+
+    def decode(self, reader: Reader) -> Bitmap:
+        size = reader.count()
+        return Bitmap(size, reader.take((size + 7) // 8))
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of byte strings of one size."""
+
+    size: int
+
+    @property
+    def words(self) -> str:
+        return f"u32 count, count × {self.size} bytes"
+
+    def encode(self, value: tuple[bytes, ...]) -> bytes:
+        return _COUNT.pack(len(value)) + _join(value, self.size)
+
+    def decode(self, reader: Reader) -> tuple[bytes, ...]:
+        return _split(reader.take(reader.count() * self.size), self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A list of MACs or of signatures: one size for the whole list, said first."""
+
+    words = "u8 size (16 or 64), u32 count, count × size bytes; size 16 if the list is empty"
+
+    def encode(self, value: tuple[bytes, ...]) -> bytes:
+        size = len(value[0]) if value else EVIDENCE_SIZES[0]
+        if size not in EVIDENCE_SIZES:
+            raise MalformedMessage("evidence has neither the size of a MAC nor of a signature")
+        return bytes((size,)) + _COUNT.pack(len(value)) + _join(value, size)
+
+    def decode(self, reader: Reader) -> tuple[bytes, ...]:
+        (size,), count = reader.take(1), reader.count()
+        if size not in EVIDENCE_SIZES or (count == 0 and size != EVIDENCE_SIZES[0]):
+            raise MalformedMessage("evidence has neither the size of a MAC nor of a signature")
+        return _split(reader.take(count * size), size)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A list of records in strictly ascending order of their first field, a roster position."""
+
+    layout: struct.Struct
+    make: Callable[..., tuple[Any, ...]]
+    words: str
+
+    def encode(self, value: tuple[tuple[Any, ...], ...]) -> bytes:
+        _require_ascending(value)
+        pack = self.layout.pack
+        return _COUNT.pack(len(value)) + b"".join([pack(*record) for record in value])
+
+    def decode(self, reader: Reader) -> tuple[tuple[Any, ...], ...]:
+        data = reader.take(reader.count() * self.layout.size)
+        value = tuple([self.make(*record) for record in self.layout.iter_unpack(data)])
+        _require_ascending(value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Roster positions in strictly ascending order."""
+
+    words = "u32 count, count × u32, strictly ascending"
+
+    def encode(self, value: tuple[int, ...]) -> bytes:
+        _require_ascending([(position,) for position in value])
+        return _COUNT.pack(len(value)) + np.array(value, dtype=">u4").tobytes()
+
+    def decode(self, reader: Reader) -> tuple[int, ...]:
+        value = tuple(np.frombuffer(reader.take(4 * reader.count()), dtype=">u4").tolist())
+        _require_ascending([(position,) for position in value])
+        return value
+
+
+Layout = tuple[tuple[str, Codec], ...]
+
+
+def _layout(record: type) -> Layout:
+    """The fields of a dataclass whose annotations name a codec, in order."""
+    hints = get_type_hints(record, include_extras=True).items()
+    return tuple((name, hint.__metadata__[0]) for name, hint in hints if _is_annotated(hint))
+
+
+layout: Callable[[type], Layout] = cache(_layout)
+
+
+def values(record: object) -> tuple[Any, ...]:
+    """The values of those fields."""
+    return tuple([getattr(record, name) for name, _ in layout(type(record))])
+
+
+def encode_fields(record: object) -> bytes:
+    """Those fields, one after another."""
+    return b"".join([codec.encode(getattr(record, name)) for name, codec in layout(type(record))])
+
+
+def decode_fields(record: type, reader: Reader) -> list[Any]:
+    """Their values, in order."""
+    return [codec.decode(reader) for _, codec in layout(record)]
+
+
+def _is_annotated(hint: object) -> bool:
+    return hasattr(hint, "__metadata__")
+
+
+def _require_ascending(records: Iterable[tuple[Any, ...]]) -> None:
+    previous = -1
+    for record in records:
+        if record[0] <= previous:
+            raise MalformedMessage("positions are not in ascending order")
+        previous = record[0]
+
+
+def _join(items: tuple[bytes, ...], size: int) -> bytes:
+    if any(len(item) != size for item in items):
+        raise MalformedMessage(f"an item is not {size} bytes long")
+    return b"".join(items)
+
+
+def _split(data: bytes, size: int) -> tuple[bytes, ...]:
+    return tuple([data[start : start + size] for start in range(0, len(data), size)])
