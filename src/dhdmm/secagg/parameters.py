@@ -280,12 +280,12 @@ def _e5_holds(n: int, c: int, k: int, t: int) -> bool:
 def _e5b_holds(n: int, c: int, k: int, t: int) -> bool:
     """E5b, which implies E5 (both of its bounds exceed E5's); a few sizes suffice to refute it."""
     m = (n - c) // 2
-    few = np.unique(np.linspace(1, m, 500).round())
+    one, few = np.array([float(m)]), np.unique(np.linspace(1, m, 500).round())
     every = np.arange(1.0, m + 1)
     return all(
         _fits(float(logsumexp(log_choose(n - c, sizes) + _two_bitmaps(n, c, k, t, sizes))),
               SECURITY_BITS + 2)
-        for sizes in (few, every)
+        for sizes in (one, few, every)
     )  # fmt: skip
 
 
