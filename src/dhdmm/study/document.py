@@ -103,6 +103,35 @@ def parse(text: str, source: str) -> tuple[Any, Place]:
     return value, root
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that would be read back as something else; never writes an alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    plain = plain_scalar(text) == text
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+
+
+_Dumper.add_representer(str, _text)
+
+
+def write(values: Any) -> str:
+    """Values as a YAML text that `parse` reads back."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+def inline(value: Any) -> str:
+    """A value as it may stand within brackets on one line."""
+    wide = 10**9
+    text = yaml.dump(
+        [value], Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=wide
+    )
+    return text.strip()[1:-1]
+
+
 def _advice(problem: str) -> str | None:
     if "mapping values are not allowed" in problem:
         return "put the text into quotes if it holds a colon, or check the indentation"

@@ -27,7 +27,8 @@ LARGEST_SIZE = 10**6
 """Values an attribute may have: its factors and labels are vectors of this length."""
 LARGEST_CELLS = 10**18
 """Cells a schema may have: cell numbers stay 64-bit integers."""
-LABEL_PIECES = 4
+LABEL_PIECES = 6
+"""Runs of values that a set's label spells out."""
 
 Codes = NDArray[np.int64]
 Kind = Literal["integer", "category", "number"]

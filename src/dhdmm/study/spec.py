@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
 from dhdmm.errors import StudyError
@@ -118,7 +117,7 @@ class Study:
     def to_yaml(self) -> str:
         """A study file that means the same."""
         values = self.model.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
-        return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+        return document.write(values)
 
     def canonical_bytes(self) -> bytes:
         """The checked study as JSON in one spelling: equal studies give equal bytes.
@@ -174,15 +173,3 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, list):
         return [_canonical(entry) for entry in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes every text that would be read back as something else."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    plain = document.plain_scalar(text) == text
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
-
-
-_Dumper.add_representer(str, _text)

@@ -1,0 +1,120 @@
+"""`dhdmm init` and `dhdmm describe`: from nothing to a study, and back into words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.cli import output
+from dhdmm.errors import StudyError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SHOWN_TERMS = 8
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="The study file to write.")] = Path("study.yaml"),
+    source: Annotated[
+        Path | None, typer.Option("--from", help="Draft it from this CSV's header and values.")
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of study files for editors.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: output.Json = False,
+) -> None:
+    """Write a first study file: a commented example, or a draft from a table."""
+    if schema:
+        from dhdmm.study.spec import json_schema
+
+        print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        return
+    from dhdmm.study import draft
+
+    text = draft.draft_from_csv(source) if source else draft.example()
+    _write(path, text, force)
+    output.emit({"written": str(path)}, as_json, lambda screen: _next_steps(screen, path, source))
+
+
+def describe(
+    study: Annotated[Path, typer.Argument(help="The study file.")], as_json: output.Json = False
+) -> None:
+    """Say in words what a study asks, table by table."""
+    from dhdmm.study.describe import describe as described
+    from dhdmm.study.spec import Study
+
+    document = described(Study.load(study))
+    output.emit(document, as_json, lambda screen: _draw(screen, document))
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise StudyError(
+            "the file exists", where=str(path), hint="another name, or --force"
+        ) from None
+    except OSError as error:
+        raise StudyError(f"cannot write the file: {error.strerror}", where=str(path)) from None
+
+
+def _next_steps(screen: Console, path: Path, source: Path | None) -> None:
+    screen.print(f"Wrote {path}. Edit it, then run: dhdmm describe {path}", soft_wrap=True)
+    if source:
+        screen.print(
+            "Replace the ranges and values read off the data by publicly known ones first."
+        )
+
+
+def _draw(screen: Console, document: dict[str, Any]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    screen.print(f"[bold]{escape(document['study'])}[/bold]")
+    screen.print(
+        f"{_count(document['queries'], 'counting query', 'counting queries')} in"
+        f" {_count(len(document['tables']), 'table')} over {_count(document['cells'], 'cell')}.\n"
+    )
+    schema = Table("attribute", "type", "values", "domain", box=None, pad_edge=False)
+    for entry in document["attributes"]:
+        size = f"{entry['size']:,}"
+        schema.add_row(escape(entry["name"]), entry["type"], size, escape(entry["domain"]))
+    screen.print(schema, "")
+    for entry in document["groupings"]:
+        sets = _count(len(entry["sets"]), "set")
+        rest = _count(entry["left_out"], "value")
+        note = f", {rest} in none of them" if entry["left_out"] else ""
+        screen.print(f"[bold]{escape(entry['name'])}[/bold]: {sets} of {escape(entry['of'])}{note}")
+    if document["groupings"]:
+        screen.print()
+    for table in document["tables"]:
+        _draw_table(screen, table)
+    for section in ("privacy", "aggregation"):
+        if document[section]:
+            screen.print(f"[bold]{section}[/bold]: {escape(document[section])}")
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _draw_table(screen: Console, table: dict[str, Any]) -> None:
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    summary = f": {table['summary']}" if table["summary"] else ""
+    title = f"[bold]{escape(table['name'])}[/bold]{escape(summary)}"
+    screen.print(f"{title}, {_count(table['queries'], 'query', 'queries')}")
+    for term in table["terms"][:SHOWN_TERMS]:
+        weight = f", weight {term['weight']:g}" if term["weight"] != 1 else ""
+        words = f"· {term['words']}: {term['queries']:,}{weight}"
+        screen.print(Padding(escape(words), (0, 0, 0, 2)))
+    if len(table["terms"]) > SHOWN_TERMS:
+        screen.print(f"  · … and {len(table['terms']) - SHOWN_TERMS} more terms (--json lists all)")
+    screen.print()

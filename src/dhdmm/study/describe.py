@@ -1,0 +1,140 @@
+"""A study in words: what is asked, table by table, of whom, and at what privacy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dhdmm.study.grouping import Grouping
+from dhdmm.study.models import AggregationModel, ItemModel, PersonUnit, PrivacyModel
+from dhdmm.study.query import TOTAL
+from dhdmm.study.schema import Attribute
+from dhdmm.study.spec import Study
+from dhdmm.study.workload import Axis, Item, Term
+
+UNITS = {"record": "any one record", "participant": "everything that any one participant holds"}
+RELATIONS = {"zero-out": "is there or not", "replace": "is what it is or something else"}
+THREATS = {
+    "malicious": "parties that break the protocol as they please",
+    "semi-honest": "parties that follow the protocol but keep what they see",
+}
+
+
+def describe(study: Study) -> dict[str, Any]:
+    """The description as plain values: for a program as they are, for a person to be laid out."""
+    workload = study.workload
+    tables = zip(study.model.workload, workload.items, strict=True)
+    return {
+        "study": study.name,
+        "cells": workload.cells,
+        "queries": workload.queries,
+        "attributes": [_attribute(attribute) for attribute in study.schema.attributes],
+        "groupings": [_grouping(study, grouping) for grouping in study.groupings.values()],
+        "tables": [_table(model, item) for model, item in tables],
+        "privacy": study.privacy and privacy_words(study.privacy),
+        "aggregation": study.aggregation and aggregation_words(study.aggregation),
+        "digest": study.digest.hex(),
+    }
+
+
+def _attribute(attribute: Attribute) -> dict[str, Any]:
+    domain = attribute.set_label(np.arange(attribute.size))
+    return {
+        "name": attribute.name,
+        "type": attribute.kind,
+        "size": attribute.size,
+        "domain": domain,
+    }
+
+
+def _grouping(study: Study, grouping: Grouping) -> dict[str, Any]:
+    """How many sets, and whether they leave values out: an edge too few is easily overlooked."""
+    factor = grouping.factor
+    held = np.count_nonzero(factor.transpose_dot(np.ones(factor.shape[0], np.int64)))
+    return {
+        "name": grouping.name,
+        "of": study.schema.names[grouping.attribute],
+        "sets": list(grouping.labels),
+        "left_out": factor.shape[1] - int(held),
+    }
+
+
+def _table(model: ItemModel, item: Item) -> dict[str, Any]:
+    return {
+        "name": item.name,
+        "queries": item.queries,
+        "summary": _summary(model, item),
+        "terms": [
+            {"words": term_words(term), "queries": term.queries, "weight": term.weight}
+            for term in item.terms
+        ],
+    }
+
+
+def _summary(model: ItemModel, item: Item) -> str:
+    """What the entry asks for as a whole, empty when its only term says it."""
+    if model.marginals is not None and model.marginals.ways is not None:
+        return f"every {model.marginals.ways}-way table ({len(item.terms)})"
+    if model.ranges is not None:
+        size = model.ranges.width
+        runs = {
+            "prefix": "every prefix",
+            "all": "every range",
+            "width": f"every window of {size} consecutive values",
+        }
+        return f"{runs[model.ranges.kind]} of {model.ranges.of}"
+    return f"{len(item.terms)} terms" if len(item.terms) > 1 else ""
+
+
+def term_words(term: Term) -> str:
+    """`records by sex (2 and total) and age_band (6), where hours >= 35`."""
+    by = [_axis_words(axis) for axis in term.axes if axis and not _is_fixed(axis)]
+    words = f"records by {' × '.join(by)}" if by else "all records"
+    if term.condition:
+        words = f"{words if by else 'records'} where {term.condition}"
+    return words
+
+
+def _axis_words(axis: Axis) -> str:
+    if axis.labels[-1] == TOTAL and not axis.predicates[-1]:
+        return f"{axis.header} ({len(axis.labels) - 1:,} and total)"
+    return f"{axis.header} ({len(axis.labels):,})"
+
+
+def _is_fixed(axis: Axis) -> bool:
+    """The condition alone decides about this attribute."""
+    return len(axis.labels) == 1 and not axis.predicates[0]
+
+
+def privacy_words(privacy: PrivacyModel) -> str:
+    if isinstance(privacy.unit, PersonUnit):
+        person = privacy.unit.person
+        unit = (
+            f"any one person (by '{person.column}'; up to {person.max_records} records at each of"
+            f" up to {person.max_participants} participants)"
+        )
+    else:
+        unit = UNITS[privacy.unit]
+    if privacy.rho is not None:
+        cost = f"ρ = {privacy.rho:g} zero-concentrated differential privacy"
+    else:
+        cost = f"ε = {privacy.epsilon:g}, δ = {privacy.delta:g} differential privacy"
+    return (
+        f"The release hides whether {unit} {RELATIONS[privacy.relation]}: {cost}, even if"
+        f" {_percent(privacy.corrupt_fraction)} of the participants conspire."
+    )
+
+
+def aggregation_words(aggregation: AggregationModel) -> str:
+    count = aggregation.participants
+    some = f"{count:,}" if isinstance(count, int) else f"{count.min:,} to {count.max:,}"
+    return (
+        f"{some} participants with up to {aggregation.max_records_per_participant:,} records each;"
+        f" up to {_percent(aggregation.max_dropout)} of them may drop out; safe against"
+        f" {THREATS[aggregation.threat_model]}."
+    )
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:g}%"
