@@ -49,6 +49,13 @@ def test_equals_the_reference_bit_by_bit(variance):
     assert fast.tolist() == reference_samples(variance, 500, stream_for(variance))
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+def test_equals_the_reference_on_many_draws(variance):
+    fast = DiscreteGaussian(variance).sample(30_000, stream_for(variance))
+    assert fast.tolist() == reference_samples(variance, 30_000, stream_for(variance))
+
+
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_output_does_not_depend_on_what_the_filters_decide(variance, monkeypatch):
     """A margin of 1/4 and a 14-bit table send thousands of draws the exact way; none changes."""

@@ -105,6 +105,14 @@ def test_output_has_the_claimed_distribution(variance):
         assert half_block_p_value(samples, variance) > ALPHA
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("variance", VARIANCES, ids=str)
+def test_chi_square_p_values_are_uniform_over_many_keys(variance):
+    """Kolmogorov–Smirnov at ALPHA; small variances have few bins, where χ² is approximate."""
+    p_values = [chi_square_p_value(draw(variance, str(key)), variance) for key in range(60)]
+    assert stats.kstest(p_values, "uniform").pvalue > ALPHA
+
+
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_signs_are_fair_and_tails_have_their_share(variance):
     samples = draw(variance, "tails")

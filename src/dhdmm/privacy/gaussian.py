@@ -134,7 +134,7 @@ class BlockTable:
         """For each word's V, is V < exp(−t)? With start = qB, t = (x − start)(x + start)/2σ²."""
         v = (words >> np.uint64(64 - V_BITS)).view(np.int64) * 2.0**-V_BITS
         t = (x - start).astype(np.float64) * (x + start).astype(np.float64) * self.inverse
-        below = v + V_MARGIN <= 1.0 - t  # 1 − t ≤ exp(−t): settles all but a few in a hundred
+        below = v + V_MARGIN <= 1.0 - t  # 1 − t ≤ exp(−t): settles all but one in a hundred
         (unsure,) = np.nonzero(~below)
         gap = _taylor_exponential(t[unsure]) - v[unsure]
         below[unsure] = gap > 0

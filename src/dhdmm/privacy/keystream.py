@@ -45,13 +45,13 @@ class StreamMisuse(RuntimeError):
 class KeyStream:
     """Words of AES-256-CTR, each read at most once; threads may share it, processes may not."""
 
-    def __init__(self, secret: bytes) -> None:
-        """Use `fresh` or `substream`; a secret chosen by hand belongs in `from_key_for_tests`."""
-        if len(secret) != SECRET_BYTES:
-            raise ValueError(f"a key stream's secret has {SECRET_BYTES} bytes, not {len(secret)}")
-        self._secret = secret
-        self._words = _counter_mode(_derive(secret, b"words"), bytes(16))
-        self._extension_key = _derive(secret, b"extension")
+    def __init__(self, *, _secret: bytes) -> None:
+        """Not for callers: they use `fresh` and `substream`."""
+        if len(_secret) != SECRET_BYTES:
+            raise ValueError(f"a key stream's secret has {SECRET_BYTES} bytes, not {len(_secret)}")
+        self._secret = _secret
+        self._words = _counter_mode(_derive(_secret, b"words"), bytes(16))
+        self._extension_key = _derive(_secret, b"extension")
         self._position = 0
         self._labels: set[bytes] = set()
         self._lock = threading.Lock()
@@ -60,12 +60,12 @@ class KeyStream:
     @classmethod
     def fresh(cls) -> KeyStream:
         """A stream under a new secret from the operating system: one for every round."""
-        return cls(os.urandom(SECRET_BYTES))
+        return cls(_secret=os.urandom(SECRET_BYTES))
 
     @classmethod
     def from_key_for_tests(cls, key: bytes) -> KeyStream:
         """A reproducible stream. Noise made from a known key hides nothing."""
-        return cls(key)
+        return cls(_secret=key)
 
     def substream(self, label: bytes) -> KeyStream:
         """An independent stream for one purpose. Each label is good for one call only."""
@@ -74,15 +74,16 @@ class KeyStream:
             if label in self._labels:
                 raise StreamMisuse(f"the substream {label!r} was handed out before")
             self._labels.add(label)
-        return KeyStream(_derive(self._secret, b"substream", label))
+        return KeyStream(_secret=_derive(self._secret, b"substream", label))
 
     def read(self, count: int) -> tuple[int, NDArray[np.uint64]]:
         """The next `count` words and the position of the first."""
         self._refuse_after_fork()
         words = np.zeros(count, "<u8")
+        octets = words.view(np.uint8).data
         with self._lock:
             first, self._position = self._position, self._position + count
-            self._words.update_into(words.data.cast("B"), words.data.cast("B"))
+            self._words.update_into(octets, octets)
         return first, words.astype(np.uint64, copy=False)
 
     def extension(self, position: int) -> Iterator[int]:
