@@ -230,8 +230,8 @@ class Coordinator:
     def _check_evidenced_input(self, message: m.EvidencedInput) -> Reply:
         """A MAC cannot be verified here, but it can be seen to be missing.
 
-        A sender that lacks one to or from somebody already accepted stays out, so that no edge among
-        the survivors is one-sided. (Only a corrupt end makes an edge so: dropouts do not.)
+        A sender that lacks one to or from somebody already accepted stays out, so that no edge
+        among the survivors is one-sided. (Only a corrupt end makes one so: dropouts do not.)
         """
         i, included = message.position, message.included
         if not self._collected.is_possible(i, included):

@@ -31,7 +31,6 @@ class AbortReason(StrEnum):
     SECOND_BITMAP = "second-bitmap"  # two survivor sets in one session
     DECLARED_DEAD = "declared-dead"  # we are a survivor, the bitmap says we are not
     PHANTOM_SURVIVOR = "phantom-survivor"  # alive in the bitmap, but its masks are not in ours
-    ONE_SIDED_EDGE = "one-sided-edge"  # one end masked with the other, which did not mask with it
     TOO_FEW_PARTICIPANTS = "too-few-participants"  # below the floor that the noise relies on
     TOO_FEW_ACKS = "too-few-acks"  # our neighbours did not agree on the survivor set
     TOO_FEW_SHARES = "too-few-shares"  # a mask cannot be reconstructed

@@ -7,7 +7,7 @@ M_i the neighbours it masks with, y_i its masked input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -19,24 +19,19 @@ from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import MacChannels, Neighbour, keys_statement, open_channels
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.graph import sample_out_neighbours
-from dhdmm.secagg.journal import Held, Journal, Memory, Seen
+from dhdmm.secagg.journal import Held, Journal
 from dhdmm.secagg.keys import Endpoint, Identity, KeyPair, Label
+from dhdmm.secagg.machine import JournalledMachine
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster, RoundParameters, session_under_root
-from dhdmm.secagg.states import PARTICIPANT, Event, Local, ParticipantState
+from dhdmm.secagg.round import Roster, RoundParameters
+from dhdmm.secagg.states import Local
 from dhdmm.secagg.wire import Bitmap
 
 NEIGHBOUR_LIMIT = 4  # times the degree: more than any honest graph has (E6 of docs/parameters.md)
-_UNDER_SESSION = (m.Neighbours, m.Root, m.Aborted)  # the others carry session' if there is a root
-_SECOND = {
-    m.Root: AbortReason.SECOND_ROOT,
-    m.Survivors: AbortReason.SECOND_BITMAP,
-    m.EvidencedSurvivors: AbortReason.SECOND_BITMAP,
-}
 
 
-class Participant:
+class Participant(JournalledMachine):
     """One participant, one session, once.
 
     `begin` gives the first message; `receive` takes the coordinator's and gives the answers;
@@ -54,15 +49,10 @@ class Participant:
         randomness: Randomness,
         journal: Journal,
     ) -> None:
-        self.parameters, self.position = parameters, position
-        self._roster, self._identity = roster, identity
-        self._randomness, self._journal = randomness, journal
+        super().__init__(parameters, position, journal)
+        self._roster, self._identity, self._randomness = roster, identity, randomness
         self._require_own_seat()
-        self._memory = Memory(parameters.session, position.to_bytes(4, "big"))
-        self.outgoing: bytes | None = None  # the last message, to be sent again after a restart
-        self._journal_failed = False
-        self._table = PARTICIPANT[parameters.threat_model]
-        self._steps: dict[type[m.Message], Callable[[Any], m.Message | None]] = {
+        self._steps = {
             m.Neighbours: self._on_neighbours,
             m.Root: self._on_root,
             m.ProvenNeighbours: self._on_proven_neighbours,
@@ -84,31 +74,8 @@ class Participant:
     ) -> Participant:
         """The participant as its journal knows it; `outgoing` is to be sent again."""
         participant = cls(parameters, roster, identity, position, randomness, journal)
-        written = journal.read()
-        if written is not None:
-            memory = Memory.decode(written[0])
-            if (memory.session, memory.position) != (
-                parameters.session,
-                position.to_bytes(4, "big"),
-            ):
-                raise LocalProtocolError("the journal belongs to another session or participant")
-            participant._memory, participant.outgoing = memory, written[1]
+        participant._recall()
         return participant
-
-    def __repr__(self) -> str:
-        return f"<Participant {self.position}: {self.state}>"
-
-    @property
-    def state(self) -> ParticipantState:
-        return self._memory.state
-
-    @property
-    def abort_reason(self) -> AbortReason | None:
-        return self._memory.reason
-
-    def dump(self) -> bytes:
-        """The state that the journal is given, secrets included."""
-        return self._memory.encode()
 
     # Events
 
@@ -124,29 +91,6 @@ class Participant:
             return self._send(m.Keys(session, i, *public), following)
         memory.signature = self._identity.sign(keys_statement(session, i, *public))
         return self._send(m.SignedKeys(session, i, *public, memory.signature), following)
-
-    def receive(self, data: bytes) -> bytes | None:
-        """Take a message of the coordinator; the answer, if there is one."""
-        if self.state is ParticipantState.ABORTED and not self._journal_failed:
-            return self.outgoing
-        message = m.decode(data)
-        self._require_addressed_here(message)
-        seen = Seen(message.TYPE, sha256(data).digest())
-        earlier = dict(self._memory.seen).get(message.TYPE)
-        if earlier is not None:
-            return self._receive_again(type(message), earlier == seen.digest)
-        following = self._follow(type(message))
-        if isinstance(message, m.Aborted):
-            return self._leave(message.reason)
-        self._memory.seen = tuple(sorted((*self._memory.seen, seen)))
-        try:
-            answer = self._steps[type(message)](message)
-        except RemoteProtocolError as error:
-            return self._leave(error.reason)
-        if answer is None:
-            self._memory.state = following
-            return None
-        return self._send(answer, following)
 
     def give_input(self, vector: NDArray[Any]) -> bytes:
         """Step 4: the input, residues in Z_m, leaves as y_i. It must be paid for beforehand."""
@@ -164,11 +108,6 @@ class Participant:
         evidence = tuple([self._channels.say(Label.INCLUDED, j) for j in self._where(included)])
         message = m.EvidencedInput(self._session, i, masked, included, evidence)
         return self._send(message, following)
-
-    def abort(self, reason: AbortReason) -> bytes:
-        """Leave the session for good."""
-        self._follow(Local.ABORT)
-        return self._leave(reason)
 
     # The semi-honest protocol
 
@@ -303,14 +242,14 @@ class Participant:
     def _masked(self, vector: masks.Vector) -> masks.Vector:
         """y_i = x_i + F(b_i) + Σ_{j ∈ M_i, j > i} F(s_ij) − Σ_{j ∈ M_i, j < i} F(s_ij)."""
         memory, modulus, i = self._memory, self.parameters.modulus, self.position
-        own_seed = keys.self_mask_seed(memory.seed, self._session, i)
-        masks.add_mask(modulus, vector, own_seed, 1)
+        session = self._session
+        masks.add_mask(modulus, vector, keys.self_mask_seed(memory.seed, session, i), 1)
         mask_keys = self._mask_keys
         own = Endpoint(i, mask_keys.public)
         for j in self._where(memory.included):
             other = Endpoint(j.position, j.mask_key)
             agreed = mask_keys.agree(j.mask_key)
-            seed = keys.pairwise_mask_seed(agreed, self._session, own, other)
+            seed = keys.pairwise_mask_seed(agreed, session, own, other)
             masks.add_mask(modulus, vector, seed, 1 if j.position > i else -1)
         return vector
 
@@ -322,7 +261,7 @@ class Participant:
                 reveals.append(m.Reveal(j, ShareKind.SEED, pair[: shamir.SHARE_BYTES]))
             else:
                 reveals.append(m.Reveal(j, ShareKind.MASK_KEY, pair[shamir.SHARE_BYTES :]))
-        self._forget_all()
+        self._forget()
         return m.Unmask(self._session, self.position, tuple(reveals))
 
     # Refusals
@@ -337,11 +276,6 @@ class Participant:
             self._identity is None or self._identity.public != roster.identities[position]
         ):
             raise LocalProtocolError("the identity does not own this seat of the roster")
-
-    def _require_addressed_here(self, message: m.Message) -> None:
-        under = self.parameters.session if isinstance(message, _UNDER_SESSION) else self._session
-        if message.session != under or message.position != self.position:
-            raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
 
     def _require_neighbours(
         self, neighbours: tuple[m.PublicKeys, ...] | tuple[m.SignedPublicKeys, ...], limit: int
@@ -380,11 +314,6 @@ class Participant:
 
     # Plumbing
 
-    @property
-    def _session(self) -> bytes:
-        root, session = self._memory.root, self.parameters.session
-        return session_under_root(session, root) if root else session
-
     @cached_property
     def _mask_keys(self) -> KeyPair:
         return KeyPair.from_secret(self._memory.mask_secret)
@@ -404,7 +333,7 @@ class Participant:
         self._memory.mask_secret = self._memory.seed = b""
         self.__dict__.pop("_mask_keys", None)
 
-    def _forget_all(self) -> None:
+    def _forget(self) -> None:
         self._forget_masks()
         self._memory.channel_secret, self._memory.held = b"", ()
         for cached in ("_channel_keys", "_channels"):
@@ -416,39 +345,6 @@ class Participant:
         if bits.size != len(neighbours):
             raise RemoteProtocolError(AbortReason.MALFORMED, "a bitmap of another neighbourhood")
         return [neighbours[e] for e in bits.members()]
-
-    def _follow(self, event: Event) -> ParticipantState:
-        if self._journal_failed:
-            raise LocalProtocolError("the journal failed; resume from what it last kept")
-        following = self._table[self.state].get(event)
-        if following is not None:
-            return following
-        if isinstance(event, Local):
-            raise LocalProtocolError(f"{event} is impossible in state {self.state}")
-        detail = f"{event.__name__} in state {self.state}"
-        raise RemoteProtocolError(AbortReason.WRONG_PHASE, detail, status_hint=409)
-
-    def _send(self, message: m.Message, following: ParticipantState) -> bytes:
-        self._memory.state, outgoing = following, message.encode()
-        self._journal_failed = True  # unless the next line returns
-        self._journal.write(self._memory.encode(), outgoing)
-        self._journal_failed, self.outgoing = False, outgoing
-        return outgoing
-
-    def _receive_again(self, kind: type[m.Message], same: bool) -> bytes | None:
-        """The last message again gets the last answer again; a different one is an attack."""
-        if same:
-            return self.outgoing if self._memory.seen[-1].type == kind.TYPE else None
-        reason = _SECOND.get(kind, AbortReason.CONFLICTING_MESSAGE)
-        if self.state is ParticipantState.DONE:
-            raise RemoteProtocolError(reason, "after the release")
-        return self._leave(reason)
-
-    def _leave(self, reason: AbortReason) -> bytes:
-        self._memory.reason = reason
-        self._forget_all()
-        message = m.Aborted(self.parameters.session, self.position, reason)
-        return self._send(message, ParticipantState.ABORTED)
 
 
 def bitmap_hash(alive: Bitmap) -> bytes:

@@ -1,8 +1,8 @@
 """Everything that decides what may happen when: one transition table a role and threat model.
 
 A table maps a state to the events it accepts and the state each leads to. An event is the arrival
-of a message of some type, or something the caller does. What a table does not list cannot happen: the
-machines look here first. `diagram` draws the tables of docs/secure-aggregation.md.
+of a message of some type, or something the caller does. What a table does not list cannot
+happen: the machines look here first. `diagram` draws the tables of docs/secure-aggregation.md.
 """
 
 from __future__ import annotations

@@ -1,0 +1,138 @@
+"""How a participant takes messages and gives messages, whatever they are about.
+
+A message is looked up in the transition table, acted upon once, and answered with bytes that are
+journalled first. The same message again gets the same answer; a different one of the same type is
+an attack.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any
+
+from dhdmm.secagg import messages as m
+from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.secagg.journal import Journal, Memory, Seen
+from dhdmm.secagg.round import RoundParameters, session_under_root
+from dhdmm.secagg.states import PARTICIPANT, Event, Local, ParticipantState
+
+_UNDER_SESSION = (m.Neighbours, m.Root, m.Aborted)  # the others carry session' if there is a root
+_SECOND = {
+    m.Root: AbortReason.SECOND_ROOT,
+    m.Survivors: AbortReason.SECOND_BITMAP,
+    m.EvidencedSurvivors: AbortReason.SECOND_BITMAP,
+}
+
+
+class JournalledMachine(ABC):
+    """A machine in some state, its memory, and the last message it gave."""
+
+    def __init__(self, parameters: RoundParameters, position: int, journal: Journal) -> None:
+        self.parameters, self.position, self._journal = parameters, position, journal
+        self._memory = Memory(parameters.session, position.to_bytes(4, "big"))
+        self._table = PARTICIPANT[parameters.threat_model]
+        self._steps: dict[type[m.Message], Callable[[Any], m.Message | None]] = {}
+        self._journal_failed = False
+        self.outgoing: bytes | None = None  # the last message, to be sent again after a restart
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.position}: {self.state}>"
+
+    @property
+    def state(self) -> ParticipantState:
+        return self._memory.state
+
+    @property
+    def abort_reason(self) -> AbortReason | None:
+        return self._memory.reason
+
+    def dump(self) -> bytes:
+        """The state that the journal is given, secrets included."""
+        return self._memory.encode()
+
+    def receive(self, data: bytes) -> bytes | None:
+        """Take a message of the coordinator; the answer, if there is one."""
+        if self.state is ParticipantState.ABORTED and not self._journal_failed:
+            return self.outgoing
+        message = m.decode(data)
+        self._require_addressed_here(message)
+        seen = Seen(message.TYPE, sha256(data).digest())
+        earlier = dict(self._memory.seen).get(message.TYPE)
+        if earlier is not None:
+            return self._receive_again(type(message), earlier == seen.digest)
+        following = self._follow(type(message))
+        if isinstance(message, m.Aborted):
+            return self._leave(message.reason)
+        self._memory.seen = tuple(sorted((*self._memory.seen, seen)))
+        try:
+            answer = self._steps[type(message)](message)
+        except RemoteProtocolError as error:
+            return self._leave(error.reason)
+        if answer is None:
+            self._memory.state = following
+            return None
+        return self._send(answer, following)
+
+    def abort(self, reason: AbortReason) -> bytes:
+        """Leave the session for good."""
+        self._follow(Local.ABORT)
+        return self._leave(reason)
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Erase every secret."""
+
+    @property
+    def _session(self) -> bytes:
+        root, session = self._memory.root, self.parameters.session
+        return session_under_root(session, root) if root else session
+
+    def _require_addressed_here(self, message: m.Message) -> None:
+        under = self.parameters.session if isinstance(message, _UNDER_SESSION) else self._session
+        if message.session != under or message.position != self.position:
+            raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
+
+    def _follow(self, event: Event) -> ParticipantState:
+        if self._journal_failed:
+            raise LocalProtocolError("the journal failed; resume from what it last kept")
+        following = self._table[self.state].get(event)
+        if following is not None:
+            return following
+        if isinstance(event, Local):
+            raise LocalProtocolError(f"{event} is impossible in state {self.state}")
+        detail = f"{event.__name__} in state {self.state}"
+        raise RemoteProtocolError(AbortReason.WRONG_PHASE, detail, status_hint=409)
+
+    def _send(self, message: m.Message, following: ParticipantState) -> bytes:
+        self._memory.state, outgoing = following, message.encode()
+        self._journal_failed = True  # unless the next line returns
+        self._journal.write(self._memory.encode(), outgoing)
+        self._journal_failed, self.outgoing = False, outgoing
+        return outgoing
+
+    def _receive_again(self, kind: type[m.Message], same: bool) -> bytes | None:
+        """The last message again gets the last answer again; a different one is an attack."""
+        if same:
+            return self.outgoing if self._memory.seen[-1].type == kind.TYPE else None
+        reason = _SECOND.get(kind, AbortReason.CONFLICTING_MESSAGE)
+        if self.state is ParticipantState.DONE:
+            raise RemoteProtocolError(reason, "after the release")
+        return self._leave(reason)
+
+    def _leave(self, reason: AbortReason) -> bytes:
+        self._memory.reason = reason
+        self._forget()
+        message = m.Aborted(self.parameters.session, self.position, reason)
+        return self._send(message, ParticipantState.ABORTED)
+
+    def _recall(self) -> None:
+        """Go on from what the journal last kept."""
+        written = self._journal.read()
+        if written is None:
+            return
+        memory = Memory.decode(written[0])
+        if (memory.session, memory.position) != (self._memory.session, self._memory.position):
+            raise LocalProtocolError("the journal belongs to another session or participant")
+        self._memory, self.outgoing = memory, written[1]
