@@ -33,7 +33,7 @@ aggregation: {participants: {min: 100, max: 1000}, max_records_per_participant: 
 
 def example() -> str:
     """A study with a comment on every part."""
-    return resources.files("dhdmm.study.presets").joinpath("example.yaml").read_text("utf-8")
+    return (resources.files("dhdmm.study") / "presets" / "example.yaml").read_text("utf-8")
 
 
 def draft_from_csv(path: Path) -> str:

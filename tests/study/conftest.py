@@ -1,0 +1,49 @@
+"""Every cell as a one-record table in DuckDB, the judge of what a query's SQL means."""
+
+import duckdb
+import numpy as np
+import pytest
+
+from dhdmm.study.names import column
+from dhdmm.study.schema import CategoryAttribute, IntegerAttribute
+
+TYPES = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN"}
+
+
+def raw_values(attribute):
+    """(SQL type, one raw value per code); bins are stood for by their lower edge."""
+    if isinstance(attribute, IntegerAttribute):
+        return "BIGINT", list(range(attribute.low, attribute.high + 1))
+    if isinstance(attribute, CategoryAttribute):
+        return TYPES[type(attribute.values[0])], list(attribute.values)
+    return "DOUBLE", list(attribute.edges[:-1])
+
+
+def duckdb_matrix(workload):
+    """(queries, cells): query i's SQL answered by DuckDB on the table that holds only cell j."""
+    schema = workload.schema
+    connection = duckdb.connect()
+    kinds = [raw_values(attribute) for attribute in schema.attributes]
+    columns = [
+        f"{column(a.name)} {kind}" for a, (kind, _) in zip(schema.attributes, kinds, strict=True)
+    ]
+    connection.execute(f"CREATE TABLE data (cell BIGINT, {', '.join(columns)})")
+    records = [
+        (cell, *(values[c] for (_, values), c in zip(kinds, schema.codes(cell), strict=True)))
+        for cell in range(schema.cells)
+    ]
+    marks = ", ".join("?" * (len(kinds) + 1))
+    connection.executemany(f"INSERT INTO data VALUES ({marks})", records)
+    answers = np.zeros((workload.queries, schema.cells))
+    for i in range(workload.queries):
+        sql = workload.query(i).sql
+        assert sql.startswith("SELECT ")
+        per_record = f"SELECT cell, {sql.removeprefix('SELECT ')} GROUP BY cell"
+        for cell, answer in connection.execute(per_record).fetchall():
+            answers[i, cell] = answer
+    return answers
+
+
+@pytest.fixture
+def evaluate():
+    return duckdb_matrix
