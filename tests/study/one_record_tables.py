@@ -2,7 +2,6 @@
 
 import duckdb
 import numpy as np
-import pytest
 
 from dhdmm.study.names import column
 from dhdmm.study.schema import CategoryAttribute, IntegerAttribute
@@ -42,8 +41,3 @@ def duckdb_matrix(workload):
         for cell, answer in connection.execute(per_record).fetchall():
             answers[i, cell] = answer
     return answers
-
-
-@pytest.fixture
-def evaluate():
-    return duckdb_matrix

@@ -1,0 +1,58 @@
+"""For random small studies, the matrix of every item is what DuckDB makes of its queries' SQL."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, seed, settings
+from tests.study.one_record_tables import duckdb_matrix
+from tests.study.study_files import studies
+
+from dhdmm.errors import StudyError
+from dhdmm.study import document
+from dhdmm.study.spec import Study
+
+NEVER_TRUE = (
+    "no record can satisfy the condition, so the answers would all be 0",
+    "the set holds no value of",
+)
+
+
+def load_or_discard(values):
+    """Random conditions may hold for no record, and random sets for no value: both are refused."""
+    try:
+        return Study.from_text(document.write(values))
+    except StudyError as error:
+        assume(not error.what.startswith(NEVER_TRUE))
+        raise
+
+
+def unweighted(workload):
+    weights = np.concatenate([np.full(term.queries, term.weight) for term in workload.terms])
+    return workload.to_sparse().toarray() / weights[:, None]
+
+
+def check_against_duckdb(values):
+    workload = load_or_discard(values).workload
+    np.testing.assert_array_equal(unweighted(workload), duckdb_matrix(workload))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(studies())
+def test_matrix_equals_duckdb_on_every_one_record_table(values):
+    check_against_duckdb(values)
+
+
+@pytest.mark.soak
+@seed(20240607)
+@settings(max_examples=3000, deadline=None, database=None)
+@given(studies())
+def test_matrix_equals_duckdb_on_many_more_studies(values):
+    check_against_duckdb(values)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(studies())
+def test_writing_a_study_and_reading_it_back_keeps_its_canonical_bytes(values):
+    study = load_or_discard(values)
+    again = Study.from_text(study.to_yaml())
+    assert again.canonical_bytes() == study.canonical_bytes()
+    assert again.to_yaml() == study.to_yaml()
