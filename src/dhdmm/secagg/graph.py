@@ -50,11 +50,10 @@ def sample_out_neighbours(
     n, k = participants, degree
     if not (0 <= position < n and 0 < k < n):
         raise LocalProtocolError(f"position {position} cannot choose {k} of {n} participants")
-    last = np.arange(n - 1 - k, n - 1)
+    last = np.arange(n - 1 - k, n - 1, dtype=np.uint32)
+    candidates = uniform_below(randomness, last + np.uint32(1))
     chosen: set[int] = set()
-    for j, candidate in zip(
-        last.tolist(), uniform_below(randomness, (last + 1).astype(np.uint64)).tolist(), strict=True
-    ):
+    for j, candidate in zip(last.tolist(), candidates.tolist(), strict=True):
         chosen.add(j if candidate in chosen else candidate)
     others = np.array(sorted(chosen), dtype=np.int64)
     return others + (others >= position)

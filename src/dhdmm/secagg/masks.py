@@ -62,7 +62,9 @@ class Modulus:
         return np.zeros(length, dtype=self.dtype)
 
     def residues(self, integers: NDArray[np.int64]) -> Vector:
-        """A working vector from signed integers."""
+        """Signed integers modulo m."""
+        if self.is_power_of_two:
+            return self.reduce(integers.astype(self.dtype))  # two's complement does it
         return (integers % self.value).astype(self.dtype)
 
     def add(self, accumulator: Vector, vector: Vector, sign: Sign = 1) -> None:
@@ -81,8 +83,9 @@ class Modulus:
 
     def signed(self, vector: Vector) -> NDArray[np.int64]:
         """The representatives in [−m/2, m/2)."""
-        residues = self.reduce(vector).astype(np.int64)
-        return np.where(residues >= (self.value + 1) // 2, residues - self.value, residues)
+        residues = self.reduce(vector).astype(np.uint64)
+        negative = residues >= (self.value + 1) // 2
+        return np.where(negative, residues - np.uint64(self.value), residues).view(np.int64)
 
 
 def add_mask(modulus: Modulus, accumulator: Vector, seed: bytes, sign: Sign) -> None:
@@ -146,8 +149,10 @@ def unpack(modulus: Modulus, length: int, packed: bytes) -> Vector:
         planes = data[whole * length :].reshape(left_over, _bitmap_size(length))
         if length % 8 and (planes[:, -1] >> length % 8).any():
             raise RemoteProtocolError(AbortReason.MALFORMED, "padding is not zero")
-        bits = np.unpackbits(planes, axis=1, count=length, bitorder="little")
-        columns[:, whole] = np.packbits(bits, axis=0, bitorder="little")[0]
+        top = np.zeros(length, dtype=np.uint8)
+        for bit, plane in enumerate(planes):
+            top += np.unpackbits(plane, count=length, bitorder="little") * np.uint8(1 << bit)
+        columns[:, whole] = top
     vector = columns.view(modulus.dtype)[:, 0]
     if not modulus.is_power_of_two and (vector >= modulus.value).any():
         raise RemoteProtocolError(AbortReason.MALFORMED, "value not below the modulus")

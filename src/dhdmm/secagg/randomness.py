@@ -7,6 +7,7 @@ here is exactly uniform: a word that would bias the result is thrown away, never
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +15,22 @@ from numpy.typing import NDArray
 Randomness = Callable[[int], bytes]
 
 
-def uniform_below(randomness: Randomness, bounds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One independent uniform integer in [0, bound) for each bound, 1 ≤ bound ≤ 2³².
+def uniform_below(randomness: Randomness, bounds: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """One independent uniform integer in [0, bound) for each bound ≥ 1.
 
-    A 64-bit word is used if it lies below the largest multiple of its bound, which happens all but
-    2⁻³² of the time; the others are drawn again.
+    Of a 32-bit word only as many bits are kept as the largest result has; if that is not below the
+    bound, which happens less than half of the time, it is drawn again.
     """
-    words = _words(randomness, bounds.size).reshape(bounds.shape)
-    limits = ~np.uint64(0) - (~np.uint64(0) % bounds + np.uint64(1)) % bounds  # ⌊2⁶⁴/bound⌋·bound−1
-    rejected = words > limits
-    while rejected.any():
-        words[rejected] = _words(randomness, int(rejected.sum()))
-        rejected = words > limits
-    return words % bounds
+    kept = bounds - np.uint32(1)
+    for shift in (1, 2, 4, 8, 16):  # all bits below the highest set one are set, too
+        kept |= kept >> np.uint32(shift)
+    drawn: NDArray[np.uint32] = (
+        _words(randomness, bounds.size, "<u4").reshape(bounds.shape) & kept
+    )
+    while (rejected := drawn >= bounds).any():
+        again = _words(randomness, int(rejected.sum()), "<u4")
+        drawn[rejected] = again & kept[rejected]
+    return drawn
 
 
 def uniform_permutation(randomness: Randomness, size: int) -> NDArray[np.int64]:
@@ -36,11 +40,11 @@ def uniform_permutation(randomness: Randomness, size: int) -> NDArray[np.int64]:
     likely; a draw with a tie (probability below size²/2⁶⁵) is discarded whole.
     """
     while True:
-        words = _words(randomness, size)
+        words = _words(randomness, size, "<u8")
         order = np.argsort(words)
         if (np.diff(words[order]) > 0).all():
             return order.astype(np.int64, copy=False)
 
 
-def _words(randomness: Randomness, count: int) -> NDArray[np.uint64]:
-    return np.frombuffer(randomness(8 * count), dtype="<u8").astype(np.uint64)
+def _words(randomness: Randomness, count: int, dtype: str) -> NDArray[Any]:
+    return np.frombuffer(randomness(count * np.dtype(dtype).itemsize), dtype=dtype)

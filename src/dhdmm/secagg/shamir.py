@@ -38,7 +38,7 @@ def split(
     width = LIMBS * len(secrets)
     coefficients = np.empty((threshold, width), dtype=np.uint64)
     coefficients[0] = np.concatenate([_limbs(secret) for secret in secrets])
-    coefficients[1:] = uniform_below(randomness, np.full((threshold - 1, width), PRIME, np.uint64))
+    coefficients[1:] = uniform_below(randomness, np.full((threshold - 1, width), PRIME, np.uint32))
     values = evaluate(coefficients, _points(holders))
     encoded = values.astype("<u4").tobytes()
     return [
@@ -60,9 +60,9 @@ def reconstruct(shares: Sequence[Mapping[int, bytes]], threshold: int) -> list[b
     for indices in _blocks([len(given) for given in shares]):
         if len(shares[indices[0]]) < threshold:
             raise RemoteProtocolError(AbortReason.TOO_FEW_SHARES, f"fewer than {threshold}")
-        points = np.stack([_points(list(shares[i])) for i in indices])
-        values = np.stack([_decode(list(shares[i].values())) for i in indices])
-        limbs = interpolate(points, values, threshold)
+        points = _points([list(shares[i]) for i in indices])
+        values = _decode([share for i in indices for share in shares[i].values()])
+        limbs = interpolate(points, values.reshape(*points.shape, LIMBS), threshold)
         for index, row in zip(indices, limbs.tolist(), strict=True):
             secrets[index] = _secret(row)
     return secrets
@@ -78,7 +78,7 @@ def _blocks(counts: Sequence[int]) -> Iterator[list[int]]:
         yield from (indices[start : start + size] for start in range(0, len(indices), size))
 
 
-def _points(holders: Sequence[int]) -> Elements:
+def _points(holders: Sequence[int] | Sequence[Sequence[int]]) -> Elements:
     """x = position + 1: distinct, and not 0, where the secret is."""
     return np.array(holders, dtype=np.uint64) + np.uint64(1)
 
@@ -109,8 +109,11 @@ def interpolate(points: Elements, values: Elements, threshold: int, prime: int =
 
 
 def _mod(x: Elements, prime: int) -> Elements:
-    """x mod p, by NumPy's vectorised division (its remainder is not vectorised)."""
-    return x - x // np.uint64(prime) * np.uint64(prime)
+    """x mod p in place of x, by NumPy's vectorised division (its remainder is not vectorised)."""
+    multiple = x // np.uint64(prime)
+    multiple *= np.uint64(prime)
+    x -= multiple
+    return x
 
 
 def _matmul(left: Elements, right: Elements, prime: int) -> Elements:

@@ -1,0 +1,104 @@
+"""dhdmm gives what the plain implementation gives, byte for byte, and so does its stored file."""
+
+import json
+
+import pytest
+from tests.vectors.make_secagg_primitives import VECTORS, Stream, make_vectors
+
+from dhdmm.secagg.graph import harary_neighbours, sample_out_neighbours
+from dhdmm.secagg.keys import (
+    Endpoint,
+    Identity,
+    KeyPair,
+    Label,
+    channel_key,
+    evidence,
+    pairwise_mask_seed,
+    seal,
+    seed_commitment,
+    self_mask_seed,
+    signature_holds,
+    statement,
+)
+from dhdmm.secagg.masks import Modulus, add_mask, pack, unpack
+from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
+from dhdmm.secagg.shamir import reconstruct, split
+
+STORED = json.loads(VECTORS.read_text())
+
+
+def raw(case, *names):
+    return [bytes.fromhex(case[name]) for name in names]
+
+
+def test_stored_vectors_are_what_the_plain_implementation_gives():
+    assert make_vectors() == STORED
+
+
+def test_key_derivations():
+    case = STORED["keys"]
+    (session, pairwise) = raw(case, "session", "pairwise")
+    five, two = (KeyPair.from_secret(secret) for secret in raw(case["secrets"], "5", "2"))
+    assert [five.public, two.public] == raw(case["publics"], "5", "2")
+    assert five.agree(two.public) == two.agree(five.public) == pairwise
+    ends = {5: Endpoint(5, five.public), 2: Endpoint(2, two.public)}
+    for label in (Label.SHARE, Label.INCLUDED, Label.ACK):
+        for sender, receiver in ((5, 2), (2, 5)):
+            key = channel_key(pairwise, label, session, ends[sender], ends[receiver])
+            assert key.hex() == case["channel"][label.name.lower()][f"{sender} to {receiver}"]
+    seed = pairwise_mask_seed(pairwise, session, ends[5], ends[2])
+    assert seed.hex() == case["mask_seed"]
+    assert self_mask_seed(five.secret, session, 5).hex() == case["self_mask_seed"]
+    assert seed_commitment(five.secret, session, 5).hex() == case["seed_commitment"]
+
+
+def test_messages_and_evidence():
+    case = STORED["messages"]
+    session, key, bitmap_hash = raw(case, "session", "key", "bitmap_hash")
+    plaintext, seed = raw(case, "plaintext", "identity_seed")
+    assert seal(key, session, 5, 2, plaintext).hex() == case["sealed"]
+    assert evidence(key, Label.INCLUDED, session, 5, 2).hex() == case["included"]
+    assert evidence(key, Label.ACK, session, 5, 2, bitmap_hash).hex() == case["ack"]
+    said, identity = statement(Label.ACK, session, 5, 2, bitmap_hash), Identity(seed)
+    assert identity.public.hex() == case["identity_public"]
+    assert identity.sign(said).hex() == case["signed_ack"]
+    assert signature_holds(identity.public, said, bytes.fromhex(case["signed_ack"]))
+
+
+def test_shares():
+    case = STORED["shares"]
+    secrets = [bytes.fromhex(secret) for secret in case["secrets"]]
+    dealt = split(secrets, case["threshold"], case["holders"], Stream(case["randomness"]))
+    assert [[share.hex() for share in row] for row in dealt] == case["shares"]
+    held = [dict(zip(case["holders"], row, strict=True)) for row in dealt]
+    assert reconstruct(held, case["threshold"]) == secrets
+
+
+@pytest.mark.parametrize("case", STORED["masks"]["cases"], ids=lambda case: case["modulus"])
+def test_masks_and_their_packing(case):
+    modulus, expected = Modulus(int(case["modulus"])), [int(x) for x in case["mask"]]
+    vector = modulus.zeros(len(expected))
+    add_mask(modulus, vector, bytes.fromhex(STORED["masks"]["seed"]), 1)
+    assert modulus.reduce(vector).tolist() == expected
+    packed = pack(modulus, vector)
+    assert packed.hex() == case["packed"]
+    assert unpack(modulus, len(expected), packed).tolist() == expected
+
+
+@pytest.mark.parametrize("case", STORED["trees"], ids=lambda case: str(len(case["contents"])))
+def test_trees_and_proofs(case):
+    contents = [None if c is None else bytes.fromhex(c) for c in case["contents"]]
+    tree, (root, proof) = MerkleTree(contents), raw(case, "root", "proof")
+    assert tree.root == root
+    assert tree.multiproof(case["positions"]) == proof
+    verify_multiproof(root, len(contents), {i: contents[i] for i in case["positions"]}, proof)
+
+
+def test_graphs():
+    case = STORED["graphs"]
+    n, k = case["participants"], case["degree"]
+    circle = harary_neighbours(n, k, Stream(case["harary"]["randomness"]))
+    assert circle.tolist() == case["harary"]["neighbours"]
+    out = case["out"]
+    chosen = sample_out_neighbours(out["position"], n, k, Stream(out["randomness"]))
+    assert chosen.tolist() == out["chosen"]
