@@ -7,7 +7,7 @@ no record can have is refused as a slip of the pen. What is understood is listed
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -227,7 +227,10 @@ class _Reader:
         sign, digits = (-1, tree.this) if tree.key == "neg" else (1, tree)
         if digits.key != "literal" or digits.is_string:
             return None
-        number = sign * Decimal(digits.this)
+        try:
+            number = sign * Decimal(digits.this)
+        except InvalidOperation:
+            return self._misunderstood(tree)
         if number and abs(number.adjusted()) > LARGEST_DIGITS:
             return self._refuse(tree, f"{sqltext.shown(tree)} is out of reach of any attribute")
         return number

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DIALECT = "duckdb"
 TABLE = "data"
 LENGTH_LIMIT = 20_000
-BRACKET_LIMIT = 30
+BRACKET_LIMIT = 20
 DEPTH_LIMIT = 100
 SHOWN = 60
 
@@ -97,7 +97,7 @@ def _parsed(parse: Callable[[str], Expr], text: str, where: str | None) -> Expr:
         tree = parse(text)
     except ParseError as error:
         _explain(error.errors[0] if error.errors else {}, where)
-    except SqlglotError:
+    except (SqlglotError, ValueError):  # on rare malformed texts the parser fails with the latter
         raise StudyError(
             "the SQL cannot be read", where=where, hint="is every quotation mark closed?"
         ) from None
