@@ -91,9 +91,8 @@ class KeyStream:
         self._refuse_after_fork()
         blocks = _counter_mode(self._extension_key, position.to_bytes(8, "big") + bytes(8))
         while True:
-            yield from np.frombuffer(
-                blocks.update(bytes(WORD_BYTES * EXTENSION_WORDS)), "<u8"
-            ).tolist()
+            octets = blocks.update(bytes(WORD_BYTES * EXTENSION_WORDS))
+            yield from np.frombuffer(octets, "<u8").tolist()
 
     def _refuse_after_fork(self) -> None:
         if _forks != self._born_after_forks:
@@ -111,9 +110,8 @@ def _derive(secret: bytes, purpose: bytes, label: bytes = b"") -> bytes:
 
     Purposes are words without a colon, so that no two pairs share an encoding.
     """
-    return HKDFExpand(SHA256(), SECRET_BYTES, NAMESPACE + b":" + purpose + b":" + label).derive(
-        secret
-    )
+    info = b":".join([NAMESPACE, purpose, label])
+    return HKDFExpand(SHA256(), SECRET_BYTES, info).derive(secret)
 
 
 def _counter_mode(key: bytes, first_block: bytes) -> CipherContext:
