@@ -190,9 +190,9 @@ def largest_rho(surplus: Callable[[float], float], start: float) -> Fraction:
     accuracy; `start` is any positive guess.
     """
     low = high = start
-    while surplus(low) > 0:
+    while surplus(low) > -RELATIVE_ERROR:
         low /= 2
-    while surplus(high) <= 0:
+    while surplus(high) < RELATIVE_ERROR:
         high *= 2
     root = float(brentq(lambda log_rho: surplus(math.exp(log_rho)), math.log(low), math.log(high)))
     scale = Fraction(10) ** (SIGNIFICANT_DIGITS - math.ceil(root / math.log(10)))
