@@ -64,7 +64,7 @@ class JournalledMachine(ABC):
             return self._receive_again(type(message), earlier == seen.digest)
         following = self._follow(type(message))
         if isinstance(message, m.Aborted):
-            return self._leave(message.reason)
+            return None if following is self.state else self._leave(message.reason)
         self._memory.seen = tuple(sorted((*self._memory.seen, seen)))
         try:
             answer = self._steps[type(message)](message)

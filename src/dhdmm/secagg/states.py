@@ -62,7 +62,7 @@ PARTICIPANT: Mapping[ThreatModel, ParticipantTable] = {
         _P.AWAITING_SHARES: {m.RelayedShares: _P.READY_FOR_INPUT, **_P_ABORTS},
         _P.READY_FOR_INPUT: {Local.INPUT: _P.AWAITING_SURVIVORS, **_P_ABORTS},
         _P.AWAITING_SURVIVORS: {m.Survivors: _P.DONE, **_P_ABORTS},
-        _P.DONE: {},
+        _P.DONE: {m.Aborted: _P.DONE},  # the round failed without us
         _P.ABORTED: {},
     },
     ThreatModel.MALICIOUS: {
@@ -73,7 +73,7 @@ PARTICIPANT: Mapping[ThreatModel, ParticipantTable] = {
         _P.READY_FOR_INPUT: {Local.INPUT: _P.AWAITING_SURVIVORS, **_P_ABORTS},
         _P.AWAITING_SURVIVORS: {m.EvidencedSurvivors: _P.AWAITING_ACKS, **_P_ABORTS},
         _P.AWAITING_ACKS: {m.RelayedAcks: _P.DONE, **_P_ABORTS},
-        _P.DONE: {},
+        _P.DONE: {m.Aborted: _P.DONE},  # the round failed without us
         _P.ABORTED: {},
     },
 }
