@@ -294,10 +294,12 @@ def test_malleable_signature_does_not_hold_and_would_if_reduced(times):
 
 
 @pytest.mark.parametrize("public", SMALL_ORDER_ED25519)
-@pytest.mark.parametrize("commitment", SMALL_ORDER_ED25519)
-def test_small_order_keys_sign_nothing(public, commitment):
-    signature = bytes.fromhex(commitment) + bytes(32)
-    assert not any(signature_holds(bytes.fromhex(public), bytes([m]), signature) for m in range(8))
+def test_small_order_keys_sign_nothing(public):
+    for commitment in SMALL_ORDER_ED25519:
+        signature = bytes.fromhex(commitment) + bytes(32)
+        assert not any(
+            signature_holds(bytes.fromhex(public), bytes([m]), signature) for m in range(8)
+        )
 
 
 def test_a_lenient_verifier_lets_the_identity_point_sign_everything():

@@ -152,7 +152,14 @@ def test_coefficients_outside_the_field_are_drawn_again():
 
 @pytest.mark.parametrize(
     ("lengths", "threshold", "holders"),
-    [([32], 0, [1]), ([32], 2, [1]), ([32], 1, [1, 1]), ([31], 1, [1]), ([33], 1, [1])],
+    [
+        ([32], 0, [1]),
+        ([32], 2, [1]),
+        ([32], 1, [1, 1]),
+        ([31], 1, [1]),
+        ([33], 1, [1]),
+        ([32], 1, [PRIME - 1]),
+    ],
 )
 def test_refuses_to_deal_what_nobody_could_reconstruct(lengths, threshold, holders):
     with pytest.raises(LocalProtocolError):

@@ -10,6 +10,7 @@ modulo a prime the more the nearer it lies to the next power of two.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -43,16 +44,16 @@ class Modulus:
         if not 2 <= m <= 2**63 or not (self.is_power_of_two or _is_prime(m)):
             raise LocalProtocolError(f"modulus {m} is neither 2^b (b ≤ 63) nor a prime below 2^63")
 
-    @property
+    @cached_property
     def is_power_of_two(self) -> bool:
         return self.value & (self.value - 1) == 0
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """Bits of a residue."""
         return (self.value - 1).bit_length()
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The smallest word that holds a residue and, modulo a prime, the sum of two."""
         small = self.bits <= (32 if self.is_power_of_two else 31)

@@ -21,7 +21,7 @@ SECRET_BYTES = 32
 LIMB_BITS = 30
 LIMBS = 9
 SHARE_BYTES = 4 * LIMBS
-_BLOCK_ELEMENTS = 1 << 17
+_BLOCK_ELEMENTS = 1 << 19
 
 Elements = NDArray[np.uint64]
 
@@ -69,7 +69,7 @@ def reconstruct(shares: Sequence[Mapping[int, bytes]], threshold: int) -> list[b
 
 
 def _blocks(counts: Sequence[int]) -> Iterator[list[int]]:
-    """Indices of equal count, in blocks whose r × r differences fit the second-level cache."""
+    """Indices of equal count, in blocks that bound the memory of their r × r differences."""
     by_count: dict[int, list[int]] = {}
     for index, count in enumerate(counts):
         by_count.setdefault(count, []).append(index)
@@ -79,8 +79,11 @@ def _blocks(counts: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _points(holders: Sequence[int] | Sequence[Sequence[int]]) -> Elements:
-    """x = position + 1: distinct, and not 0, where the secret is."""
-    return np.array(holders, dtype=np.uint64) + np.uint64(1)
+    """x = position + 1: distinct in the field, and not 0, where the secret is."""
+    points = np.array(holders, dtype=np.uint64) + np.uint64(1)
+    if (points >= PRIME).any():
+        raise LocalProtocolError("a holder's position is beyond the field")
+    return points
 
 
 def check_share(share: bytes) -> None:
@@ -145,11 +148,14 @@ def _dual_weights(x: Elements, prime: int) -> tuple[Elements, Elements]:
 
 
 def _product(factors: Elements, prime: int) -> Elements:
-    """Product along axis 1 of factors below 2p (so that two of them fit a word), in log₂ turns."""
-    while factors.shape[1] > 1:
-        half = factors.shape[1] // 2
-        paired = _mod(factors[:, :half] * factors[:, half : 2 * half], prime)
-        factors = np.concatenate([paired, factors[:, 2 * half :]], axis=1)
+    """Product along axis 1, in place, of factors below 2p (so that two of them fit a word)."""
+    size = factors.shape[1]
+    while size > 1:
+        half = (size + 1) // 2
+        folded = factors[:, : size - half]
+        folded *= factors[:, half:size]
+        _mod(folded, prime)
+        size = half
     return factors[:, 0]
 
 
