@@ -17,9 +17,10 @@ import yaml
 
 from dhdmm.errors import StudyError
 
-LARGEST_FILE = 512 * 1024
+LARGEST_FILE = 256 * 1024
 DEEPEST = 12
 LONGEST_INTEGER = 18
+LONGEST_SHOWN = 60
 
 Key = str | int
 _CONSTANTS = {"": None, "~": None, "null": None, "true": True, "false": False}
@@ -43,6 +44,12 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
+def shown(value: object) -> str:
+    """A value in an error message: all of it, if it is short."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+
+
 @dataclass(frozen=True)
 class Place:
     """A position in a study, for error messages: `place / "workload" / 0`."""
@@ -55,7 +62,9 @@ class Place:
         return Place(self.source, (*self.path, key), self.lines)
 
     def __str__(self) -> str:
-        parts = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.path]
+        parts = [
+            f"[{key}]" if isinstance(key, int) else f".{key[:LONGEST_SHOWN]}" for key in self.path
+        ]
         known = [
             self.path[:n] for n in range(len(self.path), -1, -1) if self.path[:n] in self.lines
         ]
@@ -166,7 +175,7 @@ class _Reader:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise place.error("anchors and aliases (& and *) are not allowed", "write it out")
         if event.tag is not None:
-            raise place.error(f"tags like {event.tag!r} are not allowed")
+            raise place.error(f"tags like {shown(event.tag)} are not allowed")
         if isinstance(event, yaml.ScalarEvent):
             return plain_scalar(event.value) if event.implicit[0] else event.value
         if len(place.path) >= DEEPEST:
@@ -186,12 +195,14 @@ class _Reader:
                 raise place.error("a key must be a word", 'put text that begins with "{" in quotes')
             key = self.value(event, place / event.value)
             if key is None or isinstance(key, float):
-                raise (place / event.value).error(f"{event.value!r} cannot be a key")
+                raise place.error(f"{shown(event.value)} cannot be a key")
             here = place / str(key)
             if key in values:
                 first = here.lines[here.path]
                 self.mark(event, here)
-                raise here.error(f"key '{key}' is repeated", f"it is first given in line {first}")
+                raise here.error(
+                    f"key {shown(key)} is repeated", f"it is first given in line {first}"
+                )
             self.mark(event, here)
             values[key] = self.value(next(self.events), here)
         return values

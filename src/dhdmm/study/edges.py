@@ -9,6 +9,7 @@ from dhdmm.study.schema import LARGEST_SIZE
 
 LARGEST_EDGE = 2**53
 """Up to here every whole number is a float."""
+LONGEST_TEXT = 100
 
 
 def expand_edges(written: str | list[int | float]) -> list[int | float]:
@@ -30,6 +31,8 @@ def expand_edges(written: str | list[int | float]) -> list[int | float]:
 
 def _steps(written: str) -> list[int | float]:
     """Decimal arithmetic, so that 0:1:0.1 has the edges that a person would write."""
+    if len(written) > LONGEST_TEXT:
+        raise ValueError("the text is too long for first:last:step")
     try:
         first, last, step = (Decimal(part.strip()) for part in written.split(":"))
         usable = all(abs(number) <= LARGEST_EDGE for number in (first, last, step))

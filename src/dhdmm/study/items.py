@@ -160,7 +160,7 @@ def _totalled(by: list[Grouping], totals: Sequence[str], place: Place) -> list[G
     for name in totals:
         if name not in known:
             raise (place / "with_totals").error(
-                f"'{name}' is not in 'by', so it has no total", nearest(name, known)
+                f"'{name}' is not in 'by', so it has no total", f"'by' has {', '.join(known)}"
             )
     return [g.with_total() if g.name in totals else g for g in by]
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from dhdmm.study.document import shown
 from dhdmm.study.edges import expand_edges
 from dhdmm.study.names import nearest
 
@@ -33,8 +34,9 @@ Value = bool | Integer | Annotated[str, Field(max_length=200)]
 Names = Annotated[list[Name], Field(min_length=1)]
 
 
-def _problem(what: str, hint: str = "") -> PydanticCustomError:
-    return PydanticCustomError("study", "{what}", {"what": what, "hint": hint})
+def _problem(what: str, hint: str = "", at: tuple[str, ...] = ()) -> PydanticCustomError:
+    """A complaint in words; `at` leads from the section to the key that it is about."""
+    return PydanticCustomError("study", "{what}", {"what": what, "hint": hint, "at": at})
 
 
 def _edges(written: str | list[Number]) -> list[int | float]:
@@ -65,8 +67,8 @@ class Section(BaseModel):
             known = [field.alias or name for name, field in cls.model_fields.items()]
             for key in given:
                 if key not in known:
-                    detail = {"key": str(key), "hint": nearest(key, known) or ""}
-                    raise PydanticCustomError("unknown_key", "unknown key '{key}'", detail)
+                    hint = nearest(key, known) or ""
+                    raise _problem(f"unknown key {shown(key)}", hint, at=(str(key),))
         return given
 
     def exactly_one(self, *keys: str) -> str:
@@ -303,5 +305,8 @@ class StudyModel(Section):
         if self.privacy and self.aggregation:
             lost = self.privacy.corrupt_fraction + self.aggregation.max_dropout
             if lost >= 1:
-                raise _problem("corrupt_fraction and max_dropout leave no honest participant")
+                raise _problem(
+                    "max_dropout and corrupt_fraction leave no honest participant",
+                    at=("aggregation", "max_dropout"),
+                )
         return self

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import overload
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MOST_LISTED = 12
 RESERVED = frozenset(  # DuckDB's
     """
     all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by
@@ -51,16 +52,18 @@ def number_text(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 2**53 else repr(float(value))
 
 
-def nearest(name: object, known: Iterable[object]) -> str | None:
-    """A hint for a name that nobody knows: the one it was probably meant to be, or all of them."""
-    candidates = [str(candidate) for candidate in known]
-    folded = {candidate.casefold(): candidate for candidate in reversed(candidates)}
+def near_miss(name: object, known: Iterable[object]) -> str | None:
+    """A hint for a name that nobody knows: the one it was probably meant to be."""
+    folded = {str(candidate).casefold(): candidate for candidate in reversed(list(known))}
     close = get_close_matches(str(name).casefold(), folded, n=1)
-    if close:
-        return f"did you mean '{folded[close[0]]}'?"
-    if 0 < len(candidates) <= 12:
-        return f"known: {', '.join(candidates)}"
-    return None
+    return f"did you mean '{folded[close[0]]}'?" if close else None
+
+
+def nearest(name: object, known: Iterable[object]) -> str | None:
+    """The near miss, or else all that is known when that is little."""
+    candidates = [str(candidate) for candidate in known]
+    listed = f"known: {', '.join(candidates)}" if 0 < len(candidates) <= MOST_LISTED else None
+    return near_miss(name, candidates) or listed
 
 
 @dataclass(frozen=True, eq=False)

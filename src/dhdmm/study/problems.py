@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from dhdmm.errors import StudyError
-from dhdmm.study.document import Place
-from dhdmm.study.names import nearest
+from dhdmm.study.document import Place, shown
+from dhdmm.study.names import near_miss, number_text
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -32,6 +33,18 @@ _BOUNDS = {
 }
 
 
+_EXAMPLES = {
+    "type": "one of integer, category, number",
+    "range": "the domain is needed, for example range: [0, 99]",
+    "values": "the domain is needed, for example values: [yes, no]",
+    "edges": "the domain is needed, for example edges: 0:100:5",
+    "unit": "whose data is hidden: record, participant or {person: …}",
+    "corrupt_fraction": "the share of participants that may conspire, for example 0.05",
+    "participants": "a number, or {min: 800, max: 1200}",
+    "max_records_per_participant": "the most records that one participant brings",
+}
+
+
 def study_error(error: ValidationError, values: Any, place: Place) -> StudyError:
     """The first problem in the file. Alternatives of one value are told together."""
     details = [(_place(detail, values, place), detail) for detail in error.errors()]
@@ -48,8 +61,8 @@ def _place(detail: ErrorDetails, values: Any, place: Place) -> Place:
             values, place = values[key], place / str(key)
         elif isinstance(values, list) and isinstance(key, int) and key < len(values):
             values, place = values[key], place / key
-    if detail["type"] == "unknown_key":
-        return place / str(detail["ctx"]["key"])
+    for key in detail.get("ctx", {}).get("at", ()):
+        place /= key
     return place
 
 
@@ -58,39 +71,48 @@ def _line(place: Place) -> int:
 
 
 def _words(details: Sequence[ErrorDetails]) -> tuple[str, str]:
+    """(what, hint) of the complaints about one value."""
     expected = [_EXPECTED[d["type"]] for d in details if d["type"] in _EXPECTED]
     if len(expected) == len(details):
-        return f"expected {' or '.join(dict.fromkeys(expected))}", ""
+        return _expected(" or ".join(dict.fromkeys(expected)), details[0])
     detail = next(d for d in details if d["type"] not in _EXPECTED)
-    kind, context = detail["type"], detail.get("ctx", {})
-    if kind in ("study", "unknown_key"):
-        return detail["msg"], context.get("hint", "")
-    if kind == "missing":
-        return f"missing key '{detail['loc'][-1]}'", ""
-    if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
-        return f"must be {words} {context[name]:,}, not {detail['input']!r}", ""
-    return _other_words(kind, context, detail)
-
-
-def _other_words(kind: str, context: dict[str, Any], detail: ErrorDetails) -> tuple[str, str]:
-    match kind:
-        case "literal_error":
-            return _choice(detail["input"], context["expected"])
+    given, context = detail["input"], detail.get("ctx", {})
+    match detail["type"]:
+        case "study":
+            return context["what"], context["hint"]
+        case "missing":
+            key = str(detail["loc"][-1])
+            return f"missing key '{key}'", _EXAMPLES.get(key, "")
         case "union_tag_not_found":
-            return "missing key 'type'", "one of integer, category, number"
+            close = get_close_matches("type", [str(key) for key in given], n=1)
+            return "missing key 'type'", f"not '{close[0]}'" if close else _EXAMPLES["type"]
         case "union_tag_invalid":
-            what, hint = _choice(context["tag"], context["expected_tags"])
-            return f"type: {what}", hint
-        case "too_short":
-            return f"needs at least {context['min_length']} entries", ""
-        case "too_long":
-            return f"takes at most {context['max_length']} entries", ""
+            return _choice(context["tag"], context["expected_tags"])
+        case "literal_error":
+            return _choice(given, context["expected"])
+        case "too_short" if not given:
+            return "must not be empty", ""
+        case "too_short" | "too_long":
+            bound = context.get("min_length", context.get("max_length"))
+            return f"needs {bound} entries, not {len(given)}", ""
         case "string_pattern_mismatch":
-            return f"{detail['input']!r} cannot be a name", "use 1 to 100 printable characters"
+            return f"{shown(given)} cannot be a name", "use 1 to 100 printable characters"
+        case kind if kind in _BOUNDS:
+            name, words = _BOUNDS[kind]
+            return f"must be {words} {number_text(context[name])}, not {shown(given)}", ""
     return detail["msg"][:1].lower() + detail["msg"][1:], ""
+
+
+def _expected(form: str, detail: ErrorDetails) -> tuple[str, str]:
+    given = detail["input"]
+    if given is None:
+        return f"expected {form}, but nothing is given", ""
+    if isinstance(given, (list, dict)):
+        return f"expected {form}", ""
+    one_name = detail["loc"][-1] in ("by", "with_totals")
+    return f"expected {form}, not {shown(given)}", f"write [{given}]" if one_name else ""
 
 
 def _choice(given: Any, expected: str) -> tuple[str, str]:
     choices = [word.strip("' ") for word in expected.replace(" or ", ", ").split(",")]
-    return f"{given!r} is not one of {', '.join(choices)}", nearest(given, choices) or ""
+    return f"{shown(given)} is not one of {', '.join(choices)}", near_miss(given, choices) or ""
