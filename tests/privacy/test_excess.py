@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
 from dhdmm.errors import PrivacyError
-from dhdmm.privacy.excess import Release, certified_excess, epsilon_promised, rho_for
+from dhdmm.privacy.excess import NoisyRelease, certified_excess, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion, honest_variance
 
 SLIP = math.log(2.0**-64)
@@ -58,7 +58,7 @@ def test_gaussian_curve_alone_is_not_a_promise_for_discrete_noise():
     curve = Conversion.GAUSSIAN.epsilon(Fraction(1, 10), 1e-5)
     assert exact == pytest.approx(1.7639, abs=5e-5)
     assert curve == pytest.approx(1.7601, abs=5e-5)
-    assert curve < exact <= epsilon_promised([Release(4, Fraction(10), 2, rows=1)], 1e-5)
+    assert curve < exact <= epsilon_promised([NoisyRelease(4, Fraction(10), 2, rows=1)], 1e-5)
 
 
 one_row = itertools.product([(1,), (2,), (5,), (9,)], [9, 10, 25], [1, 2, 7], [1e-3, 1e-5, 1e-9])
@@ -67,7 +67,7 @@ two_rows = itertools.product([(1, 1), (1, 4), (3, 2)], [9, 14], [1, 3], [1e-4, 1
 
 @pytest.mark.parametrize(("shifts", "variance", "floor", "delta"), [*one_row, *two_rows])
 def test_promise_dominates_the_exact_divergence(shifts, variance, floor, delta):
-    release = Release(sum(s * s for s in shifts), Fraction(variance), floor, rows=len(shifts))
+    release = NoisyRelease(sum(s * s for s in shifts), Fraction(variance), floor, rows=len(shifts))
     promised = epsilon_promised([release], delta)
     exact = exact_epsilon(delta, sum_of_discrete_gaussians(variance, floor), shifts)
     assert exact <= promised
@@ -122,7 +122,7 @@ def test_noise_leaves_the_certified_range_no_oftener_than_stated(sigma, slip):
 def test_census_sized_excess_is_below_a_ten_thousandth():
     eta = certified_excess(Fraction(10**8, 900), 900, 3112, SLIP)
     assert eta == pytest.approx(3.35e-7, rel=0.01)
-    release = Release(2 * 10**8 // 28, Fraction(10**8, 900), 900, 3112)
+    release = NoisyRelease(2 * 10**8 // 28, Fraction(10**8, 900), 900, 3112)
     promised = epsilon_promised([release], 1e-6)
     assert promised == pytest.approx(Conversion.GAUSSIAN.epsilon(release.rho, 1e-6), rel=1e-4)
 
@@ -143,7 +143,7 @@ def test_budget_for_a_promise_keeps_it_and_wastes_little(epsilon, delta, rows, f
     sensitivity_squared = 10**7 * floor
     rho = rho_for(epsilon, delta, sensitivity_squared, floor, rows)
     variance = honest_variance(sensitivity_squared, rho, floor)
-    promised = epsilon_promised([Release(sensitivity_squared, variance, floor, rows)], delta)
+    promised = epsilon_promised([NoisyRelease(sensitivity_squared, variance, floor, rows)], delta)
     assert promised <= epsilon * (1 + 1e-9)
     assert promised >= epsilon * (1 - 1e-6)
     assert rho <= Conversion.GAUSSIAN.rho(epsilon, delta)
@@ -153,7 +153,7 @@ def test_budget_for_a_promise_keeps_it_and_wastes_little(epsilon, delta, rows, f
 @given(st.integers(1, 10**6), st.integers(10, 10**5), st.integers(1, 100), st.integers(1, 5000))
 def test_promise_is_monotone(sensitivity_squared, variance, floor, rows):
     def promised(*changes):
-        return epsilon_promised([Release(*changes)], 1e-6)
+        return epsilon_promised([NoisyRelease(*changes)], 1e-6)
 
     base = promised(sensitivity_squared, Fraction(variance), floor, rows)
     tolerance = 1 + 1e-6  # of the minimiser
@@ -163,15 +163,15 @@ def test_promise_is_monotone(sensitivity_squared, variance, floor, rows):
 
 
 def test_releases_compose_like_one_release_of_their_budgets():
-    one = Release(10**6, Fraction(10**5), 900, 1000)
+    one = NoisyRelease(10**6, Fraction(10**5), 900, 1000)
     both = epsilon_promised([one, one], 1e-6)
-    joined = epsilon_promised([Release(2 * 10**6, Fraction(10**5), 900, 2000)], 1e-6)
+    joined = epsilon_promised([NoisyRelease(2 * 10**6, Fraction(10**5), 900, 2000)], 1e-6)
     assert joined <= both <= joined * (1 + 1e-4)
 
 
 def test_two_adaptive_rounds_stay_within_the_composed_promise():
     noise = sum_of_discrete_gaussians(10, 2)
-    releases = [Release(4, Fraction(10), 2, 1), Release(9, Fraction(10), 2, 1)]
+    releases = [NoisyRelease(4, Fraction(10), 2, 1), NoisyRelease(9, Fraction(10), 2, 1)]
     assert exact_epsilon(1e-5, noise, (2, 3)) <= epsilon_promised(releases, 1e-5)
 
 
@@ -181,4 +181,4 @@ def test_refuses_noise_that_is_too_coarse_and_says_how_to_refine_it():
     factor = float(refusal.value.hint.split("least ")[1].split(" ")[0])
     rho_for(1.0, 1e-6, math.ceil(4 * factor**2 * 1.01), 900, 10)
     with pytest.raises(PrivacyError, match="below 9"):
-        epsilon_promised([Release(4, Fraction(8), 2, 1)], 1e-5)
+        epsilon_promised([NoisyRelease(4, Fraction(8), 2, 1)], 1e-5)

@@ -40,7 +40,7 @@ SLIP_SHARE = 2.0**-20  # and at most this part of the promised δ is spent on it
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class NoisyRelease:
     """One release's noise, as far as its privacy depends on it."""
 
     sensitivity_squared: int
@@ -59,7 +59,7 @@ class Release:
         return certified_excess(self.variance, self.honest_floor, self.rows, log_slip)
 
 
-def epsilon_promised(releases: Sequence[Release], delta: float) -> float:
+def epsilon_promised(releases: Sequence[NoisyRelease], delta: float) -> float:
     """The ε that these releases together keep at δ, rounded up: ρ and η add, δ' is shared."""
     rho = float(sum(release.rho for release in releases))
     share = math.log(len(releases))
