@@ -116,3 +116,16 @@ def test_permutation_with_a_tie_is_discarded():
     tied = np.array([4, 9, 4], dtype="<u8").tobytes()
     distinct = np.array([4, 9, 1], dtype="<u8").tobytes()
     assert uniform_permutation(scripted(tied, distinct), 3).tolist() == [2, 0, 1]
+
+
+def test_failing_randomness_is_an_error_and_not_a_smaller_draw():
+    def short(size):
+        return bytes(range(256))[: size - 1]
+
+    for draw in (
+        lambda: uniform_permutation(short, 4),
+        lambda: uniform_below(short, np.full(4, 5, dtype=np.uint32)),
+        lambda: sample_out_neighbours(0, 9, 3, short),
+    ):
+        with pytest.raises(LocalProtocolError):
+            draw()

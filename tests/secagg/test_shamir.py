@@ -112,6 +112,18 @@ def test_interpolation_accepts_exactly_the_polynomials_below_threshold():
                 interpolate(x, given_values, 2, 7)
 
 
+def test_dealer_of_two_secrets_is_detected_and_would_choose_if_only_threshold_were_used():
+    one, other = bytes(32), bytes([1]) * 32
+    holders, threshold = list(range(8)), 4
+    first, second = split([one, other], threshold, holders, seeded("dealer"))
+    dealt = dict(zip(holders, first[:4] + second[4:], strict=True))
+    with pytest.raises(RemoteProtocolError) as caught:
+        reconstruct([dealt], threshold)
+    assert caught.value.reason == AbortReason.INCONSISTENT_SHARES
+    halves = [{i: dealt[i] for i in half} for half in (holders[:4], holders[4:])]
+    assert reconstruct(halves, threshold) == [one, other]
+
+
 def test_arithmetic_is_exact_at_the_largest_values():
     rng = np.random.default_rng(5)
     coefficients = rng.integers(PRIME - 2, PRIME, (300, 3), dtype=np.uint64)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.secagg.errors import LocalProtocolError
+
 Randomness = Callable[[int], bytes]
 
 
@@ -24,9 +26,7 @@ def uniform_below(randomness: Randomness, bounds: NDArray[np.uint32]) -> NDArray
     kept = bounds - np.uint32(1)
     for shift in (1, 2, 4, 8, 16):  # all bits below the highest set one are set, too
         kept |= kept >> np.uint32(shift)
-    drawn: NDArray[np.uint32] = (
-        _words(randomness, bounds.size, "<u4").reshape(bounds.shape) & kept
-    )
+    drawn: NDArray[np.uint32] = _words(randomness, bounds.size, "<u4").reshape(bounds.shape) & kept
     while (rejected := drawn >= bounds).any():
         again = _words(randomness, int(rejected.sum()), "<u4")
         drawn[rejected] = again & kept[rejected]
@@ -47,4 +47,8 @@ def uniform_permutation(randomness: Randomness, size: int) -> NDArray[np.int64]:
 
 
 def _words(randomness: Randomness, count: int, dtype: str) -> NDArray[Any]:
-    return np.frombuffer(randomness(count * np.dtype(dtype).itemsize), dtype=dtype)
+    size = count * np.dtype(dtype).itemsize
+    drawn = randomness(size)
+    if len(drawn) != size:
+        raise LocalProtocolError("the source of randomness failed")
+    return np.frombuffer(drawn, dtype=dtype)
