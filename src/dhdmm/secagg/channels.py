@@ -110,4 +110,4 @@ def open_channels(
 
 def keys_statement(session: bytes, position: int, mask_key: bytes, channel_key: bytes) -> bytes:
     """What an identity signs in the malicious model, step 1."""
-    return Label.KEYS.value + session + position.to_bytes(4, "big") + mask_key + channel_key
+    return Label.KEYS + session + position.to_bytes(4, "big") + mask_key + channel_key
