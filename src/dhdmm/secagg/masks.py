@@ -126,8 +126,10 @@ def packed_size(modulus: Modulus, length: int) -> int:
 
 def pack(modulus: Modulus, vector: Vector) -> bytes:
     """Residues as planes: the lowest bytes of all values, the next bytes of all values, …, then the
-    left-over high bits, one plane a bit, eight values to a byte, the first value lowest."""
-    columns = np.ascontiguousarray(modulus.reduce(vector)).view(np.uint8)
+    left-over high bits, one plane a bit, eight values to a byte, the first value lowest.
+
+    Bits above those are not looked at: modulo 2ᵇ that is the reduction."""
+    columns = np.ascontiguousarray(vector).view(np.uint8)
     columns = columns.reshape(len(vector), modulus.dtype.itemsize)
     whole, left_over = divmod(modulus.bits, 8)
     planes = [columns[:, byte] for byte in range(whole)]
