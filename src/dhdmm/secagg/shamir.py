@@ -133,8 +133,8 @@ def _powers(x: Elements, count: int, prime: int) -> Elements:
     powers = np.ones((count, *x.shape), dtype=np.uint64)
     known, step = 1, x
     while known < count:
-        more = min(known, count - known)
-        powers[known : known + more] = _mod(powers[:more] * step, prime)
+        more = powers[known : 2 * known]
+        _mod(np.multiply(powers[: len(more)], step, out=more), prime)
         known, step = 2 * known, _mod(step * step, prime)
     return powers
 
