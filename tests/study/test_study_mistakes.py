@@ -259,11 +259,6 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "study.yaml:7: groupings.band.sets[0].values: 'white' is not a value of 'race' "
         "(did you mean 'White'?)",
     ),
-    (
-        "type: integer, range: [17, 91]",
-        "null",
-        "study.yaml:3: schema.age.null: 'null' cannot be a key",
-    ),
 ]
 
 

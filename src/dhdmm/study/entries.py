@@ -85,7 +85,7 @@ def _rational(value: Any, where: str) -> Fraction:
         if float(near) == float(value):
             return near
     raise StudyError(
-        f"entry {value!r} is not an integer or a simple fraction",
+        f"entry {value} is not an integer or a simple fraction",
         where=where,
         hint="strategies are exact integers: put real numbers into the term's weight",
     )
