@@ -52,7 +52,7 @@ def raw_values(attribute: Attribute) -> list[tuple[int, object]]:
 @cache
 def records() -> tuple[duckdb.DuckDBPyConnection, np.ndarray]:
     """A table of every raw record, and (records, attributes) their codes."""
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": 1})
     for a, attribute in enumerate(ATTRIBUTES):
         kind = SQL_TYPES.get(attribute.name, "VARCHAR")
         connection.execute(f"CREATE TABLE t{a} (code{a} INT, {column(attribute.name)} {kind})")
@@ -125,6 +125,17 @@ schemas = st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=T
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_sum_of_boxes_is_what_duckdb_selects(data: st.DataObject) -> None:
+    check_against_duckdb(data)
+
+
+@pytest.mark.soak
+@settings(max_examples=3_000, deadline=None, derandomize=True)
+@given(st.data())
+def test_sum_of_boxes_is_what_duckdb_selects_thoroughly(data: st.DataObject) -> None:
+    check_against_duckdb(data)
+
+
+def check_against_duckdb(data: st.DataObject) -> None:
     schema = data.draw(schemas)
     leaves = [text for attribute in schema.attributes for text in atoms(attribute)]
     condition = formula(data.draw, [*leaves, "TRUE", "FALSE"])
@@ -229,3 +240,15 @@ def test_long_flat_conditions_are_read() -> None:
 def test_comments_do_not_reach_the_rendered_text() -> None:
     tree = sqltext.parse_condition("a0 > 3 -- ) OR TRUE\n AND /* x */ b0 = 1")
     assert sqltext.render(tree) == "a0 > 3 AND b0 = 1"
+
+
+def test_work_on_attributes_with_many_values_is_bounded() -> None:
+    schema = Schema.of_sizes((10**6, 10**6))
+    (box,) = boxes(f"a0 IN ({', '.join(str(7 * i) for i in range(2_000))})", schema)
+    assert box.masks[0].sum() == 2_000
+    with pytest.raises(StudyError) as error:
+        boxes(" OR ".join(f"a0 = {i}" for i in range(201)), schema)
+    assert str(error.value) == (
+        "SQL line 1, column 2291: the condition has too many parts, as 'a0' has many values"
+        " (use IN or BETWEEN)"
+    )

@@ -46,7 +46,7 @@ group_by = listed("{}", st.one_of(elements, nested))
 
 @cache
 def one_record() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": 1})
     connection.execute("CREATE TABLE data (age INT, sex INT, race INT, hours INT)")
     connection.execute("INSERT INTO data VALUES (1, 2, 3, 4)")
     return connection

@@ -12,7 +12,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.errors import StudyError
+from dhdmm.errors import DataError, StudyError
 from dhdmm.study.diagram import Mask
 from dhdmm.study.names import literal, nearest, number_text
 from dhdmm.study.schema import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
@@ -23,21 +23,38 @@ Integers = NDArray[np.int64]
 
 def compare(attribute: Attribute, operator: str, constant: Constant) -> Mask:
     """(size,): the values v with v operator constant; operator is =, <>, <, <=, > or >=."""
+    if operator in ("=", "<>"):
+        chosen = np.full(attribute.size, operator == "<>")
+        chosen[code_of(attribute, constant)] ^= True
+        return chosen
     _check_type(attribute, constant)
-    if operator == "=":
-        return _equal(attribute, constant)
-    if operator == "<>":
-        return ~_equal(attribute, constant)
-    if isinstance(attribute, NumberAttribute):
-        return _compare_bins(attribute, operator, constant)
     values = integer_values(attribute)
-    if values is None:
+    if isinstance(constant, Decimal) and isinstance(attribute, NumberAttribute):
+        return _compare_bins(attribute, operator, constant)
+    if isinstance(constant, Decimal) and values is not None:
+        return compare_integers(values, operator, constant)
+    raise StudyError(
+        f"the values of '{attribute.name}' have no order, so {operator} means nothing",
+        hint="use =, <> or IN",
+    )
+
+
+def code_of(attribute: Attribute, constant: Constant) -> int:
+    """The position of the value that equals the constant; there must be one."""
+    _check_type(attribute, constant)
+    if isinstance(attribute, NumberAttribute):
         raise StudyError(
-            f"the values of '{attribute.name}' have no order, so {operator} means nothing",
-            hint="use =, <> or IN",
+            f"'{attribute.name}' comes in bins, so a single value cannot be told apart",
+            hint="use >= and < with the bins' edges",
         )
-    assert isinstance(constant, Decimal)
-    return compare_integers(values, operator, constant)
+    whole = isinstance(constant, Decimal) and constant == int(constant)
+    try:
+        return attribute.code(int(constant) if whole else constant)
+    except DataError:
+        raise StudyError(
+            f"{constant_text(constant)} is not a value of '{attribute.name}'",
+            hint=_domain(attribute, constant),
+        ) from None
 
 
 def integer_values(attribute: Attribute) -> Integers | None:
@@ -67,9 +84,8 @@ def compare_integers(values: Integers, operator: str, constant: Decimal) -> Mask
             return below | ~upto
 
 
-def _compare_bins(attribute: NumberAttribute, operator: str, constant: Constant) -> Mask:
+def _compare_bins(attribute: NumberAttribute, operator: str, constant: Decimal) -> Mask:
     """Bins are [low, high), the last one [low, high]; each must lie on one side of the constant."""
-    assert isinstance(constant, Decimal)
     edges, cut = np.array(attribute.edges), float(constant)
     low, high = edges[:-1], edges[1:]
     if operator in ("<=", ">"):
@@ -90,30 +106,6 @@ def _cut_bin(attribute: NumberAttribute, operator: str, cut: float, code: int) -
         hint=f"a bin is taken whole: use < or >= with {low}"
         + (f", <= or > with {high}" if last else f" or {high}"),
     )
-
-
-def _equal(attribute: Attribute, constant: Constant) -> Mask:
-    if isinstance(attribute, NumberAttribute):
-        raise StudyError(
-            f"'{attribute.name}' comes in bins, so a single value cannot be told apart",
-            hint="use >= and < with the bins' edges",
-        )
-    chosen = _positions(attribute, constant)
-    if not chosen.any():
-        raise StudyError(
-            f"{constant_text(constant)} is not a value of '{attribute.name}'",
-            hint=_domain(attribute, constant),
-        )
-    return chosen
-
-
-def _positions(attribute: Attribute, constant: Constant) -> Mask:
-    if isinstance(constant, Decimal):
-        values = integer_values(attribute)
-        assert values is not None
-        return compare_integers(values, "=", constant)
-    assert isinstance(attribute, CategoryAttribute)
-    return np.array([value == constant for value in attribute.values])
 
 
 def _domain(attribute: Attribute, constant: Constant) -> str | None:

@@ -12,7 +12,7 @@ f, g are nodes (numbers; `NEVER` and `ALWAYS` are the constants), f∖g is "f an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import permutations
@@ -22,6 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Mask = NDArray[np.bool_]
+Classes = NDArray[np.int64]
+"""(size,): each value's class; classes are numbered without gaps."""
+ClassSets = tuple[frozenset[int] | None, ...]
+"""One set of classes a level; None where the level is unrestricted."""
+SignedSets = dict[ClassSets, int]
+"""Σ coefficient · (a set of classes per level)."""
 
 NEVER, ALWAYS = 0, 1
 NODE_LIMIT = 20_000
@@ -31,7 +37,11 @@ REORDERED = 4
 
 
 class TooIntricate(Exception):
-    """The diagram outgrows its limits."""
+    """More boxes than wanted (that many, if known) or a diagram that outgrows its limits."""
+
+    def __init__(self, boxes: int | None = None) -> None:
+        super().__init__(boxes)
+        self.boxes = boxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,39 +84,62 @@ def negation(formula: Formula) -> Formula:
     return Junction(other, tuple(negation(part) for part in formula.parts))
 
 
-def junction(kind: Literal["all", "any"], parts: Sequence[Formula]) -> Formula:
+def junction(kind: Literal["all", "any"], parts: Iterable[Formula]) -> Formula:
     """All or any of the parts, with the atoms of one attribute put together into one."""
     decisive = kind == "any"
-    if any(part is decisive for part in parts):
-        return decisive
+    decided = False
     masks: dict[int, Mask] = {}
     others: list[Formula] = []
     for part in parts:
-        if isinstance(part, Atom):
-            known = masks.get(part.attribute, np.full_like(part.mask, not decisive))
-            masks[part.attribute] = known | part.mask if decisive else known & part.mask
+        if isinstance(part, bool):
+            decided = decided or part is decisive
         elif isinstance(part, Junction):
             others.append(part)
+        elif part.attribute not in masks:
+            masks[part.attribute] = part.mask
+        else:
+            known = masks[part.attribute]
+            masks[part.attribute] = known | part.mask if decisive else known & part.mask
     kept = [*(Atom(attribute, mask) for attribute, mask in masks.items()), *others]
-    if not kept:
-        return not decisive
+    if decided or not kept:
+        return decisive if decided else not decisive
     return kept[0] if len(kept) == 1 else Junction(kind, tuple(kept))
 
 
-def signed_boxes(formula: Formula) -> tuple[Box, ...]:
+def signed_boxes(formula: Formula, limit: int) -> tuple[Box, ...]:
     """Boxes whose signed sum is 1 where the formula holds and 0 elsewhere, as few as found."""
     atoms = list(_atoms(formula))
     attributes = list(dict.fromkeys(atom.attribute for atom in atoms))
     classes = {a: _classes([x.mask for x in atoms if x.attribute == a]) for a in attributes}
-    best: tuple[Box, ...] | None = None
+    found, order = min(_alternatives(formula, attributes, classes), key=lambda pair: len(pair[0]))
+    if len(found) > limit:
+        raise TooIntricate(len(found))
+    return tuple(
+        Box(coefficient, _masks(sets, order, classes)) for sets, coefficient in found.items()
+    )
+
+
+def _alternatives(
+    formula: Formula, attributes: Sequence[int], classes: Mapping[int, Classes]
+) -> Iterator[tuple[SignedSets, Sequence[int]]]:
+    """The boxes that each order of the attributes gives, up to the first that cannot be beaten."""
     for order in _orders(attributes):
-        found = _boxes_in_order(formula, order, classes)
-        if best is None or len(found) < len(best):
-            best = found
-        if len(best) <= 1:
-            break
-    assert best is not None
-    return best
+        found = _sets_in_order(formula, order, classes)
+        yield found, order
+        if len(found) <= 1:
+            return
+
+
+def _masks(
+    sets: ClassSets, order: Sequence[int], classes: Mapping[int, Classes]
+) -> dict[int, Mask]:
+    masks = {}
+    for attribute, kept in sorted(zip(order, sets, strict=True), key=lambda pair: pair[0]):
+        if kept is not None:
+            chosen = np.zeros(classes[attribute].max() + 1, np.bool_)
+            chosen[list(kept)] = True
+            masks[attribute] = chosen[classes[attribute]]
+    return masks
 
 
 def _atoms(formula: Formula) -> Iterator[Atom]:
@@ -117,8 +150,7 @@ def _atoms(formula: Formula) -> Iterator[Atom]:
             yield from _atoms(part)
 
 
-def _classes(masks: Sequence[Mask]) -> NDArray[np.int64]:
-    """(size,): each value's class; classes are numbered without gaps."""
+def _classes(masks: Sequence[Mask]) -> Classes:
     classes = np.zeros(len(masks[0]), np.int64)
     for mask in masks:
         split = 2 * classes + mask
@@ -136,9 +168,9 @@ def _orders(attributes: Sequence[int]) -> Iterator[tuple[int, ...]]:
         yield tuple(reversed(attributes))
 
 
-def _boxes_in_order(
-    formula: Formula, order: Sequence[int], classes: Mapping[int, NDArray[np.int64]]
-) -> tuple[Box, ...]:
+def _sets_in_order(
+    formula: Formula, order: Sequence[int], classes: Mapping[int, Classes]
+) -> SignedSets:
     counts = [int(classes[attribute].max()) + 1 for attribute in order]
     diagram = _Diagram(counts)
 
@@ -155,16 +187,7 @@ def _boxes_in_order(
     root = node(formula)
     if diagram.paths(root) > PATH_LIMIT:
         raise TooIntricate
-    boxes = []
-    for sets, coefficient in _merged(diagram.signed_sets(root), counts).items():
-        chosen = {order[level]: list(kept) for level, kept in enumerate(sets) if kept is not None}
-        masks = {a: np.isin(classes[a], chosen[a]) for a in sorted(chosen)}
-        boxes.append(Box(coefficient, masks))
-    return tuple(boxes)
-
-
-ClassSets = tuple[frozenset[int] | None, ...]
-"""One set of classes a level; None where the level is unrestricted."""
+    return _merged(diagram.signed_sets(root), counts)
 
 
 class _Diagram:
@@ -225,7 +248,7 @@ class _Diagram:
     def _disjoint(self, f: int) -> int:
         return sum(self.paths(child) for child in self._branches(f))
 
-    def signed_sets(self, f: int) -> dict[ClassSets, int]:
+    def signed_sets(self, f: int) -> SignedSets:
         """f as Σ coefficient · (a set of classes per level)."""
         everything: ClassSets = (None,) * len(self.counts)
         if f in (NEVER, ALWAYS):
@@ -241,7 +264,7 @@ class _Diagram:
         return total
 
 
-def _merged(boxes: dict[ClassSets, int], counts: Sequence[int]) -> dict[ClassSets, int]:
+def _merged(boxes: SignedSets, counts: Sequence[int]) -> SignedSets:
     """Fewer boxes of the same sum, by adding up those that differ in one level only."""
     before = len(boxes) + 1
     while len(boxes) < before:
@@ -251,7 +274,7 @@ def _merged(boxes: dict[ClassSets, int], counts: Sequence[int]) -> dict[ClassSet
     return boxes
 
 
-def _gathered(boxes: dict[ClassSets, int], level: int, count: int) -> dict[ClassSets, int]:
+def _gathered(boxes: SignedSets, level: int, count: int) -> SignedSets:
     """The boxes with those that differ in `level` only added up, where that leaves fewer."""
     groups: dict[ClassSets, dict[frozenset[int] | None, int]] = defaultdict(dict)
     for sets, coefficient in boxes.items():

@@ -7,6 +7,8 @@ no record can have is refused as a slip of the pen. What is understood is listed
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,6 +19,7 @@ from dhdmm.study import sqltext
 from dhdmm.study.comparison import (
     Constant,
     Integers,
+    code_of,
     compare,
     compare_integers,
     constant_text,
@@ -44,7 +47,11 @@ __all__ = ["BOX_LIMIT", "Box", "boxes", "mask"]
 BOX_LIMIT = 128
 """Products that one condition may need; nearly every condition needs one."""
 
-LARGEST_DIGITS = 18
+LARGEST_EXPONENT = 17
+"""Constants are below 10¹⁸, as every integer that a schema can hold should be."""
+
+WORK_LIMIT = 200_000_000
+"""Values looked at, summed over the comparisons of a condition: bounds its time and memory."""
 
 _COMPARISONS = {"eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -62,17 +69,14 @@ def boxes(condition: str | Expr, schema: Schema, *, where: str | None = None) ->
     """
     formula = _Reader(schema, where).formula(_tree(condition, where))
     try:
-        found = signed_boxes(formula)
-    except TooIntricate:
-        found = None
-    if found is None or len(found) > BOX_LIMIT:
-        needed = "too many" if found is None else len(found)
+        return signed_boxes(formula, BOX_LIMIT)
+    except TooIntricate as error:
+        needed = error.boxes or "too many"
         raise StudyError(
             f"the condition couples attributes into {needed} products (the limit is {BOX_LIMIT})",
             where=where,
             hint="ask for its parts as separate queries",
-        )
-    return found
+        ) from None
 
 
 def mask(
@@ -96,13 +100,14 @@ class _Reader:
 
     def __init__(self, schema: Schema, where: str | None, only: int | None = None) -> None:
         self.schema, self.where, self.only = schema, where, only
+        self.work = 0
 
     def formula(self, tree: Expr) -> Formula:
         match tree.key:
             case "paren":
                 return self.formula(tree.this)
             case "and" | "or":
-                parts = [self.formula(part) for part in tree.flatten()]
+                parts = (self.formula(part) for part in tree.flatten())
                 return junction("all" if tree.key == "and" else "any", parts)
             case "not":
                 return negation(self.formula(tree.this))
@@ -124,9 +129,8 @@ class _Reader:
         attribute = self.schema.attributes[index]
         if isinstance(attribute, CategoryAttribute) and isinstance(attribute.values[0], bool):
             return Atom(index, np.array(attribute.values, np.bool_))
-        return self._refuse(
-            tree, f"'{attribute.name}' is not TRUE or FALSE: compare it with a value"
-        )
+        what = f"'{attribute.name}' is not TRUE or FALSE: compare it with a value"
+        return self._refuse(tree, what)
 
     def _comparison(self, tree: Expr) -> Formula:
         left, right, operator = tree.this, tree.expression, _COMPARISONS[tree.key]
@@ -143,28 +147,49 @@ class _Reader:
     def _in(self, tree: Expr) -> Formula:
         if not tree.expressions:
             return self._misunderstood(tree)
-        members = [self._compare(tree, tree.this, "=", entry) for entry in tree.expressions]
-        return junction("any", members)
+        left = tree.this.unnest()
+        if left.key != "column":
+            parts = (self._compare(tree, left, "=", entry) for entry in tree.expressions)
+            return junction("any", parts)
+        index = self.attribute(left)
+        attribute = self.schema.attributes[index]
+        chosen = np.zeros(attribute.size, np.bool_)
+        for entry in tree.expressions:
+            constant = self._checked_constant(tree, left, entry)
+            with self._pointing_to(entry):
+                chosen[code_of(attribute, constant)] = True
+        return Atom(index, chosen)
 
     def _compare(self, tree: Expr, left: Expr, operator: str, right: Expr) -> Atom:
         """left operator right, where left looks at one attribute and right is a constant."""
-        constant = self._constant(right)
-        if constant is None or self._constant(left) is not None:
-            return self._not_with_constant(tree, left, right)
-        try:
-            if left.unnest().key == "column":
-                index = self.attribute(left.unnest())
+        constant = self._checked_constant(tree, left, right)
+        if left.unnest().key == "column":
+            index = self.attribute(left.unnest())
+            self._account(tree, index)
+            with self._pointing_to(right):
                 return Atom(index, compare(self.schema.attributes[index], operator, constant))
-            index, values = self._integers(left)
-            if not isinstance(constant, Decimal):
-                raise StudyError(
-                    f"{sqltext.shown(left)} is a number, not {constant_text(constant)}"
-                )
-            return Atom(index, compare_integers(values, operator, constant))
+        index, values = self._integers(left)
+        self._account(tree, index)
+        if not isinstance(constant, Decimal):
+            what = f"{sqltext.shown(left)} is a number, not {constant_text(constant)}"
+            return self._refuse(right, what)
+        return Atom(index, compare_integers(values, operator, constant))
+
+    def _account(self, tree: Expr, index: int) -> None:
+        self.work += self.schema.attributes[index].size
+        if self.work > WORK_LIMIT:
+            what = (
+                f"the condition has too many parts, as '{self.schema.names[index]}' has many values"
+            )
+            self._refuse(tree, what, "use IN or BETWEEN")
+
+    @contextmanager
+    def _pointing_to(self, tree: Expr) -> Iterator[None]:
+        """Adds the place to errors that do not know it."""
+        try:
+            yield
         except StudyError as error:
-            if error.where is not None:
-                raise
-            return self._refuse(right, error.what, error.hint)
+            self._refuse(tree, error.what, error.hint)
 
     def _integers(self, tree: Expr) -> tuple[int, Integers]:
         """(attribute, (size,) integers) of a column, bit_count(…), … % constant or … & constant."""
@@ -195,9 +220,8 @@ class _Reader:
             return self._misunderstood(tree)
         index, values = self._integers(tree.expressions[0])
         if values.min() < 0:
-            return self._refuse(
-                tree, f"{sqltext.shown(tree)}: negative integers have no definite bits"
-            )
+            what = f"{sqltext.shown(tree)}: negative integers have no definite bits"
+            return self._refuse(tree, what)
         return index, np.bitwise_count(values).astype(np.int64)
 
     def attribute(self, tree: Expr) -> int:
@@ -224,36 +248,38 @@ class _Reader:
             return bool(tree.this)
         if tree.key == "literal" and tree.is_string:
             return str(tree.this)
-        sign, digits = (-1, tree.this) if tree.key == "neg" else (1, tree)
+        negative = tree.key == "neg"
+        digits = tree.this if negative else tree
         if digits.key != "literal" or digits.is_string:
             return None
         try:
-            number = sign * Decimal(digits.this)
+            number = Decimal(digits.this)
         except InvalidOperation:
             return self._misunderstood(tree)
-        if number and abs(number.adjusted()) > LARGEST_DIGITS:
+        if number and abs(number.adjusted()) > LARGEST_EXPONENT:
             return self._refuse(tree, f"{sqltext.shown(tree)} is out of reach of any attribute")
-        return number
+        return number.copy_negate() if negative else number
 
-    def _not_with_constant(self, tree: Expr, left: Expr, right: Expr) -> NoReturn:
+    def _checked_constant(self, tree: Expr, left: Expr, right: Expr) -> Constant:
+        """The constant on the right of a comparison whose left is none."""
+        constant = self._constant(right)
+        if constant is not None and self._constant(left) is None:
+            return constant
         for side in (left.unnest(), right.unnest()):
             if side.key == "column":
                 self.attribute(side)  # a name that is unknown explains more
-        if not {"select", "null"} & _kinds(tree):
-            what = f"{sqltext.shown(tree)} does not compare an attribute with a constant"
-            self._refuse(tree, what, self._hint(tree))
-        self._misunderstood(tree)
+        if {"select", "null"} & _kinds(tree):
+            return self._misunderstood(tree)
+        what = f"{sqltext.shown(tree)} does not compare an attribute with a constant"
+        return self._refuse(tree, what, self._hint(tree))
 
     def _misunderstood(self, tree: Expr) -> NoReturn:
-        if "select" in _kinds(tree):
-            self._refuse(
-                tree, f"{sqltext.shown(tree)} is a subquery: a condition looks at one record"
-            )
-        if {"is", "null"} & _kinds(tree):
-            self._refuse(
-                tree, f"{sqltext.shown(tree)}: every record has a value of every attribute"
-            )
-        self._refuse(tree, f"{sqltext.shown(tree)} is not understood", self._hint(tree))
+        text, kinds = sqltext.shown(tree), _kinds(tree)
+        if "select" in kinds:
+            self._refuse(tree, f"{text} is a subquery: a condition looks at one record")
+        if {"is", "null"} & kinds:
+            self._refuse(tree, f"{text}: every record has a value of every attribute")
+        self._refuse(tree, f"{text} is not understood", self._hint(tree))
 
     def _hint(self, tree: Expr) -> str:
         """Names such as education-num need quotes; without them they read as a difference."""

@@ -42,11 +42,10 @@ def parse_query(text: str, where: str | None = None) -> Expr:
     import sqlglot
 
     def parse(text: str) -> Expr:
-        first = sqlglot.tokenize(text, read=DIALECT)[:1]
-        if first and first[0].token_type.name not in ("SELECT", "WITH", "FROM", "L_PAREN"):
-            raise StudyError(
-                f"a query begins with SELECT, not {first[0].text}", where=_place(where, 1, 1)
-            )
+        for word in sqlglot.tokenize(text, read=DIALECT)[:1]:
+            if word.token_type.name not in ("SELECT", "WITH", "FROM", "L_PAREN"):
+                place = _place(where, word.line, word.col - (word.end - word.start))
+                raise StudyError(f"a query begins with SELECT, not {word.text}", where=place)
         return sqlglot.parse_one(text, dialect=DIALECT)
 
     return _parsed(parse, text, where)
