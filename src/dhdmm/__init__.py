@@ -1,3 +1,42 @@
-"""Query workloads over data that many parties hold, without a trusted curator."""
+"""Query workloads over data that many parties hold, without a trusted curator.
+
+The public API, nothing else. Names load what they need when first used, so that `import dhdmm` and
+`dhdmm --help` stay quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dhdmm.planning.draft import plan
+    from dhdmm.planning.plan import Plan
+    from dhdmm.strategy.optimise import optimise
+    from dhdmm.strategy.strategy import Strategy
+    from dhdmm.study.schema import Schema
+    from dhdmm.study.spec import Study
+    from dhdmm.study.workload import Workload
 
 __version__ = "0.1.0"
+__all__ = ["Plan", "Schema", "Strategy", "Study", "Workload", "optimise", "plan"]
+
+_HOMES = {
+    "Plan": "dhdmm.planning.plan",
+    "Schema": "dhdmm.study.schema",
+    "Strategy": "dhdmm.strategy.strategy",
+    "Study": "dhdmm.study.spec",
+    "Workload": "dhdmm.study.workload",
+    "optimise": "dhdmm.strategy.optimise",
+    "plan": "dhdmm.planning.draft",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dhdmm' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -132,9 +132,32 @@ class Study:
         )
         return text.encode("ascii")
 
+    @classmethod
+    def from_canonical_bytes(cls, encoded: bytes) -> Study:
+        """The study with these canonical bytes; refuses every other byte string."""
+        try:
+            values = json.loads(encoded.decode("ascii"))
+            values["schema"] = dict(_named(entry) for entry in values["schema"])
+            study = cls(StudyModel.model_validate(values), Place("study"))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise StudyError("not an encoded study") from None
+        if study.canonical_bytes() != encoded:
+            raise StudyError("the encoding of the study is not the canonical one")
+        study.workload  # noqa: B018 - building it checks it
+        return study
+
     @property
     def digest(self) -> bytes:
         return hashlib.sha256(self.canonical_bytes()).digest()
+
+    def sections(self) -> tuple[PrivacyModel, AggregationModel]:
+        """What a plan needs beyond the questions; refuses a study that only asks."""
+        for key in ("privacy", "aggregation"):
+            if getattr(self, key) is None:
+                raise self.place.error(f"the study has no '{key}' section", "a plan needs it")
+        assert self.privacy is not None
+        assert self.aggregation is not None
+        return self.privacy, self.aggregation
 
 
 def json_schema() -> dict[str, Any]:
@@ -165,6 +188,15 @@ def _ordered(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     if isinstance(entry.get("values"), dict):
         entry = {**entry, "values": [list(pair) for pair in entry["values"].items()]}
     return {**entry, "name": name}
+
+
+def _named(entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The inverse of `_ordered`."""
+    rest = {key: value for key, value in entry.items() if key != "name"}
+    values = rest.get("values")
+    if values and all(isinstance(pair, list) for pair in values):
+        rest["values"] = {value: label for value, label in values}
+    return entry["name"], rest
 
 
 def _canonical(value: Any) -> Any:
