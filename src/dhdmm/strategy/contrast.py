@@ -1,0 +1,120 @@
+"""Integer bases of the vectors that sum to zero: what a residual measures.
+
+E_n(p, q) = [ pI − qJ | −r·1 ] is (n−1, n) with r = p − q(n−1), so every row sums to zero. Then
+E Eᵀ = p²I + cJ has the eigenvalues p² (n−2 times) and n r². All are equal, and E is a multiple of
+an orthonormal basis, when p = q(n ± √n): a larger q approximates √n better with larger entries.
+
+n: values; p, q, r: the integers above; I, J: identity and all-ones of order n−1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from dhdmm.strategy.matrix import Floats, Integers
+
+LARGEST_Q = 6
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """Of every row f of a matrix: Σ f and the last entry."""
+
+    total: Floats
+    last: Floats
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """E_n(p, q)."""
+
+    n: int
+    p: int
+    q: int
+
+    @property
+    def r(self) -> int:
+        return self.p - self.q * (self.n - 1)
+
+    @cached_property
+    def matrix(self) -> Integers:
+        """E, (n−1, n).
+
+        >>> Contrast(3, 5, 1).matrix.tolist()
+        [[4, -1, -3], [-1, 4, -3]]
+        """
+        left = self.p * np.eye(self.n - 1, dtype=np.int64) - self.q
+        return np.concatenate([left, np.full((self.n - 1, 1), -self.r)], axis=1)
+
+    def apply(self, Z: Integers, axis: int) -> Integers:
+        """E Z along one axis, in O(size of Z)."""
+        Z = np.moveaxis(Z, axis, 0)
+        shared = self.q * Z[:-1].sum(axis=0) + self.r * Z[-1]
+        return np.moveaxis(self.p * Z[:-1] - shared, 0, axis)
+
+    @property
+    def norms(self) -> tuple[int, int]:
+        """Squared column norms: of every column but the last, and of the last."""
+        usual = (self.p - self.q) ** 2 + (self.n - 2) * self.q**2
+        return usual, (self.n - 1) * self.r**2
+
+    @property
+    def inner(self) -> tuple[int, int]:
+        """Inner products of two different columns: neither is the last, or one is."""
+        usual = -2 * self.q * (self.p - self.q) + (self.n - 3) * self.q**2
+        return usual, -self.r * (self.p - self.q * (self.n - 1))
+
+    @property
+    def inverse_trace(self) -> float:
+        """tr (E Eᵀ)⁻¹: the noise that a unit-variance measurement of E leaves."""
+        return (self.n - 2) / self.p**2 + 1 / (self.n * self.r**2)
+
+    def pseudo_inverse_inner(self, f: RowSums, g: RowSums, product: Floats) -> Floats:
+        """fᵀ (EᵀE)⁺ g, row by row, from sums alone; `product` is Σ f g over all n values.
+
+        With y = E f, z = E g this is yᵀ (E Eᵀ)⁻² z, and (E Eᵀ)⁻² = I/p⁴ + shared·J.
+        """
+        n, p = self.n, self.p
+        f_rest, g_rest = f.total - f.last, g.total - g.last
+        f_mean, g_mean = (self.q * s.total + (self.r - self.q) * s.last for s in (f, g))
+        y_sum, z_sum = p * f_rest - (n - 1) * f_mean, p * g_rest - (n - 1) * g_mean
+        rest = product - f.last * g.last
+        yz = p * p * rest - p * (f_mean * g_rest + g_mean * f_rest) + (n - 1) * f_mean * g_mean
+        shared = (1 / (n * self.r**2) ** 2 - 1 / p**4) / (n - 1)
+        return np.asarray(yz / p**4 + shared * y_sum * z_sum)
+
+    @cached_property
+    def pseudo_inverse(self) -> Floats:
+        """E⁺ = Eᵀ (E Eᵀ)⁻¹, (n, n−1)."""
+        E = self.matrix.astype(np.float64)
+        shared = (1 / (self.n * self.r**2) - 1 / self.p**2) / (self.n - 1)
+        return np.asarray(E.T / self.p**2 + E.sum(axis=0)[:, None] * shared)
+
+
+@lru_cache(maxsize=4096)
+def contrasts(n: int) -> tuple[Contrast, ...]:
+    """Candidates of growing entries, each better conditioned than those before it."""
+    assert n >= 2
+    if n == 2:
+        return (Contrast(2, 2, 1),)
+    found: list[Contrast] = []
+    for q in range(1, LARGEST_Q + 1):
+        for sign in (-1, 1):
+            candidate = Contrast(n, round(q * (n + sign * math.sqrt(n))), q)
+            if math.gcd(candidate.p, q) == 1 and candidate.r != 0:
+                found.append(candidate)
+    found.sort(key=lambda c: c.p)
+    best: list[Contrast] = []
+    for candidate in found:
+        if not best or _imbalance(candidate) < _imbalance(best[-1]) - 1e-6:
+            best.append(candidate)
+    return tuple(best)
+
+
+def _imbalance(contrast: Contrast) -> float:
+    """(largest squared column norm) · tr (E Eᵀ)⁻¹ relative to an orthonormal basis: 1 is perfect."""
+    return max(contrast.norms) * contrast.inverse_trace * contrast.n / (contrast.n - 1) ** 2

@@ -1,0 +1,112 @@
+"""From the real optimum to integers: A' = round(γT)·B (⊗ E), one noise scale for all rows.
+
+B is an integer basis of the block's row space, so rounding T changes the error a little and the row
+space not at all: answers stay unbiased. A block's contrast E is an integer matrix too, near a
+multiple of an orthonormal basis; which contrast to take, and how a single number t = T rounds, is
+decided by a block's share of the cost.
+
+Near the optimum the total error max_u X_uu · tr(V X⁺) is, to first order, a sum over blocks: with
+max_u X_uu = 1 and total = tr(V X⁺), block b costs  Σ_u d_u X^b_uu + tr(V_b X_b⁺)/total.
+
+γ: scale; T: (r, r) upper triangular; C: (r, r) with V_b = (CB)ᵀ(CB); q: d's mass on the block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from dhdmm.strategy.basis import Basis
+from dhdmm.strategy.blocks import Block, Residual
+from dhdmm.strategy.contrast import Contrast, contrasts
+from dhdmm.strategy.matrix import Floats, Integers
+
+LARGEST_LOSS = 0.0025
+"""Rounding may cost this much of the real strategy's root-mean-square error."""
+SMALLEST_SCALE, LARGEST_SCALE = 4.0, 2.0**40
+
+
+@dataclass(frozen=True, eq=False)
+class RealBlock:
+    """One block of the real optimum in the coordinates of its integer basis, max_u X_uu = 1."""
+
+    residuals: tuple[tuple[int, int, int], ...]
+    """(attribute, part, merged values in the part)"""
+    axes: tuple[int, ...]
+    basis: Basis
+    B: Floats
+    """(r, dimension), values on orbits"""
+    T: Floats
+    C: Floats
+    q: Floats
+    """(dimension,): mass of d on the cells of each coordinate"""
+
+
+@dataclass(frozen=True, eq=False)
+class Rounded:
+    block: Block
+    error: float
+    """tr(V_b X_b⁺) of the integer block"""
+
+
+def contrast_scale(contrast: Contrast) -> float:
+    """e such that E/e is nearest to orthonormal: balances its largest column and its inverse."""
+    n = contrast.n
+    columns = max(contrast.norms) * n / (n - 1)
+    inverse = (n - 1) / contrast.inverse_trace
+    return (columns * inverse) ** 0.25
+
+
+class Rounder:
+    """Rounds one block at any scale; `total` is the real strategy's tr(V X⁺)."""
+
+    def __init__(self, real: RealBlock, total: float) -> None:
+        self.real, self.total = real, total
+
+    def round(self, scale: float) -> Rounded:
+        """The cheapest choice of contrasts, changed one residual at a time."""
+        options = [contrasts(n) for _, _, n in self.real.residuals]
+        chosen = [candidates[-1] for candidates in options]
+        cost, T = self._attempt(scale, chosen)
+        for i, candidates in enumerate(options):
+            for candidate in candidates[:-1]:
+                other = [*chosen[:i], candidate, *chosen[i + 1 :]]
+                other_cost, other_T = self._attempt(scale, other)
+                if other_cost < cost:
+                    chosen, cost, T = other, other_cost, other_T
+        residuals = tuple(
+            Residual(a, part, contrast)
+            for (a, part, _), contrast in zip(self.real.residuals, chosen, strict=True)
+        )
+        block = Block(residuals, self.real.axes, self.real.basis, T)
+        return Rounded(block, self.error(T, chosen))
+
+    def _attempt(self, scale: float, chosen: Sequence[Contrast]) -> tuple[float, Integers]:
+        unit = scale / math.prod(contrast_scale(contrast) for contrast in chosen)
+        T = np.rint(self.real.T * unit).astype(np.int64)
+        # A zero on the diagonal would lose a query: the smallest step keeps T invertible.
+        diagonal = np.einsum("ii->i", T)
+        diagonal[diagonal == 0] = 1
+        return self._cost(scale, T, chosen), T
+
+    def _cost(self, scale: float, T: Integers, chosen: Sequence[Contrast]) -> float:
+        """Σ d X + tr(V X⁺)/total, with X = A'ᵀA'/scale²."""
+        columns = T @ self.real.B
+        norms = math.prod(max(contrast.norms) for contrast in chosen)
+        mass = float(np.einsum("ij,ij,j->", columns, columns, self.real.q)) * norms
+        return mass / scale**2 + self.error(T, chosen) * scale**2 / self.total
+
+    def error(self, T: Integers, chosen: Sequence[Contrast]) -> float:
+        """‖C T⁻¹‖²_F · ∏ tr(E Eᵀ)⁻¹."""
+        Y = linalg.solve_triangular(T.astype(np.float64), self.real.C.T, trans="T")
+        return float(np.einsum("ij,ij->", Y, Y)) * math.prod(c.inverse_trace for c in chosen)
+
+
+def scales() -> list[float]:
+    """Growing scales to try, a factor √2 apart."""
+    count = round(2 * math.log2(LARGEST_SCALE / SMALLEST_SCALE))
+    return [SMALLEST_SCALE * math.sqrt(2) ** i for i in range(count)]

@@ -1,0 +1,150 @@
+"""The exact maximum of a sum of small integer tables over a product of many classes.
+
+A strategy's squared column norm is a sum over its blocks, each depending on few attributes. The sum
+over all combinations of classes may be far too large to write out, its maximum is not: combinations
+are extended one attribute at a time and dropped as soon as the tables' own maxima show that they
+cannot win (branch and bound on whole arrays of combinations).
+
+Table: ((attributes), array with one axis per attribute), attributes increasing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.errors import StrategyError
+
+Table = tuple[tuple[int, ...], NDArray[Any]]
+DIRECT = 2**22
+"""Combinations that are simply written out."""
+WIDEST = 2**22
+"""Combinations that may be open at once."""
+STARTS = 8
+
+
+def combine(tables: Sequence[Table], limit: int = DIRECT) -> list[Table]:
+    """Adds tables into those that already hold their attributes; into one if that stays small."""
+    domain = {a: size for held, T in tables for a, size in zip(held, np.shape(T), strict=True)}
+    everything = tuple(sorted(domain))
+    if math.prod(domain.values()) <= limit:
+        homes = [everything]
+    else:
+        homes = [held for held, _ in sorted(tables, key=lambda table: -len(table[0]))]
+    sums: dict[tuple[int, ...], Any] = {}
+    for held, T in sorted(tables, key=lambda table: -len(table[0])):
+        home = next((s for s in sums if set(held) <= set(s)), None)
+        home = home or next(h for h in homes if set(held) <= set(h))
+        if home not in sums:
+            sums[home] = np.zeros([domain[a] for a in home], T.dtype)
+        sums[home] = np.asarray(sums[home] + _aligned(held, T, home))
+    return list(sums.items())
+
+
+def _aligned(held: tuple[int, ...], T: NDArray[Any], home: tuple[int, ...]) -> NDArray[Any]:
+    """T with axes of length 1 for the attributes of `home` that it does not hold."""
+    sizes = dict(zip(held, T.shape, strict=True))
+    return np.asarray(T).reshape([sizes.get(a, 1) for a in home])
+
+
+def maximum(tables: Sequence[Table]) -> int:
+    """max over all combinations of classes of the sum of the tables, exact."""
+    tables = combine(tables)
+    if len(tables) == 1:
+        return int(tables[0][1].max())
+    domain = {a: size for held, T in tables for a, size in zip(held, T.shape, strict=True)}
+    domain, tables = _drop_dominated(domain, tables)
+    order = sorted(domain, key=lambda a: -sum(_spread(T, h.index(a)) for h, T in tables if a in h))
+    return _branch(order, domain, tables, _climb(domain, tables))
+
+
+def _spread(T: NDArray[Any], axis: int) -> float:
+    return float((T.max(axis=axis) - T.min(axis=axis)).max())
+
+
+def _drop_dominated(
+    domain: dict[int, int], tables: list[Table]
+) -> tuple[dict[int, int], list[Table]]:
+    """Drops class u of an attribute when some class v is at least as good whatever the rest is.
+
+    Sufficient: Σ_T max_rest (T[u, rest] − T[v, rest]) ≤ 0, the tables maximised separately.
+    """
+    changed = True
+    while changed:
+        changed = False
+        for a, size in domain.items():
+            gain = sum(_pairwise_gain(T, held.index(a)) for held, T in tables if a in held)
+            beaten = np.asarray(gain) <= 0
+            np.fill_diagonal(beaten, False)
+            # Of two classes that beat each other the lower stays.
+            beaten &= ~(beaten.T & np.triu(np.ones((size, size), bool)))
+            keep = np.flatnonzero(~beaten.any(axis=1))
+            if len(keep) < size:
+                changed = True
+                domain = {**domain, a: len(keep)}
+                tables = [
+                    (held, T.take(keep, axis=held.index(a)) if a in held else T)
+                    for held, T in tables
+                ]
+    return domain, tables
+
+
+def _pairwise_gain(T: NDArray[Any], axis: int) -> NDArray[Any]:
+    """max_rest (T[u] − T[v]) for all classes u, v of the axis."""
+    flat = np.moveaxis(T, axis, 0).reshape(T.shape[axis], -1)
+    return np.stack([(row - flat).max(axis=1) for row in flat])
+
+
+def _climb(domain: dict[int, int], tables: list[Table]) -> int:
+    """A good combination by moving one attribute at a time, from several starts."""
+    best: int | None = None
+    for start in range(STARTS):
+        point = {a: (start * (a + 1)) % size for a, size in domain.items()}
+        value, before = None, None
+        while value is None or value != before:
+            before = value
+            for a in domain:
+                line = sum(
+                    T[tuple(slice(None) if b == a else point[b] for b in held)]
+                    for held, T in tables
+                    if a in held
+                )
+                point[a] = int(np.argmax(line))
+            value = sum(int(T[tuple(point[b] for b in held)]) for held, T in tables)
+        best = value if best is None else max(best, value)
+    assert best is not None
+    return best
+
+
+def _branch(order: list[int], domain: dict[int, int], tables: list[Table], best: int) -> int:
+    """Extends combinations attribute by attribute, keeping those that may beat `best`."""
+    open_ = np.zeros((1, 0), np.int64)
+    for depth in range(1, len(order) + 1):
+        known = order[:depth]
+        size = domain[known[-1]]
+        if len(open_) * size > WIDEST:
+            raise StrategyError(
+                "the largest column norm of this strategy cannot be found: too many different cells"
+            )
+        open_ = np.concatenate(
+            [np.repeat(open_, size, axis=0), np.tile(np.arange(size), len(open_))[:, None]], axis=1
+        )
+        bound = sum(
+            _best_completion(T, held, known)[
+                tuple(open_[:, known.index(a)] for a in held if a in known)
+            ]
+            for held, T in tables
+        )
+        open_ = open_[np.asarray(bound) > best] if depth < len(order) else open_
+        if not len(open_):
+            return best
+    return max(best, int(np.asarray(bound).max()))
+
+
+def _best_completion(T: NDArray[Any], held: tuple[int, ...], known: list[int]) -> NDArray[Any]:
+    """T maximised over the attributes that are still open."""
+    return np.asarray(T.max(axis=tuple(i for i, a in enumerate(held) if a not in known)))

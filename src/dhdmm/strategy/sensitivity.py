@@ -1,0 +1,195 @@
+"""How far one record moves the measurement: exact integers over all cells, without visiting them.
+
+Zero-out: max_u ‖a_u‖². Replace: max of that and max_{u,v} ‖a_u − a_v‖². Columns depend on a cell
+only through each attribute's *kind*: its orbit, and whether it is the last value of a residual's
+part (the one column of a contrast that differs). A pair of cells depends on pairs of kinds and, for
+equal kinds, on whether the values are equal. Blocks have disjoint rows, so squared norms and inner
+products are sums over blocks, maximised by `maximise.maximum`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.strategy.blocks import Block, Piece, Residual, StrategyAxis, entry_bound
+from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
+from dhdmm.strategy.maximise import Table, combine, maximum
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """The kinds of one attribute's merged values."""
+
+    axis: StrategyAxis
+    first: Integers
+    """(kinds,): a merged value of each kind."""
+    count: Integers
+    """(kinds,): merged values of each kind."""
+
+    @property
+    def orbit(self) -> Integers:
+        return self.axis.orbit[self.first]
+
+    def norms(self, residual: Residual, dtype: Any) -> NDArray[Any]:
+        """(kinds,): squared norm of the contrast's column, 0 outside the part."""
+        position = self.axis.positions(residual.part)[self.first]
+        usual, last = residual.contrast.norms
+        value = np.where(
+            position == residual.contrast.n - 1, _cast(last, dtype), _cast(usual, dtype)
+        )
+        return np.where(position >= 0, value, _cast(0, dtype))
+
+    def pairs(self) -> Pairs:
+        count = len(self.first)
+        i, j = (index.ravel() for index in np.indices((count, count)))
+        same = np.zeros(count * count, bool)
+        repeated = (i != j) | (self.count[i] > 1)
+        own = np.arange(count)
+        return Pairs(
+            self,
+            np.concatenate([i[repeated], own]),
+            np.concatenate([j[repeated], own]),
+            np.concatenate([same[repeated], np.ones(count, bool)]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of kinds (i, j) of one attribute, with equal or different values."""
+
+    kinds: Kinds
+    i: Integers
+    j: Integers
+    same: NDArray[np.bool_]
+
+    def inner(self, residual: Residual, dtype: Any) -> NDArray[Any]:
+        """(pairs,): inner product of the contrast's columns, 0 outside the part."""
+        position = self.kinds.axis.positions(residual.part)[self.kinds.first]
+        last = position == residual.contrast.n - 1
+        usual, one_last = residual.contrast.inner
+        different = np.where(
+            last[self.i] | last[self.j], _cast(one_last, dtype), _cast(usual, dtype)
+        )
+        equal = self.kinds.norms(residual, dtype)[self.i]
+        inside = (position[self.i] >= 0) & (position[self.j] >= 0)
+        return np.where(inside, np.where(self.same, equal, different), _cast(0, dtype))
+
+
+def _cast(value: int, dtype: Any) -> Any:
+    return value if dtype is object else np.int64(value)
+
+
+def find_kinds(axes: Sequence[StrategyAxis], blocks: Sequence[Block]) -> list[Kinds]:
+    used = {(r.attribute, r.part) for block in blocks for r in block.residuals}
+    found: list[Kinds] = []
+    for a, axis in enumerate(axes):
+        is_last = [axis.positions(p) == len(axis.part(p)) - 1 for b, p in sorted(used) if b == a]
+        # A part of two values has two equal columns, none of them special.
+        marks = np.stack([axis.orbit, *is_last], axis=1).astype(np.int64)
+        _, first, count = np.unique(marks, axis=0, return_index=True, return_counts=True)
+        found.append(Kinds(axis, first, count))
+    return found
+
+
+def number_type(blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]) -> Any:
+    """int64 if no sum of squares here can overflow it, else Python integers."""
+    total = sum(
+        block.rows * entry_bound(block, mine) ** 2
+        for block, mine in zip(blocks, pieces, strict=True)
+    )
+    return np.int64 if 8 * total < 2**62 else object
+
+
+def norm_tables(
+    block: Block, pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any
+) -> list[Table]:
+    """‖a_u‖² within one block, as tables over the kinds of u."""
+    shares: list[Table] = []
+    for left in pieces:
+        for right in pieces:
+            held = tuple(sorted({*left.axes, *right.axes}))
+            if left is right:
+                flat = left.table.reshape(len(left.table), -1)
+                values = squared_column_norms(flat).reshape(left.table.shape[1:])
+                index = np.ix_(*(kinds[a].orbit for a in held))
+            else:
+                values = _gram(left, right)
+                grid = dict(zip(held, np.ix_(*(kinds[a].orbit for a in held)), strict=True))
+                index = tuple(grid[a] for a in (*left.axes, *right.axes))
+            shares.append((held, np.asarray(values.astype(dtype)[index], dtype)))
+    factors = {r.attribute: kinds[r.attribute].norms(r, dtype) for r in block.residuals}
+    return [_times(share, factors) for share in shares]
+
+
+def inner_tables(
+    block: Block, pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any
+) -> list[Table]:
+    """⟨a_u, a_v⟩ within one block, as tables over the pairs of kinds of u and v."""
+    shares: list[Table] = []
+    for left in pieces:
+        for right in pieces:
+            held = tuple(sorted({*left.axes, *right.axes}))
+            sides = [
+                dict(
+                    zip(
+                        held,
+                        np.ix_(*(pairs[a].kinds.orbit[side(pairs[a])] for a in held)),
+                        strict=True,
+                    )
+                )
+                for side in (lambda p: p.i, lambda p: p.j)
+            ]
+            index = (*(sides[0][a] for a in left.axes), *(sides[1][a] for a in right.axes))
+            values = _gram(left, right).astype(dtype)
+            shares.append((held, np.asarray(values[index], dtype)))
+    factors = {r.attribute: pairs[r.attribute].inner(r, dtype) for r in block.residuals}
+    return [_times(share, factors) for share in shares]
+
+
+def _gram(left: Piece, right: Piece) -> NDArray[Any]:
+    """leftᵀ right, (orbits of left's axes…, orbits of right's axes…)."""
+    L, R = (piece.table.reshape(len(piece.table), -1) for piece in (left, right))
+    return multiply(L.T, R).reshape((*left.table.shape[1:], *right.table.shape[1:]))
+
+
+def _times(share: Table, factors: dict[int, NDArray[Any]]) -> Table:
+    """The table times one vector per further attribute."""
+    held, values = share
+    home = tuple(sorted({*held, *factors}))
+    sizes = {**dict(zip(held, values.shape, strict=True))}
+    product = values.reshape([sizes.get(a, 1) for a in home])
+    for a, vector in factors.items():
+        product = product * vector.reshape([-1 if b == a else 1 for b in home])
+    return home, product
+
+
+def sensitivity_squared(
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]
+) -> int:
+    """max_u ‖a_u‖² over every cell."""
+    kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
+    tables: list[Table] = []
+    for block, mine in zip(blocks, pieces, strict=True):
+        tables = combine([*tables, *norm_tables(block, mine, kinds, dtype)])
+    return maximum(tables)
+
+
+def replace_sensitivity_squared(
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]
+) -> int:
+    """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
+    kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
+    pairs = [kind.pairs() for kind in kinds]
+    tables: list[Table] = []
+    for block, mine in zip(blocks, pieces, strict=True):
+        norms = norm_tables(block, mine, kinds, dtype)
+        first = [(held, T[np.ix_(*(pairs[a].i for a in held))]) for held, T in norms]
+        second = [(held, T[np.ix_(*(pairs[a].j for a in held))]) for held, T in norms]
+        inner = [(held, np.asarray(-2 * T)) for held, T in inner_tables(block, mine, pairs, dtype)]
+        tables = combine([*tables, *first, *second, *inner])
+    return max(maximum(tables), sensitivity_squared(axes, blocks, pieces))

@@ -1,0 +1,232 @@
+"""A strategy: the integer matrix A' that every participant applies to its histogram.
+
+A' is (rows, cells), never written out: a stack of blocks, see blocks.py. Everything about privacy
+is exact: measurements are integer vectors, sensitivities are integers over all cells. Everything
+about accuracy needs the workload, see estimate.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dhdmm.errors import StrategyError
+from dhdmm.strategy import sensitivity
+from dhdmm.strategy.blocks import Block, Piece, StrategyAxis, columns, entry_bound
+from dhdmm.strategy.estimate import Estimate, Reconstruction
+from dhdmm.strategy.matrix import Floats, Integers, largest, multiply
+from dhdmm.study.factor import Factor
+from dhdmm.study.workload import Workload
+
+SPARSE_LIMIT = 200_000_000
+"""rows × cells that `to_sparse` is willing to visit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Counts of the cells that occur: codes (records, attributes), counts (records,).
+
+    Cells may repeat; their counts add up.
+    """
+
+    codes: Integers
+    counts: Integers
+
+    @classmethod
+    def of_array(cls, x: NDArray[Any]) -> Histogram:
+        """From a dense array with one axis per attribute."""
+        codes = np.argwhere(x)
+        return cls(codes, np.asarray(x[tuple(codes.T)], np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Strategy:
+    """A' with, once optimised for a workload, its expected error and the best possible one."""
+
+    axes: tuple[StrategyAxis, ...]
+    blocks: tuple[Block, ...]
+    workload: Workload | None = None
+    lower_bound: float | None = None
+    """No strategy has a smaller `rmse`: a numerical certificate."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Values of every attribute."""
+        return tuple(len(axis.merged) for axis in self.axes)
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def rows(self) -> int:
+        return sum(block.rows for block in self.blocks)
+
+    # -- privacy: exact integers ------------------------------------------------------------------
+
+    @cached_property
+    def sensitivity_squared(self) -> int:
+        """max ‖a_u‖² over all cells u: one record added, removed or zeroed out."""
+        return sensitivity.sensitivity_squared(self.axes, self.blocks, self._pieces)
+
+    @cached_property
+    def replace_sensitivity_squared(self) -> int:
+        """max of ‖a_u‖² and ‖a_u − a_v‖² over all cells u, v: one record replaced by another."""
+        return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
+
+    @cached_property
+    def max_entry(self) -> int:
+        """At least max |A'_iu|; equal to it unless a block is too large to write out."""
+        parts = zip(self.blocks, self._pieces, strict=True)
+        return max(entry_bound(block, pieces) for block, pieces in parts)
+
+    @cached_property
+    def _pieces(self) -> list[list[Piece]]:
+        return [block.pieces(self.axes) for block in self.blocks]
+
+    def rescaled(self, min_sensitivity: float) -> Strategy:
+        """The same strategy times the smallest integer that lifts its sensitivity to the given."""
+        needed = min_sensitivity / math.sqrt(self.sensitivity_squared)
+        factor = max(1, math.ceil(needed * (1 - 1e-12)))
+        if largest(np.concatenate([block.T.ravel() for block in self.blocks])) * factor >= 2**62:
+            raise StrategyError(
+                f"a sensitivity of {min_sensitivity:g} needs entries beyond 64 bits"
+            )
+        return replace(
+            self, blocks=tuple(replace(block, T=block.T * factor) for block in self.blocks)
+        )
+
+    # -- measuring --------------------------------------------------------------------------------
+
+    def measure(self, histogram: Histogram | NDArray[Any]) -> Integers:
+        """A' x, exact, (rows,). Costs O(rows) per different cell, whatever the number of cells."""
+        if not isinstance(histogram, Histogram):
+            histogram = Histogram.of_array(np.asarray(histogram))
+        codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
+        self._check_histogram(codes, counts)
+        merged = np.stack([axis.merged[codes[:, a]] for a, axis in enumerate(self.axes)], axis=1)
+        parts = zip(self.blocks, self._pieces, strict=True)
+        return np.concatenate([self._measure(*part, merged, counts) for part in parts])
+
+    def _check_histogram(self, codes: Integers, counts: Integers) -> None:
+        if codes.ndim != 2 or codes.shape != (len(counts), len(self.axes)):
+            raise StrategyError(f"a histogram of {len(self.axes)} attributes is needed")
+        if np.any((codes < 0) | (codes >= np.array(self.shape))):
+            raise StrategyError("a record's value is outside its attribute")
+        total = int(np.abs(counts.astype(object)).sum()) if len(counts) else 0
+        if total * self.max_entry >= 2**60:
+            raise StrategyError(f"{total:,} records times entries of {self.max_entry:,} overflow")
+
+    def _measure(
+        self, block: Block, pieces: Sequence[Piece], merged: Integers, counts: Integers
+    ) -> Integers:
+        """Counts per (position in each part, orbits that occur), contrasts applied, then T·B."""
+        positions = [
+            self.axes[r.attribute].positions(r.part)[merged[:, r.attribute]]
+            for r in block.residuals
+        ]
+        inside = np.all([p >= 0 for p in positions], axis=0) if positions else slice(None)
+        if not positions or np.any(inside):
+            orbits = np.stack(
+                [axis.orbit[merged[inside, a]] for a, axis in enumerate(self.axes)], axis=1
+            )
+            present, place = np.unique(orbits[:, list(block.axes)], axis=0, return_inverse=True)
+            sizes = [r.contrast.n for r in block.residuals]
+            Z = np.zeros((*sizes, len(present)), np.int64)
+            np.add.at(Z, (*(p[inside] for p in positions), place.ravel()), counts[inside])
+            for i, r in enumerate(block.residuals):
+                Z = r.contrast.apply(Z, i)
+            full = np.zeros((len(present), len(self.axes)), np.int64)
+            full[:, list(block.axes)] = present
+            TB = columns(pieces, full)
+            return multiply(TB, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
+        return np.zeros(block.rows, np.int64)
+
+    def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
+        """A' as a CSR matrix (rows, cells), the last attribute fastest."""
+        if self.rows * self.cells > limit:
+            raise StrategyError(
+                f"the matrix is {self.rows:,} × {self.cells:,}, above the limit of {limit:,}",
+                hint="apply it with `measure`, or pass a larger limit",
+            )
+        cells = np.indices(self.shape).reshape(len(self.shape), -1)
+        merged = np.stack(
+            [axis.merged[c] for axis, c in zip(self.axes, cells, strict=True)], axis=1
+        )
+        orbits = np.stack([axis.orbit[merged[:, a]] for a, axis in enumerate(self.axes)], axis=1)
+        stacked = []
+        for block, pieces in zip(self.blocks, self._pieces, strict=True):
+            rows = columns(pieces, orbits)
+            for r in block.residuals:
+                position = self.axes[r.attribute].positions(r.part)[merged[:, r.attribute]]
+                E = np.where(position >= 0, r.contrast.matrix[:, position], 0)
+                rows = (rows[:, None, :] * E[None, :, :]).reshape(-1, self.cells)
+            stacked.append(sparse.csr_array(rows))
+        return sparse.csr_array(sparse.vstack(stacked, format="csr"))
+
+    # -- accuracy: needs the workload -------------------------------------------------------------
+
+    def attach(self, workload: Workload) -> Strategy:
+        """This strategy for answering `workload`, whose queries must lie in its row space."""
+        if workload.schema.shape != self.shape:
+            raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
+        if not self.contains(workload):
+            raise StrategyError("the strategy does not measure all the workload's queries")
+        return replace(self, workload=workload)
+
+    @cached_property
+    def reconstruction(self) -> Reconstruction:
+        return Reconstruction(self.axes, self.blocks)
+
+    def _attached(self) -> Workload:
+        if self.workload is None:
+            raise StrategyError("no workload is attached", hint="call attach(workload) first")
+        return self.workload
+
+    def reconstruct(self, measurement: NDArray[Any]) -> Floats:
+        """Unweighted answers to all queries in the workload's order: W A'⁺ M."""
+        estimate = self.estimate(measurement)
+        return np.concatenate([estimate.term(term) for term in self._attached().terms])
+
+    def variances(self) -> Floats:
+        """Variance of every unweighted answer when each measurement has variance 1."""
+        return self._variances
+
+    @cached_property
+    def _variances(self) -> Floats:
+        terms = self._attached().terms
+        return np.concatenate([self.reconstruction.variances(term) for term in terms])
+
+    @cached_property
+    def rmse(self) -> float:
+        """Expected root-mean-square error per weighted query at L2 sensitivity 1."""
+        terms = self._attached().terms
+        weights = np.repeat([term.weight for term in terms], [term.queries for term in terms])
+        mean = float(np.mean(weights**2 * self._variances))
+        return math.sqrt(self.sensitivity_squared * mean)
+
+    @property
+    def ratio(self) -> float | None:
+        """rmse / lower_bound: 1.002 is at most 0.2 % worse than the best possible."""
+        return None if self.lower_bound is None else self.rmse / self.lower_bound
+
+    def estimate(self, measurement: NDArray[Any]) -> Estimate:
+        """The least-squares histogram x̂ = A'⁺ M, for any query in the row space."""
+        if np.shape(measurement) != (self.rows,):
+            raise StrategyError(f"{self.rows} measurements are needed")
+        return self.reconstruction.estimate(np.asarray(measurement, np.float64))
+
+    def contains(self, workload: Workload) -> bool:
+        """Whether every query of the workload lies in the row space, so can be answered."""
+        return all(self.reconstruction.contains(term) for term in workload.terms)
+
+    def answer(self, measurement: NDArray[Any], factors: Sequence[Factor]) -> Any:
+        """(values, variances per unit σ², relative distances from the row space) of a product."""
+        return self.reconstruction.answer(self.estimate(measurement), factors)

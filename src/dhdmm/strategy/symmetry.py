@@ -1,0 +1,289 @@
+"""The structure that makes large workloads small, all of it lossless.
+
+1. *Merging*: values of an attribute whose columns agree in every factor are one merged value.
+2. *Exchangeability*: merged values u, v of an attribute are exchangeable when swapping them leaves
+   every Gram matrix FᵢᵀFⱼ of the attribute unchanged; exchangeable values form an *orbit*. The
+   error is convex and invariant, so the optimal X = AᵀA may be averaged over all such swaps. Then V
+   = WᵀW and X are block diagonal: an attribute enters a block either by its *trivial* part (one
+   coordinate per orbit, the vector 1_o/√|o|) or by the *standard* part of one orbit (the |o|−1
+   dimensions of vectors on o that sum to zero), on which every Gram acts as a number.
+
+A block is named by its residuals: {(attribute, orbit)} of standard parts; every other attribute is
+trivial. On it V acts as Σ c · ⊗ G (trivial parts) times the identity of the standard parts.
+
+F: factor (rows, values); G: Gram on orbits (orbits, orbits); λ: Gram's number on a standard part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
+from dhdmm.study.workload import Workload
+
+Residuals = tuple[tuple[int, int], ...]
+"""Standard parts of a block as (attribute, orbit), attributes increasing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One attribute: its values merged, the merged values in orbits, its distinct factors."""
+
+    merged: Integers
+    """(values,): value → merged value, numbered by first occurrence."""
+    orbit: Integers
+    """(merged values,): merged value → orbit, numbered by first occurrence."""
+    factors: tuple[Factor, ...]
+    """The workload's distinct factors of this attribute, on merged values."""
+    grams: dict[tuple[int, int], Integers]
+    """FᵢᵀFⱼ of factors that meet in one term."""
+
+    @cached_property
+    def sizes(self) -> Integers:
+        """(orbits,): merged values per orbit."""
+        return np.bincount(self.orbit)
+
+    @cached_property
+    def members(self) -> tuple[Integers, ...]:
+        return tuple(np.flatnonzero(self.orbit == o) for o in range(len(self.sizes)))
+
+    @cached_property
+    def indicator(self) -> sparse.csr_array:
+        """(merged values, orbits): 1 where the value is in the orbit."""
+        count = len(self.orbit)
+        return sparse.csr_array((np.ones(count, np.int64), (np.arange(count), self.orbit)))
+
+    @cached_property
+    def trivial(self) -> dict[tuple[int, int], Floats]:
+        """Grams on the trivial part: 1_oᵀ G 1_o' / √(|o||o'|)."""
+        root = np.sqrt(self.sizes.astype(np.float64))
+        sums = {key: self.indicator.T @ G @ self.indicator for key, G in self.grams.items()}
+        return {key: np.asarray(s / np.outer(root, root)) for key, s in sums.items()}
+
+    @cached_property
+    def standard(self) -> dict[tuple[int, int], Integers]:
+        """λ on each orbit's standard part: G_uu − G_uv for u ≠ v in the orbit, 0 for single values."""
+        pairs = [(o[0], o[-1]) for o in self.members]
+        first, last = np.array(pairs).T
+        return {key: G[first, first] - G[first, last] for key, G in self.grams.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedTerm:
+    """weight · Σ coefficient · ⊗ factors[a][index[a]]."""
+
+    weight: float
+    coefficients: tuple[Fraction, ...]
+    indices: tuple[tuple[int, ...], ...]
+    """Per product, the index of its factor on every axis."""
+
+    @property
+    def integer_coefficients(self) -> tuple[int, ...]:
+        """The products' coefficients times their common denominator."""
+        common = math.lcm(*(c.denominator for c in self.coefficients))
+        return tuple(int(c * common) for c in self.coefficients)
+
+    def pairs(self) -> Iterator[tuple[float, tuple[tuple[int, int], ...]]]:
+        """V's share of this term: Σ over pairs of products of c · ⊗ FᵢᵀFⱼ."""
+        products = list(zip(self.coefficients, self.indices, strict=True))
+        for (c, left), (e, right) in itertools.product(products, products):
+            yield self.weight**2 * float(c * e), tuple(zip(left, right, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class BlockGram:
+    """V on one block: Σ coefficient · ⊗ G over the axes whose trivial part has several orbits."""
+
+    residuals: Residuals
+    axes: tuple[int, ...]
+    shape: tuple[int, ...]
+    """Orbits of each of `axes`; their product is the block's dimension."""
+    summands: tuple[tuple[float, tuple[Floats, ...]], ...]
+    multiplicity: int
+    """Product of |o|−1 over the residuals: how often the block occurs."""
+
+    @property
+    def dimension(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def trace(self) -> float:
+        """tr V, once per copy of the block."""
+        return math.fsum(c * math.prod(np.trace(G) for G in grams) for c, grams in self.summands)
+
+    def apply(self, X: Floats) -> Floats:
+        """V X for X (dimension, columns), one axis at a time."""
+        total = np.zeros_like(X)
+        for coefficient, grams in self.summands:
+            Y = coefficient * X.reshape(*self.shape, -1)
+            for i, G in enumerate(grams):
+                Y = np.moveaxis(np.tensordot(G, Y, axes=(1, i)), 0, i)
+            total += Y.reshape(X.shape)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """A workload on merged values and orbits."""
+
+    axes: tuple[Axis, ...]
+    terms: tuple[ReducedTerm, ...]
+
+    @property
+    def orbit_shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.sizes) for axis in self.axes)
+
+    def blocks(self) -> list[BlockGram]:
+        """The blocks on which V is not zero, from each product's own active parts."""
+        found: dict[Residuals, None] = {}
+        for term in self.terms:
+            for index in term.indices:
+                options = [self._standard_options(a, i) for a, i in enumerate(index)]
+                for choice in itertools.product(*options):
+                    found[tuple(part for part in choice if part is not None)] = None
+        grams = [self.block_gram(residuals) for residuals in sorted(found)]
+        return [block for block in grams if block.summands]
+
+    def _standard_options(self, a: int, i: int) -> list[tuple[int, int] | None]:
+        active = np.flatnonzero(self.axes[a].standard[i, i])
+        return [None, *((a, int(o)) for o in active)]
+
+    def block_gram(self, residuals: Residuals) -> BlockGram:
+        standard = dict(residuals)
+        axes = tuple(
+            a for a, orbits in enumerate(self.orbit_shape) if a not in standard and orbits > 1
+        )
+        summands: dict[tuple[tuple[int, int], ...], float] = {}
+        for term in self.terms:
+            for coefficient, pairs in term.pairs():
+                number = coefficient * self.scalar(pairs, standard)
+                if number:
+                    key = tuple(pairs[a] for a in axes)
+                    summands[key] = summands.get(key, 0.0) + number
+        grams = [(c, self._trivial(axes, key)) for key, c in summands.items()]
+        return BlockGram(
+            residuals,
+            axes,
+            tuple(self.orbit_shape[a] for a in axes),
+            tuple((c, G) for c, G in grams if all(np.any(g) for g in G)),
+            math.prod(int(self.axes[a].sizes[o]) - 1 for a, o in residuals),
+        )
+
+    def scalar(self, pairs: Sequence[tuple[int, int]], standard: dict[int, int]) -> float:
+        """Product of the Grams' numbers on standard parts and on axes of a single orbit."""
+        number = 1.0
+        for a, pair in enumerate(pairs):
+            if a in standard:
+                number *= float(self.axes[a].standard[pair][standard[a]])
+            elif len(self.axes[a].sizes) == 1:
+                number *= float(self.axes[a].trivial[pair][0, 0])
+            if not number:
+                break
+        return number
+
+    def _trivial(
+        self, axes: tuple[int, ...], key: tuple[tuple[int, int], ...]
+    ) -> tuple[Floats, ...]:
+        return tuple(self.axes[a].trivial[pair] for a, pair in zip(axes, key, strict=True))
+
+
+def reduce_workload(workload: Workload) -> Reduction:
+    """Merge values and find the orbits of every attribute."""
+    products = [(term, product) for term in workload.terms for product in term.products]
+    columns = list(zip(*(product.factors for _, product in products), strict=True))
+    merged = [_merge(_distinct(column)[0]) for column in columns]
+    indices = list(zip(*(_distinct(column)[1] for column in columns), strict=True))
+    terms: list[ReducedTerm] = []
+    position = 0
+    for term in workload.terms:
+        mine = indices[position : position + len(term.products)]
+        position += len(term.products)
+        coefficients = tuple(product.coefficient for product in term.products)
+        terms.append(ReducedTerm(term.weight, coefficients, tuple(mine)))
+    axes = tuple(_axis(a, *merge, terms) for a, merge in enumerate(merged))
+    return Reduction(axes, tuple(terms))
+
+
+def fingerprint(factor: Factor) -> bytes:
+    """Equal for equal factors."""
+    if isinstance(factor, Ranges):
+        parts = [factor.low, factor.high]
+    else:
+        parts = [factor.matrix.indptr, factor.matrix.indices, factor.matrix.data]
+    digest = hashlib.sha256(repr((type(factor).__name__, factor.shape)).encode())
+    for part in parts:
+        digest.update(np.ascontiguousarray(part, np.int64).tobytes())
+    return digest.digest()
+
+
+def _distinct(factors: Sequence[Factor]) -> tuple[list[Factor], list[int]]:
+    """The different factors, and for each given one its number among them."""
+    number: dict[bytes, int] = {}
+    kept: list[Factor] = []
+    indices: list[int] = []
+    for factor in factors:
+        key = fingerprint(factor)
+        if key not in number:
+            number[key] = len(kept)
+            kept.append(factor)
+        indices.append(number[key])
+    return kept, indices
+
+
+def _merge(factors: Sequence[Factor]) -> tuple[Integers, tuple[Factor, ...]]:
+    """(value → merged value, factors on merged values)."""
+    prints = np.concatenate([column_fingerprints(factor) for factor in factors], axis=1)
+    _, first, inverse = np.unique(prints, axis=0, return_index=True, return_inverse=True)
+    merged = _by_first_occurrence(inverse.ravel())
+    return merged, tuple(factor.columns(np.sort(first)) for factor in factors)
+
+
+def _by_first_occurrence(labels: Integers) -> Integers:
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _axis(
+    a: int, merged: Integers, factors: tuple[Factor, ...], terms: Sequence[ReducedTerm]
+) -> Axis:
+    met = sorted({pairs[a] for term in terms for _, pairs in term.pairs()})
+    grams = {(i, j): gram(factors[i], factors[j]) for i, j in met}
+    return Axis(merged, orbits(list(grams.values())), factors, grams)
+
+
+def orbits(grams: Sequence[Integers]) -> Integers:
+    """(values,): orbit of each value under the swaps that leave every G unchanged.
+
+    Swapping u and v leaves G unchanged iff G_uu = G_vv, G_uv = G_vu and rows and columns u, v
+    agree elsewhere. Only values with equal row and column sums need comparing.
+    """
+    stacked = np.stack([part for G in grams for part in (G, G.T)])
+    size = stacked.shape[1]
+    keys = np.concatenate([stacked.sum(axis=2), np.einsum("guu->gu", stacked)]).T
+    _, candidates = np.unique(keys, axis=0, return_inverse=True)
+    orbit = np.full(size, -1)
+    count = 0
+    for u in range(size):
+        if orbit[u] >= 0:
+            continue
+        orbit[u] = count
+        rivals = np.flatnonzero((candidates.ravel() == candidates.ravel()[u]) & (orbit < 0))
+        for v in rivals:
+            others = np.ones(size, bool)
+            others[[u, v]] = False
+            if np.array_equal(stacked[:, u, others], stacked[:, v, others]) and np.array_equal(
+                stacked[:, u, v], stacked[:, v, u]
+            ):
+                orbit[v] = count
+        count += 1
+    return orbit
