@@ -107,10 +107,10 @@ def test_honest_variance_gives_back_its_budget_exactly(sensitivity_squared, rho,
 
 
 def test_release_costs_its_budget_plus_a_vanishing_term():
-    rho = Fraction(1, 10)
-    variance = honest_variance(18_000, rho, 10**4)
-    assert variance >= MINIMUM_VARIANCE
-    paid = release_rho(18_000, variance, 10**4, rows=10**6)
+    rho, floor = Fraction(1, 10), 10**6
+    variance = honest_variance(1_800_000, rho, floor)
+    assert variance == MINIMUM_VARIANCE
+    paid = release_rho(1_800_000, variance, floor, rows=10**6)
     assert rho < paid < rho + Fraction(1, 2**100)
 
 

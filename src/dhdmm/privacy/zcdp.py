@@ -29,7 +29,7 @@ Array: TypeAlias = npt.NDArray[np.float64]
 
 MINIMUM_VARIANCE = 9  # σ_c ≥ 3, so that kτ < 2^−100 for every k, h ≤ 10^6
 SIGNIFICANT_DIGITS = 9  # of a budget derived from (ε, δ)
-RELATIVE_ERROR = 1e-9  # more than any δ below is wrong by, for ε ≤ 50 and δ ≥ e^−2500
+RELATIVE_ERROR = 1e-9  # more than any δ is wrong by, for ε ≤ 50, ρ ≥ 1e−10, δ ≥ e^−2400
 
 
 class Conversion(StrEnum):
