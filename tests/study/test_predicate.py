@@ -223,11 +223,19 @@ def test_number_of_boxes_is_limited() -> None:
     )
 
 
-def test_condition_that_outgrows_the_diagram_is_refused() -> None:
-    schema = Schema.of_sizes((3,) * 30)
-    pairs = " OR ".join(f"(a{i} = 1 AND a{i + 1} = 1)" for i in range(0, 30, 2))
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        ((3,) * 30, [f"(a{i} = 1 AND a{i + 1} = 1)" for i in range(0, 30, 2)]),
+        ((10**5, 10**5), [f"(a0 % {p} = 1 AND a1 % {p} = 1)" for p in range(2, 40)]),
+    ],
+    ids=["many boxes", "many classes of values"],
+)
+def test_condition_that_outgrows_the_diagram_is_refused(
+    shape: tuple[int, ...], parts: list[str]
+) -> None:
     with pytest.raises(StudyError, match="couples attributes into too many products"):
-        boxes(pairs, schema)
+        boxes(" OR ".join(parts), Schema.of_sizes(shape))
 
 
 def test_long_flat_conditions_are_read() -> None:

@@ -30,8 +30,10 @@ SignedSets = dict[ClassSets, int]
 """Σ coefficient · (a set of classes per level)."""
 
 NEVER, ALWAYS = 0, 1
-NODE_LIMIT = 20_000
+CLASS_LIMIT = 2_048
+CHILD_LIMIT = 1_000_000
 PATH_LIMIT = 4_096
+"""Bounds of time and memory, far above what a condition that a person writes needs."""
 REORDERED = 4
 """Up to so many coupled attributes every order is tried; the number of boxes depends on it."""
 
@@ -156,6 +158,8 @@ def _classes(masks: Sequence[Mask]) -> Classes:
         split = 2 * classes + mask
         used = np.bincount(split) > 0
         classes = (np.cumsum(used) - 1)[split]
+        if np.count_nonzero(used) > CLASS_LIMIT:
+            raise TooIntricate
     return classes
 
 
@@ -197,6 +201,7 @@ class _Diagram:
         bottom = len(counts)
         self._nodes: list[tuple[int, tuple[int, ...]]] = [(bottom, ()), (bottom, ())]
         self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._size = 0
         self._without: dict[tuple[int, int], int] = {}
         self._paths: dict[int, int] = {NEVER: 0, ALWAYS: 1}
 
@@ -206,7 +211,8 @@ class _Diagram:
         number = self._numbers.setdefault((level, children), len(self._nodes))
         if number == len(self._nodes):
             self._nodes.append((level, children))
-        if number > NODE_LIMIT:
+            self._size += len(children)
+        if self._size > CHILD_LIMIT:
             raise TooIntricate
         return number
 
