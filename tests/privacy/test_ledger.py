@@ -431,5 +431,5 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(
-    max_examples=10, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=6, stateful_step_count=12, deadline=None, suppress_health_check=list(HealthCheck)
 )

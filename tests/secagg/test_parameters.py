@@ -83,7 +83,7 @@ def test_decimal_fractions_mean_what_is_written():
 
 @pytest.mark.parametrize(
     ("n", "corrupt", "dropout", "model"),
-    [(100, 0.5, 0.5, SEMI_HONEST), (50, 0.4, 0.4, MALICIOUS), (600, 0.5, 0.4, MALICIOUS)],
+    [(100, 0.5, 0.5, SEMI_HONEST), (50, 0.4, 0.4, MALICIOUS), (300, 0.5, 0.4, MALICIOUS)],
 )
 def test_names_the_nearest_feasible_parameters(n, corrupt, dropout, model):
     with pytest.raises(ParameterError, match="feasible with dropout up to") as refusal:
@@ -270,7 +270,7 @@ def degree_or_none(n, gamma, delta, model):
         return None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(round_sizes, percent, percent, st.sampled_from(ThreatModel))
 def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta, model):
     base = degree_or_none(n, gamma, delta, model)
@@ -284,7 +284,7 @@ def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta
             assert base.complete or harder.degree >= base.degree
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(round_sizes, percent, percent, st.sampled_from(ThreatModel))
 def test_whatever_is_chosen_passes_the_participants_check(n, gamma, delta, model):
     chosen = degree_or_none(n, gamma, delta, model)
