@@ -23,27 +23,11 @@ from dhdmm.strategy.blocks import Block, Piece, StrategyAxis, columns, entry_bou
 from dhdmm.strategy.estimate import Estimate, Reconstruction
 from dhdmm.strategy.matrix import Floats, Integers, largest, multiply
 from dhdmm.study.factor import Factor
+from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
 
 SPARSE_LIMIT = 200_000_000
 """rows × cells that `to_sparse` is willing to visit."""
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram:
-    """Counts of the cells that occur: codes (records, attributes), counts (records,).
-
-    Cells may repeat; their counts add up.
-    """
-
-    codes: Integers
-    counts: Integers
-
-    @classmethod
-    def of_array(cls, x: NDArray[Any]) -> Histogram:
-        """From a dense array with one axis per attribute."""
-        codes = np.argwhere(x)
-        return cls(codes, np.asarray(x[tuple(codes.T)], np.int64))
 
 
 @dataclass(frozen=True, eq=False)

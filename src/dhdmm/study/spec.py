@@ -195,7 +195,7 @@ def _named(entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     rest = {key: value for key, value in entry.items() if key != "name"}
     values = rest.get("values")
     if values and all(isinstance(pair, list) for pair in values):
-        rest["values"] = {value: label for value, label in values}
+        rest["values"] = dict(values)
     return entry["name"], rest
 
 

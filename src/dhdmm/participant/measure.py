@@ -1,0 +1,27 @@
+"""What a participant contributes: A′x + discrete Gaussian noise, in Z_m. Integers throughout."""
+
+from __future__ import annotations
+
+from dhdmm.errors import Refused
+from dhdmm.planning.plan import Plan
+from dhdmm.privacy.gaussian import DiscreteGaussian
+from dhdmm.privacy.keystream import KeyStream
+from dhdmm.secagg.masks import Vector
+from dhdmm.study.histogram import Histogram
+
+
+def measure(plan: Plan, histogram: Histogram, noise: KeyStream) -> Vector:
+    """A′x + N_Z(0, σ_c²)^k modulo m, (k,). The key stream must be fresh: one measurement each.
+
+    A participant with more records than its bound stays out: nothing is clipped, since the modulus
+    and, for `unit: participant`, the sensitivity rest on that bound.
+    """
+    bound = plan.sections[1].max_records_per_participant
+    if histogram.records > bound:
+        raise Refused(
+            f"there are more records than max_records_per_participant = {bound:,}",
+            hint="agree on a larger bound from public knowledge and plan the study anew",
+        )
+    exact = plan.strategy.measure(histogram)
+    drawn = DiscreteGaussian(plan.participant_variance).sample(plan.strategy.rows, noise)
+    return plan.modulus.residues(exact + drawn)

@@ -1,0 +1,260 @@
+"""What a participant checks before it sends anything, from the encoded plan alone.
+
+A plan is somebody else's word. Every number in it is recomputed here from the study and strategy it
+carries, and compared with this participant's own policy file. The first thing that does not hold is
+the reason for staying out; nothing is debited and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from dhdmm.errors import DhdmmError, Refused
+from dhdmm.planning.calibrate import SMALLEST_PARTICIPANT_VARIANCE
+from dhdmm.planning.plan import NO_ROSTER, Plan
+from dhdmm.secagg import parameters
+from dhdmm.secagg.parameters import ParameterError, ThreatModel
+from dhdmm.secagg.round import Roster
+from dhdmm.study import document
+from dhdmm.study.models import Section
+from dhdmm.study.problems import study_error
+
+
+class Reason(StrEnum):
+    """Why a participant stays out. Stable: scripts and transcripts may rely on them."""
+
+    UNREADABLE = "unreadable-plan"
+    TOO_LARGE = "plan-too-large"
+    WRONG_DIGEST = "wrong-plan-digest"
+    WRONG_STUDY = "study-not-agreed-to"
+    ROSTER_MISMATCH = "roster-mismatch"
+    UNPINNED_ROSTER = "unpinned-roster"
+    THREAT_MODEL = "threat-model"
+    GRAPH = "graph-parameters"
+    TOO_FEW_PARTICIPANTS = "too-few-participants"
+    HONEST_FLOOR = "honest-floor"
+    CORRUPT_FRACTION = "corrupt-fraction"
+    UNIT = "unit"
+    NO_SENSITIVITY = "no-sensitivity"
+    NOISE_TOO_SMALL = "noise-too-small"
+    MODULUS = "modulus"
+    BUDGET = "budget-per-round"
+    PROMISE = "promise-not-kept"
+
+
+class PolicyRefusal(Refused):
+    """This participant stays out, and why."""
+
+    def __init__(self, reason: Reason, what: str, hint: str | None = None) -> None:
+        self.reason = reason
+        super().__init__(what, where=f"policy: {reason}", hint=hint)
+
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+UnitName = Literal["record", "person", "participant"]
+
+
+class Policy(Section):
+    """A participant's own limits. `dhdmm policy` writes a commented file with these defaults."""
+
+    threat_models: list[Literal["malicious", "semi-honest"]] = Field(default=["malicious"])
+    rosters: list[Digest] = Field(default=[])
+    studies: list[Digest] = Field(default=[])
+    units: list[UnitName] = Field(default=["record", "person", "participant"])
+    max_epsilon: Annotated[float, Field(gt=0)] = 1.0
+    max_delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    min_participants: Annotated[int, Field(ge=3)] = 10
+    max_honest_floor: Annotated[int, Field(ge=1)] = 10_000
+    min_corrupt_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    max_rows: Annotated[int, Field(ge=1)] = 1_000_000
+    max_plan_bytes: Annotated[int, Field(ge=1)] = 64 * 2**20
+    total_rho: Annotated[float, Field(gt=0)] = 1.0
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """The policy in a YAML file; an unknown key or a wrong value names its line."""
+        values, place = document.parse(document.read_text(Path(path)), Path(path).name)
+        try:
+            return cls.model_validate(values if values is not None else {})
+        except ValidationError as error:
+            raise study_error(error, values, place) from None
+
+
+@dataclass(frozen=True)
+class Review:
+    """A plan that this participant is willing to follow."""
+
+    plan: Plan
+    warnings: tuple[str, ...] = ()
+
+
+def review(
+    encoded: bytes, policy: Policy, roster: Roster, *, expected_digest: bytes | None = None
+) -> Review:
+    """The plan, if every check holds; otherwise `PolicyRefusal` with the first reason."""
+    if len(encoded) > policy.max_plan_bytes:
+        raise PolicyRefusal(Reason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
+    try:
+        plan = Plan.from_bytes(encoded)
+    except DhdmmError as error:
+        raise PolicyRefusal(Reason.UNREADABLE, str(error)) from error
+    if expected_digest is not None and plan.digest != expected_digest:
+        raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan with the expected digest")
+    for check in _CHECKS:
+        check(plan, policy, roster)
+    return Review(plan, tuple(_warnings(plan)))
+
+
+def _require(holds: bool, reason: Reason, what: str, hint: str | None = None) -> None:
+    if not holds:
+        raise PolicyRefusal(reason, what, hint)
+
+
+def _size(plan: Plan, policy: Policy, roster: Roster) -> None:
+    rows = plan.strategy.rows
+    _require(rows <= policy.max_rows, Reason.TOO_LARGE, f"the strategy has {rows:,} rows")
+
+
+def _study(plan: Plan, policy: Policy, roster: Roster) -> None:
+    digest = plan.study.digest.hex()
+    _require(
+        not policy.studies or digest in policy.studies,
+        Reason.WRONG_STUDY,
+        f"the study has digest {digest}, which this policy does not list",
+        "compare the study with what was agreed; list its digest under 'studies' if it is the same",
+    )
+
+
+def _roster(plan: Plan, policy: Policy, roster: Roster) -> None:
+    _require(plan.roster_digest != NO_ROSTER, Reason.ROSTER_MISMATCH, "the plan is a preview")
+    _require(
+        plan.roster_digest == roster.digest and plan.participants == len(roster),
+        Reason.ROSTER_MISMATCH,
+        "the plan is made for another roster",
+    )
+    _require(
+        plan.threat_model is not ThreatModel.MALICIOUS or roster.digest.hex() in policy.rosters,
+        Reason.UNPINNED_ROSTER,
+        f"the roster {roster.digest.hex()} is not pinned",
+        "compare this fingerprint with the other participants and list it under 'rosters'",
+    )
+
+
+def _threat_model(plan: Plan, policy: Policy, roster: Roster) -> None:
+    _require(
+        plan.threat_model.value in policy.threat_models,
+        Reason.THREAT_MODEL,
+        f"the plan is {plan.threat_model}, this policy allows {' or '.join(policy.threat_models)}",
+    )
+
+
+def _graph(plan: Plan, policy: Policy, roster: Roster) -> None:
+    privacy, aggregation = plan.sections
+    try:
+        parameters.check(
+            plan.graph,
+            plan.participants,
+            privacy.corrupt_fraction,
+            aggregation.max_dropout,
+            plan.threat_model,
+        )
+    except ParameterError as error:
+        raise PolicyRefusal(Reason.GRAPH, str(error)) from None
+
+
+def _company(plan: Plan, policy: Policy, roster: Roster) -> None:
+    """How many others this participant's privacy leans on."""
+    _require(
+        plan.participants >= policy.min_participants,
+        Reason.TOO_FEW_PARTICIPANTS,
+        f"{plan.participants} participants, this policy wants {policy.min_participants}",
+    )
+    _require(
+        plan.honest_floor <= policy.max_honest_floor,
+        Reason.HONEST_FLOOR,
+        f"the noise relies on {plan.honest_floor:,} honest others,"
+        f" this policy on at most {policy.max_honest_floor:,}",
+        "a long roster shrinks everybody's noise: raise max_honest_floor only if you know them",
+    )
+    stated = plan.sections[0].corrupt_fraction
+    _require(
+        stated >= policy.min_corrupt_fraction,
+        Reason.CORRUPT_FRACTION,
+        f"the plan withstands a corrupt fraction of {stated:g},"
+        f" this policy wants {policy.min_corrupt_fraction:g}",
+    )
+
+
+def _unit(plan: Plan, policy: Policy, roster: Roster) -> None:
+    unit = plan.sections[0].unit
+    name = unit if isinstance(unit, str) else "person"
+    _require(name in policy.units, Reason.UNIT, f"the unit '{name}' is not in this policy")
+
+
+def _noise(plan: Plan, policy: Policy, roster: Roster) -> None:
+    """σ_c² ≥ Δ′²/(2ρh) and σ_c ≥ 3, with Δ′ recomputed over all columns."""
+    needed = Fraction(plan.sensitivity_squared) / (2 * plan.rho * plan.honest_floor)
+    _require(plan.sensitivity_squared > 0, Reason.NO_SENSITIVITY, "the strategy measures nothing")
+    _require(
+        plan.participant_variance >= needed,
+        Reason.NOISE_TOO_SMALL,
+        f"variance {float(plan.participant_variance):.6g} a participant,"
+        f" this strategy needs {float(needed):.6g}",
+    )
+    _require(
+        plan.participant_variance >= SMALLEST_PARTICIPANT_VARIANCE,
+        Reason.NOISE_TOO_SMALL,
+        f"σ = {float(plan.participant_variance) ** 0.5:.3g} a participant is below 3",
+    )
+
+
+def _modulus(plan: Plan, policy: Policy, roster: Roster) -> None:
+    _require(
+        plan.modulus.value > plan.modulus_needed,
+        Reason.MODULUS,
+        f"sums need a modulus above {plan.modulus_needed}, the plan has {plan.modulus.value}",
+    )
+
+
+def _budget(plan: Plan, policy: Policy, roster: Roster) -> None:
+    """ε and δ as this participant computes them from ρ, whatever the study says."""
+    promise = plan.promise
+    stated = plan.sections[0].epsilon
+    _require(
+        stated is None or promise.epsilon <= stated * (1 + 1e-9),
+        Reason.PROMISE,
+        f"ρ = {float(plan.rho):.6g} gives ε = {promise.epsilon:.6g}, the study promises {stated}",
+    )
+    _require(
+        promise.epsilon <= policy.max_epsilon and promise.delta <= policy.max_delta,
+        Reason.BUDGET,
+        f"the round costs ε = {promise.epsilon:.4g} at δ = {promise.delta:.3g},"
+        f" this policy allows {policy.max_epsilon:g} at {policy.max_delta:g}",
+    )
+
+
+Check = Callable[[Plan, Policy, Roster], None]
+_CHECKS: tuple[Check, ...] = (
+    _size,
+    _study,
+    _roster,
+    _threat_model,
+    _graph,
+    _company,
+    _unit,
+    _noise,
+    _modulus,
+    _budget,
+)
+
+
+def _warnings(plan: Plan) -> Iterator[str]:
+    if not plan.strategy.within(plan.study.workload):
+        yield "the strategy measures more than the workload asks for"

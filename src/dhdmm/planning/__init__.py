@@ -1,0 +1,1 @@
+"""What everybody agrees on: study, strategy, noise, modulus and graph as one value, one digest."""

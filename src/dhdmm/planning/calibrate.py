@@ -1,0 +1,80 @@
+"""From a budget to noise and modulus. Each function is one formula of docs/planning.md.
+
+Δ′²   squared sensitivity of A′ for the study's unit and relation, an exact integer
+h     honest floor: noise shares that are certain to be in the sum and unknown to any adversary
+σ_c²  variance of one participant's discrete Gaussian
+k     rows of A′;  n participants;  B records a participant may have
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dhdmm.errors import PrivacyError
+from dhdmm.secagg.masks import Modulus
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.models import AggregationModel, PrivacyModel
+from dhdmm.study.spec import Study
+
+SMALLEST_PARTICIPANT_VARIANCE = 9
+"""σ_c ≥ 3: below it a sum of discrete Gaussians is measurably not one (docs/accounting.md)."""
+
+WRAP_BITS = 64
+"""A coordinate leaves the modulus with probability at most 2⁻⁶⁴ in all."""
+
+LARGEST_MODULUS_BITS = 63
+
+
+def noise_reach(participant_variance: Fraction, participants: int, rows: int) -> int:
+    """What |noise| stays below in all k coordinates but for probability 2⁻⁶⁴.
+
+    A discrete Gaussian is σ²-subgaussian (Canonne, Kamath, Steinke 2020), hence so is a sum of n
+    with nσ_c²: √n·σ_c·√(2 ln(2k·2⁶⁴)), rounded up.
+    """
+    log_term = Fraction(2 * (math.log(2 * rows) + WRAP_BITS * math.log(2)) * (1 + 1e-9))
+    return math.isqrt(math.ceil(participants * participant_variance * log_term)) + 1
+
+
+def modulus_bound(
+    participant_variance: Fraction,
+    participants: int,
+    rows: int,
+    records_per_participant: int,
+    largest_entry: int,
+) -> int:
+    """The modulus must exceed 2·n·B·max|a′| + 2·noise + 1 so that no sum wraps around."""
+    truth = participants * records_per_participant * largest_entry
+    return 2 * truth + 2 * noise_reach(participant_variance, participants, rows) + 1
+
+
+def modulus_above(bound: int) -> Modulus:
+    """The smallest 2^b > bound: the fewest bits a coordinate."""
+    bits = bound.bit_length()
+    if bits > LARGEST_MODULUS_BITS:
+        raise PrivacyError(
+            f"sums need a modulus of {bits} bits, more than {LARGEST_MODULUS_BITS}",
+            hint="lower max_records_per_participant or the number of participants",
+        )
+    return Modulus(1 << bits)
+
+
+def records_of_one_unit(privacy: PrivacyModel, aggregation: AggregationModel) -> int:
+    """How many records one protected unit may have in all."""
+    if privacy.unit == "record":
+        return 1
+    if privacy.unit == "participant":
+        return aggregation.max_records_per_participant
+    person = privacy.unit.person
+    return person.max_records * person.max_participants
+
+
+def unit_sensitivity_squared(study: Study, strategy: Strategy) -> int:
+    """Δ′² = (records of a unit)² · max‖a′_u‖², or for `replace` · max(‖a′_u‖², ‖a′_u − a′_v‖²)."""
+    privacy, aggregation = study.sections()
+    column = (
+        strategy.replace_sensitivity_squared
+        if privacy.relation == "replace"
+        else strategy.sensitivity_squared
+    )
+    return records_of_one_unit(privacy, aggregation) ** 2 * column

@@ -1,0 +1,168 @@
+"""From a study to a draft that people consent to, and from the draft to the plan of a round.
+
+A draft is what does not depend on who enrols: study, integer strategy, ρ. When enrolment closes
+with n participants, everybody computes the same plan from it. The strategy's scale is chosen for
+the most participants the study allows, where each one's noise is smallest: it serves fewer too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from dhdmm.errors import PrivacyError
+from dhdmm.planning.calibrate import (
+    SMALLEST_PARTICIPANT_VARIANCE,
+    modulus_above,
+    modulus_bound,
+    records_of_one_unit,
+    unit_sensitivity_squared,
+)
+from dhdmm.planning.plan import NO_ROSTER, Plan
+from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
+from dhdmm.privacy.zcdp import Conversion, honest_variance
+from dhdmm.secagg import parameters
+from dhdmm.secagg.parameters import GraphParameters, ParameterError, ThreatModel
+from dhdmm.secagg.round import Roster
+from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.models import AggregationModel, PrivacyModel
+from dhdmm.study.spec import Study
+
+ALLOWED_EXCESS = 1e-4
+"""How much of ε the discreteness of the noise may cost before the scale is raised."""
+HEADROOM = 1 - Fraction(1, 2**40)
+"""Noise is calibrated to this much of ρ, so that τk of the accounting fits into ρ too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """What a data holder reviews and consents to before it is known who else takes part."""
+
+    study: Study
+    strategy: Strategy
+    rho: Fraction
+
+    @cached_property
+    def digest(self) -> bytes:
+        parts = self.study.digest, self.strategy.to_bytes(), str(self.rho).encode()
+        return hashlib.sha256(b"dhdmm draft" + b"".join(parts)).digest()
+
+    def plan(self, participants: int, roster_digest: bytes = NO_ROSTER) -> Plan:
+        """Plan = f(draft, n, roster): a pure function."""
+        privacy, aggregation = self.study.sections()
+        fewest, most = participants_allowed(aggregation)
+        if not fewest <= participants <= most:
+            raise PrivacyError(
+                f"{participants} participants, the study allows {fewest} to {most}",
+                hint="change 'aggregation.participants' in the study",
+            )
+        graph = graph_for(participants, privacy, aggregation)
+        sensitivity_squared = unit_sensitivity_squared(self.study, self.strategy)
+        variance = honest_variance(sensitivity_squared, self.rho * HEADROOM, graph.honest_floor)
+        bound = modulus_bound(
+            variance,
+            participants,
+            self.strategy.rows,
+            aggregation.max_records_per_participant,
+            self.strategy.max_entry,
+        )
+        return Plan(
+            study=self.study,
+            strategy=self.strategy,
+            participants=participants,
+            roster_digest=roster_digest,
+            rho=self.rho,
+            graph=graph,
+            participant_variance=variance,
+            modulus=modulus_above(bound),
+        )
+
+
+def plan(
+    study: Study,
+    participants: int | None = None,
+    roster: Roster | None = None,
+    strategy: Strategy | None = None,
+) -> Plan:
+    """A plan for `study`; touches no data. Without a roster it is a preview that cannot run.
+
+    `participants` defaults to the roster's length, or to the most the study allows.
+    """
+    if participants is None:
+        _, aggregation = study.sections()
+        participants = len(roster) if roster else participants_allowed(aggregation)[1]
+    return draft(study, strategy).plan(participants, roster.digest if roster else NO_ROSTER)
+
+
+def draft(study: Study, strategy: Strategy | None = None) -> Draft:
+    """Optimise the strategy, choose its scale, and turn (ε, δ) into ρ."""
+    privacy, aggregation = study.sections()
+    strategy = strategy or optimise(study.workload)
+    floor = graph_for(participants_allowed(aggregation)[1], privacy, aggregation).honest_floor
+    records = records_of_one_unit(privacy, aggregation)
+    # σ_c ≥ 3 needs Δ′² ≥ 18ρh, and the curve's ρ is at least the promised one
+    needed = math.sqrt(2 * SMALLEST_PARTICIPANT_VARIANCE * float(_curve_rho(privacy)) * floor)
+    while True:
+        strategy = strategy.rescaled(needed * (1 + 1e-9) / records)
+        sensitivity_squared = unit_sensitivity_squared(study, strategy)
+        rho = promised_rho(privacy, sensitivity_squared, floor, strategy.rows)
+        shortfall = _excess_ratio(privacy, rho, sensitivity_squared, floor, strategy.rows)
+        if shortfall <= 1:
+            return Draft(study, strategy, rho)
+        # the excess falls with the square of the scale
+        needed = math.sqrt(sensitivity_squared * shortfall)
+
+
+def promised_rho(
+    privacy: PrivacyModel, sensitivity_squared: int, honest_floor: int, rows: int
+) -> Fraction:
+    """ρ as stated, or the largest that keeps the stated (ε, δ) with its certified excess."""
+    if privacy.rho is not None:
+        return Fraction(repr(privacy.rho))
+    assert privacy.epsilon is not None
+    assert privacy.delta is not None
+    return rho_for(privacy.epsilon, privacy.delta, sensitivity_squared, honest_floor, rows)
+
+
+def graph_for(
+    participants: int, privacy: PrivacyModel, aggregation: AggregationModel
+) -> GraphParameters:
+    """Degree, threshold, survivor floor and margin; refused if no graph is safe."""
+    try:
+        return parameters.choose(
+            participants,
+            privacy.corrupt_fraction,
+            aggregation.max_dropout,
+            ThreatModel(aggregation.threat_model),
+        )
+    except ParameterError as error:
+        raise PrivacyError(str(error), where="aggregation") from None
+
+
+def participants_allowed(aggregation: AggregationModel) -> tuple[int, int]:
+    """(fewest, most)."""
+    count = aggregation.participants
+    return (count, count) if isinstance(count, int) else (count.min, count.max)
+
+
+def _curve_rho(privacy: PrivacyModel) -> Fraction:
+    if privacy.rho is not None:
+        return Fraction(repr(privacy.rho))
+    assert privacy.epsilon is not None
+    assert privacy.delta is not None
+    return Conversion.GAUSSIAN.rho(privacy.epsilon, privacy.delta)
+
+
+def _excess_ratio(
+    privacy: PrivacyModel, rho: Fraction, sensitivity_squared: int, floor: int, rows: int
+) -> float:
+    """How many times the allowed excess the promise exceeds the Gaussian curve by."""
+    delta = privacy.delta or 1e-6
+    variance = honest_variance(sensitivity_squared, rho * HEADROOM, floor)
+    curve = Conversion.GAUSSIAN.epsilon(rho, delta)
+    promised = epsilon_promised([NoisyRelease(sensitivity_squared, variance, floor, rows)], delta)
+    return (promised / curve - 1) / ALLOWED_EXCESS

@@ -1,0 +1,280 @@
+"""The plan: everything a round needs, in one immutable value with one encoding and one digest.
+
+Plan = f(draft, participants, roster) is a pure function that every party computes for itself. The
+digest is bound into every key of the aggregation, so parties with different plans learn nothing
+from each other's messages. The encoding carries the derived numbers too, and a participant believes
+none of them: `dhdmm.participant.policy` recomputes each from the study and the strategy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, TypeGuard
+
+import cbor2
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.errors import PrivacyError
+from dhdmm.planning.calibrate import modulus_bound, unit_sensitivity_squared
+from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
+from dhdmm.secagg.errors import SecaggError
+from dhdmm.secagg.masks import Modulus
+from dhdmm.secagg.parameters import GraphParameters, ThreatModel
+from dhdmm.secagg.round import RoundParameters
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.models import AggregationModel, PrivacyModel
+from dhdmm.study.spec import Study
+
+VERSION = 1
+LARGEST_PLAN_BYTES = 64 * 2**20
+NO_ROSTER = bytes(32)
+"""The roster digest of a preview: no round can run under it."""
+
+
+REPORTED_DELTA = 1e-6
+"""For which δ the ε of a study is shown that states only ρ."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The round is (ε, δ)-differentially private."""
+
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What everybody agrees on. Make one with `dhdmm.plan`; read one with `Plan.from_bytes`."""
+
+    study: Study
+    strategy: Strategy
+    participants: int
+    roster_digest: bytes
+    rho: Fraction
+    graph: GraphParameters
+    participant_variance: Fraction
+    modulus: Modulus
+
+    @property
+    def honest_floor(self) -> int:
+        return self.graph.honest_floor
+
+    @property
+    def sections(self) -> tuple[PrivacyModel, AggregationModel]:
+        return self.study.sections()
+
+    @property
+    def threat_model(self) -> ThreatModel:
+        return ThreatModel(self.sections[1].threat_model)
+
+    @cached_property
+    def sensitivity_squared(self) -> int:
+        """Δ′² for the study's unit and relation."""
+        return unit_sensitivity_squared(self.study, self.strategy)
+
+    @property
+    def modulus_needed(self) -> int:
+        return modulus_bound(
+            self.participant_variance,
+            self.participants,
+            self.strategy.rows,
+            self.sections[1].max_records_per_participant,
+            self.strategy.max_entry,
+        )
+
+    @property
+    def noise(self) -> NoisyRelease:
+        """What the accounting needs to know of this plan."""
+        return NoisyRelease(
+            self.sensitivity_squared,
+            self.participant_variance,
+            self.honest_floor,
+            self.strategy.rows,
+        )
+
+    @cached_property
+    def promise(self) -> Promise:
+        """(ε, δ) as everybody can compute it from the noise; the study's own words play no part."""
+        delta = self.sections[0].delta or REPORTED_DELTA
+        return Promise(epsilon_promised([self.noise], delta), delta)
+
+    def expected_error(self, survivors: int | None = None) -> ExpectedError:
+        """Error bars before any budget is spent, or afterwards from the realised survivors.
+
+        Every survivor's noise is in the sum: variance |survivors|·σ_c²·diag(W(A′ᵀA′)⁺Wᵀ).
+        """
+        count = self.participants if survivors is None else survivors
+        variance = float(count * self.participant_variance)
+        return ExpectedError(self.study, np.sqrt(variance * self.strategy.variances()))
+
+    def round(self, round_id: bytes) -> RoundParameters:
+        """The aggregation's parameters for one round of this plan."""
+        if self.roster_digest == NO_ROSTER:
+            raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
+        return RoundParameters(
+            plan_digest=self.digest,
+            round_id=round_id,
+            threat_model=self.threat_model,
+            roster_digest=self.roster_digest,
+            participants=self.participants,
+            degree=self.graph.degree,
+            threshold=self.graph.threshold,
+            minimum_survivors=self.graph.minimum_survivors,
+            modulus=self.modulus,
+            length=self.strategy.rows,
+        )
+
+    @cached_property
+    def digest(self) -> bytes:
+        return hashlib.sha256(b"dhdmm plan" + self.to_bytes()).digest()
+
+    @cached_property
+    def _encoded(self) -> bytes:
+        graph = self.graph
+        fields: dict[str, Any] = {
+            "version": VERSION,
+            "study": self.study.canonical_bytes(),
+            "strategy": self.strategy.to_bytes(),
+            "participants": self.participants,
+            "roster": self.roster_digest,
+            "rho": list(self.rho.as_integer_ratio()),
+            "variance": list(self.participant_variance.as_integer_ratio()),
+            "modulus": self.modulus.value,
+            "degree": graph.degree,
+            "threshold": graph.threshold,
+            "minimum_survivors": graph.minimum_survivors,
+            "corrupt": graph.corrupt,
+            "margin": graph.margin,
+        }
+        return cbor2.dumps(fields, canonical=True)
+
+    def to_bytes(self) -> bytes:
+        """Canonical CBOR: integers, byte strings and one map; docs/planning.md lists the fields."""
+        return self._encoded
+
+    @classmethod
+    def from_bytes(cls, encoded: bytes) -> Plan:
+        """The plan that was encoded; refuses every other byte string.
+
+        Reading is not trusting: the numbers may still be wrong for the study.
+        """
+        fields = _decode_fields(encoded)
+        try:
+            modulus = Modulus(fields["modulus"])
+        except SecaggError as error:
+            raise PlanError(PlanFault.FIELD, str(error)) from None
+        study = Study.from_canonical_bytes(fields["study"])
+        graph = GraphParameters(
+            degree=fields["degree"],
+            threshold=fields["threshold"],
+            minimum_survivors=fields["minimum_survivors"],
+            corrupt=fields["corrupt"],
+            margin=fields["margin"],
+            complete=fields["degree"] == fields["participants"] - 1,
+        )
+        plan = cls(
+            study=study,
+            strategy=Strategy.from_bytes(fields["strategy"]).attach(study.workload),
+            participants=fields["participants"],
+            roster_digest=fields["roster"],
+            rho=Fraction(*fields["rho"]),
+            graph=graph,
+            participant_variance=Fraction(*fields["variance"]),
+            modulus=modulus,
+        )
+        if plan.to_bytes() != encoded:
+            raise PlanError(PlanFault.NOT_CANONICAL, "the encoding is not the canonical one")
+        return plan
+
+
+class PlanFault(StrEnum):
+    """Why a byte string is not a plan."""
+
+    SIZE = "size"
+    NOT_CBOR = "not-cbor"
+    FIELD = "field"
+    VERSION = "version"
+    NOT_CANONICAL = "not-canonical"
+
+
+class PlanError(PrivacyError):
+    """A byte string that is not a plan."""
+
+    def __init__(self, fault: PlanFault, what: str) -> None:
+        self.fault = fault
+        super().__init__(what, where="plan")
+
+
+def _natural(value: Any) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _positive_ratio(value: Any) -> bool:
+    return (
+        type(value) is list
+        and len(value) == 2
+        and all(type(part) is int and 0 < part < 2**256 for part in value)
+    )
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "version": _natural,
+    "study": lambda value: type(value) is bytes,
+    "strategy": lambda value: type(value) is bytes,
+    "participants": _natural,
+    "roster": lambda value: type(value) is bytes and len(value) == 32,
+    "rho": _positive_ratio,
+    "variance": _positive_ratio,
+    "modulus": _natural,
+    "degree": _natural,
+    "threshold": _natural,
+    "minimum_survivors": _natural,
+    "corrupt": _natural,
+    "margin": _natural,
+}
+
+
+def _decode_fields(encoded: bytes) -> dict[str, Any]:
+    if len(encoded) > LARGEST_PLAN_BYTES:
+        raise PlanError(PlanFault.SIZE, f"larger than {LARGEST_PLAN_BYTES:,} bytes")
+    try:
+        fields = cbor2.loads(encoded)
+    except (cbor2.CBORDecodeError, ValueError, RecursionError, OverflowError, MemoryError):
+        raise PlanError(PlanFault.NOT_CBOR, "not a CBOR value") from None
+    if type(fields) is not dict or not all(type(name) is str for name in fields):
+        raise PlanError(PlanFault.FIELD, "not a map of named fields")
+    if fields.get("version") != VERSION:
+        raise PlanError(PlanFault.VERSION, f"version {fields.get('version')!r} is not {VERSION}")
+    for name in sorted(_FIELDS.keys() ^ fields.keys()):
+        raise PlanError(PlanFault.FIELD, f"field {name!r} is missing or unknown")
+    for name, fits in _FIELDS.items():
+        if not fits(fields[name]):
+            raise PlanError(PlanFault.FIELD, f"field {name!r} is not what it should be")
+    return fields
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedError:
+    """Standard errors of the unweighted answers, in the order of the workload's queries."""
+
+    study: Study
+    standard_errors: NDArray[np.float64]
+
+    @property
+    def rmse(self) -> float:
+        """√(mean variance) over all queries."""
+        return float(np.sqrt(np.mean(self.standard_errors**2)))
+
+    def by_item(self) -> dict[str, NDArray[np.float64]]:
+        """One array of standard errors for each table of the release."""
+        items = self.study.workload.items
+        ends = np.cumsum([item.queries for item in items])
+        pieces = np.split(self.standard_errors, ends[:-1])
+        return {item.name: piece for item, piece in zip(items, pieces, strict=True)}

@@ -1,0 +1,1 @@
+"""What comes out of a round: decoded measurement, answers, exact error bars, tables."""
