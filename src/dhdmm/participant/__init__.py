@@ -1,0 +1,1 @@
+"""A data holder: its table, its policy, its measurement."""

@@ -1,0 +1,276 @@
+"""A participant's table, wherever it is, as columns c0, c1, … of a private DuckDB connection.
+
+The columns are renamed by position, so no name of the table ever becomes SQL. The connection lives
+in memory, sees at most the one file, loads no extension and spills nothing to disk: it holds
+personal data. DuckDB's own messages quote lines of the table, so none of them is passed on.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dhdmm.errors import DataError
+from dhdmm.study.names import literal
+
+CSV_DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
+PARQUET_SUFFIXES = (".parquet", ".pq")
+PATTERN_CHARACTERS = "*?[{"
+"""DuckDB would read a name with these as a pattern for several files."""
+
+Relation = Any
+"""What DuckDB can register under a name: an Arrow table or a stream of record batches."""
+
+
+class Kind(Enum):
+    """What a column holds, in the words of an error message."""
+
+    FIELD = "CSV text"  # not typed: the study says how it is read
+    TEXT = "text"
+    INTEGER = "integers"
+    REAL = "numbers"
+    BOOLEAN = "true and false"
+    NULL = "nothing but missing values"
+    MIXED = "values of several types"
+    OTHER = "another type"
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """A table that has been found, with its header read, but none of its records."""
+
+    names: tuple[str, ...]
+    where: str | None = None
+    path: Path | None = None
+
+    @abstractmethod
+    def kind(self, position: int) -> Kind: ...
+
+    @abstractmethod
+    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+        """SQL for a relation that has (at least) the chosen columns, called c0, c1, …"""
+
+
+@dataclass(frozen=True)
+class CsvSource(Source):
+    """Every field is text; quoting as in RFC 4180; no guessing from a sample of the records."""
+
+    delimiter: str = field(kw_only=True)
+
+    def kind(self, position: int) -> Kind:
+        return Kind.FIELD
+
+    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+        columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
+        return (
+            f"read_csv({literal(str(self.path))}, auto_detect = false, header = true,"
+            f" delim = {literal(self.delimiter)}, quote = '\"', escape = '\"',"
+            f" columns = {{{columns}}})"
+        )
+
+
+@dataclass(frozen=True)
+class ParquetSource(Source):
+    schema: pa.Schema = field(kw_only=True, repr=False)
+
+    def kind(self, position: int) -> Kind:
+        return _kind(self.schema.field(position).type)
+
+    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+        columns = ", ".join(f"c{i}" for i in range(len(self.names)))
+        file = f"read_parquet({literal(str(self.path))}, hive_partitioning = false)"
+        return f"{file} AS source({columns})"
+
+
+@dataclass(frozen=True)
+class ArrowSource(Source):
+    """A table in memory, or a stream that can be read once."""
+
+    data: pa.Table | pa.RecordBatchReader = field(kw_only=True, repr=False)
+
+    def kind(self, position: int) -> Kind:
+        return _kind(self.data.schema.field(position).type)
+
+    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+        connection.register("source", self._project(sorted(set(chosen))))
+        return "source"
+
+    def _project(self, chosen: list[int]) -> Relation:
+        names = [f"c{i}" for i in chosen]
+        if isinstance(self.data, pa.Table):
+            return self.data.select(chosen).rename_columns(names)
+        schema = pa.schema([self.data.schema.field(i).with_name(f"c{i}") for i in chosen])
+        batches = (
+            pa.RecordBatch.from_arrays([batch.column(i) for i in chosen], schema=schema)
+            for batch in self.data
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+@dataclass(frozen=True)
+class PandasSource(Source):
+    """Only the columns asked for are converted, so an unused one may hold anything."""
+
+    frame: Any = field(kw_only=True, repr=False)
+
+    def kind(self, position: int) -> Kind:
+        column = self._column(position)
+        return Kind.MIXED if column is None else _kind(column.type)
+
+    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+        columns = {f"c{i}": self._column(i) for i in chosen}
+        connection.register("source", pa.table(columns))
+        return "source"
+
+    def _column(self, position: int) -> pa.Array | None:
+        try:
+            return pa.array(self.frame.iloc[:, position], from_pandas=True)
+        except (pa.ArrowException, TypeError, OverflowError):
+            return None
+
+
+def open_source(table: Any) -> Source:
+    """Find the table and read its header.
+
+    A path (CSV, TSV, Parquet), a pandas frame, or anything that offers Arrow's stream interface:
+    pyarrow tables and readers, polars frames, DuckDB relations.
+    """
+    if isinstance(table, str | os.PathLike):
+        return _open_path(Path(table))
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(table, pandas.DataFrame):
+        return PandasSource(tuple(str(name) for name in table.columns), frame=table)
+    if isinstance(table, pa.Table | pa.RecordBatchReader):
+        return _arrow_source(table)
+    if hasattr(table, "__arrow_c_stream__"):
+        with _unreadable("the table", None):
+            return _arrow_source(pa.RecordBatchReader.from_stream(table))
+    raise DataError(
+        f"a {type(table).__name__} is not a table",
+        hint="give a path, a pandas, polars or Arrow table, or a DuckDB relation",
+    )
+
+
+@contextmanager
+def private_connection(source: Source, threads: int | None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """An empty database that may read the source's file and nothing else."""
+    settings: dict[str, Any] = {
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "python_enable_replacements": False,
+        "temp_directory": "",
+    }
+    if threads is not None:
+        settings["threads"] = threads
+    with duckdb.connect(":memory:", config=settings) as connection:
+        if source.path is not None:
+            connection.execute("SET allowed_paths = $paths", {"paths": [str(source.path)]})
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        with _unreadable("the table", source.where):
+            yield connection
+
+
+def _open_path(given: Path) -> Source:
+    path, where = Path(os.path.abspath(given)), str(given)  # noqa: PTH100 - keeps symbolic links
+    suffix = path.suffix.lower()
+    if not path.exists():
+        raise DataError("there is no such file", where=where)
+    if not path.is_file():
+        raise DataError("this is not a file", where=where, hint="give one CSV or Parquet file")
+    if suffix not in CSV_DELIMITERS and suffix not in PARQUET_SUFFIXES:
+        known = ", ".join([*CSV_DELIMITERS, *PARQUET_SUFFIXES])
+        raise DataError(f"cannot tell the format from '{suffix}'", where=where, hint=f"use {known}")
+    if any(character in str(path) for character in PATTERN_CHARACTERS):
+        hint = "rename it, or open it yourself and pass the table"
+        raise DataError(f"the path contains one of {PATTERN_CHARACTERS}", where=where, hint=hint)
+    return _open_csv(path, where) if suffix in CSV_DELIMITERS else _open_parquet(path, where)
+
+
+def _open_csv(path: Path, where: str) -> CsvSource:
+    """The delimiter is the one that splits the header into the most names."""
+    delimiters = CSV_DELIMITERS[path.suffix.lower()]
+    headers = {delimiter: _csv_header(path, where, delimiter) for delimiter in delimiters}
+    delimiter = max(delimiters, key=lambda delimiter: len(headers[delimiter]))
+    names = tuple(name.strip() for name in headers[delimiter])
+    if not any(names):
+        raise DataError(
+            "the file is empty: not even a header",
+            where=where,
+            hint="the first line names the columns",
+        )
+    return CsvSource(names, where, path, delimiter=delimiter)
+
+
+def _csv_header(path: Path, where: str, delimiter: str) -> list[str]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return next(csv.reader(file, delimiter=delimiter), [])
+    except UnicodeDecodeError:
+        raise _not_utf8(where) from None
+    except csv.Error:
+        raise DataError("the header is not CSV", where=f"{where}:1") from None
+    except OSError as error:
+        raise DataError(f"cannot read the file: {error.strerror}", where=where) from None
+
+
+def _open_parquet(path: Path, where: str) -> ParquetSource:
+    with _unreadable("the Parquet file", where):
+        schema = pq.read_schema(path)
+    return ParquetSource(tuple(schema.names), where, path, schema=schema)
+
+
+def _arrow_source(data: pa.Table | pa.RecordBatchReader) -> ArrowSource:
+    return ArrowSource(tuple(data.schema.names), data=data)
+
+
+def _kind(held: pa.DataType) -> Kind:
+    types = pa.types
+    if types.is_dictionary(held):
+        return _kind(held.value_type)
+    for kind, tests in (
+        (Kind.TEXT, (types.is_string, types.is_large_string, types.is_string_view)),
+        (Kind.INTEGER, (types.is_integer,)),
+        (Kind.REAL, (types.is_float32, types.is_float64, types.is_decimal128)),
+        (Kind.BOOLEAN, (types.is_boolean,)),
+        (Kind.NULL, (types.is_null,)),
+    ):
+        if any(test(held) for test in tests):
+            return kind
+    return Kind.OTHER
+
+
+@contextmanager
+def _unreadable(what: str, where: str | None) -> Iterator[None]:
+    """Errors of DuckDB and Arrow in our words: theirs quote the table."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise DataError(f"{what} does not fit into memory", where=where) from None
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        message = str(error)
+        if "Invalid unicode" in message:
+            raise _not_utf8(where) from None
+        line = re.search(r"CSV Error on Line: (\d+)", message)
+        if line is not None:
+            place = f"{where}:{line[1]}"
+            hint = "too few or too many fields, or a quotation mark that is not closed"
+            raise DataError("the line is not CSV like the header", where=place, hint=hint) from None
+        raise DataError(f"{what} cannot be read", where=where) from None
+
+
+def _not_utf8(where: str | None) -> DataError:
+    return DataError("the file is not UTF-8 text", where=where, hint="save it as CSV UTF-8")

@@ -1,0 +1,254 @@
+"""A participant's table becomes its histogram: one GROUP BY, counts as 64-bit integers.
+
+Everything is local. What the report says about unknown values and truncated persons is for the data
+holder; only the histogram goes on, into the measurement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.errors import DataError, Refused
+from dhdmm.participant.coding import UNKNOWN, Coding, by_cell, by_person, coded, read
+from dhdmm.participant.sources import Kind, Source, open_source, private_connection
+from dhdmm.study.histogram import Counts, Histogram
+from dhdmm.study.names import nearest
+from dhdmm.study.schema import Attribute, CategoryAttribute, Codes, Schema
+
+COLUMNS_SHOWN = 20
+
+
+class OnUnknown(StrEnum):
+    """What happens to a row with a value that is missing or outside the study's domain."""
+
+    ERROR = "error"  # refuse the table
+    DROP = "drop"  # leave the row out
+    OTHER = "other"  # count the value as the attribute's category "other"
+
+
+class PersonUnit(Protocol):
+    """`unit: {person: …}` of a study: at most `max_records` records of one `column` value."""
+
+    @property
+    def column(self) -> str: ...
+    @property
+    def max_records(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the data holder should know. Not for anybody else, so the representation is empty."""
+
+    rows: int = field(repr=False)
+    unknown: Mapping[str, int] = field(repr=False)
+    """Rows with an unknown value, by attribute; a row may count for several."""
+    dropped: int = field(repr=False)
+    persons_truncated: int = field(repr=False)
+    records_truncated: int = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Tabulation:
+    histogram: Histogram
+    report: Report
+
+
+def tabulate(
+    table: Any,
+    schema: Schema,
+    *,
+    columns: Mapping[str, str] | None = None,
+    on_unknown: OnUnknown | str = OnUnknown.ERROR,
+    other: Mapping[str, Any] | None = None,
+    unit: PersonUnit | None = None,
+    max_records: int | None = None,
+    threads: int | None = None,
+) -> Tabulation:
+    """Count a table's records by cell.
+
+    table: a path (CSV, TSV, Parquet), a pandas or polars frame, an Arrow table or reader, a DuckDB
+    relation. columns: the table's name of an attribute where it differs. other: the category that
+    takes an attribute's unknown values, if it is not called "other". unit: bounds a person's
+    records. max_records: the study's bound; more records are refused, nothing is clipped.
+    """
+    source = open_source(table)
+    policy = OnUnknown(on_unknown)
+    positions = _positions(source, schema, columns or {})
+    groups = _count(source, schema, positions, policy, unit, threads)
+    codes = groups.codes
+    if policy is OnUnknown.OTHER:
+        codes = _with_others(codes, schema, other or {})
+    known = (codes != UNKNOWN).all(axis=1) & ~groups.anonymous
+    if policy is not OnUnknown.DROP and not known.all():
+        columns_used = [source.names[at] for at in positions]
+        raise _unknown_values(groups, codes, columns_used, unit, policy, source.where)
+    histogram = Histogram.of(codes[known], groups.kept[known])
+    if max_records is not None and histogram.records > max_records:
+        raise Refused(
+            f"there are more than max_records_per_participant = {max_records:,} records",
+            where=source.where,
+            hint="nothing is clipped: agree on a larger bound, from public knowledge",
+        )
+    return Tabulation(histogram, _report(groups, schema, known))
+
+
+# ---- which column is which ----------------------------------------------------------------------
+
+
+def _positions(source: Source, schema: Schema, columns: Mapping[str, str]) -> list[int]:
+    for name in columns:
+        if name not in schema.names:
+            raise DataError(
+                f"the study has no attribute '{name}' to map a column to",
+                hint=nearest(name, schema.names),
+            )
+    return [_position(source, columns.get(name, name)) for name in schema.names]
+
+
+def _position(source: Source, wanted: str) -> int:
+    """The column of that name; failing that, the only one that differs in case alone."""
+    exact = [at for at, name in enumerate(source.names) if name == wanted]
+    folded = [at for at, name in enumerate(source.names) if name.casefold() == wanted.casefold()]
+    found = exact or folded
+    if len(found) > 1:
+        raise DataError(f"{len(found)} columns are called '{wanted}'", where=source.where)
+    if not found:
+        shown = ", ".join(repr(name) for name in source.names[:COLUMNS_SHOWN])
+        more = ", …" if len(source.names) > COLUMNS_SHOWN else ""
+        near = nearest(wanted, source.names) or ""
+        guess = f"{near} " if near.startswith("did") else ""
+        raise DataError(
+            f"there is no column '{wanted}'",
+            where=source.where,
+            hint=f"{guess}the columns are {shown}{more}",
+        )
+    return found[0]
+
+
+# ---- counting -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class _Groups:
+    """The table's rows by code, `UNKNOWN` included: one group a row of these arrays."""
+
+    codes: Codes
+    rows: Counts
+    kept: Counts
+    """Rows left after truncation."""
+    persons_truncated: Counts
+    """Persons whose bound is reached within the group."""
+    anonymous: NDArray[np.bool_]
+    """Rows without a person, where the unit is the person."""
+
+
+def _count(
+    source: Source,
+    schema: Schema,
+    positions: Sequence[int],
+    policy: OnUnknown,
+    unit: PersonUnit | None,
+    threads: int | None,
+) -> _Groups:
+    readings = [
+        read(attribute, source.names[at], source.kind(at), at)
+        for attribute, at in zip(schema.attributes, positions, strict=True)
+    ]
+    codings = [Coding.of(attribute, i) for i, attribute in enumerate(schema.attributes)]
+    person = None if unit is None else _position(source, unit.column)
+    used = [*positions] if person is None else [*positions, person]
+    names = [f"k{i}" for i in range(len(codings))]
+    with private_connection(source, threads) as connection:
+        for i, coding in enumerate(codings):
+            if coding.domain is not None:
+                connection.register(f"domain{i}", coding.domain)
+        relation = source.attach(connection, used)
+        if unit is None or person is None:
+            query = by_cell(names, coded(readings, codings, relation))
+        else:
+            also = f", {_person(source, person)} AS person"
+            rows = coded(readings, codings, relation, also)
+            together = policy is OnUnknown.OTHER
+            query = by_person(names, rows, unit.max_records, unknown_rows_count=together)
+        result: dict[str, Any] = connection.execute(query).fetchnumpy()
+    return _Groups(
+        codes=np.stack([result[name] for name in names], axis=1),
+        rows=result["total"],
+        kept=result["kept"],
+        persons_truncated=result["persons_truncated"],
+        anonymous=result["anonymous"],
+    )
+
+
+def _person(source: Source, position: int) -> str:
+    kind = source.kind(position)
+    if kind is Kind.MIXED:
+        raise DataError(
+            f"column '{source.names[position]}' holds {kind.value}",
+            hint="a person's identifier has one type",
+        )
+    return f"nullif(trim(c{position}), '')" if kind is Kind.FIELD else f"c{position}"
+
+
+# ---- unknown values -----------------------------------------------------------------------------
+
+
+def _with_others(codes: Codes, schema: Schema, other: Mapping[str, Any]) -> Codes:
+    """Unknown values become the attribute's category "other", where it has one."""
+    instead = [_other_code(attribute, other) for attribute in schema.attributes]
+    return np.where(codes == UNKNOWN, np.array(instead, dtype=np.int64), codes)
+
+
+def _other_code(attribute: Attribute, other: Mapping[str, Any]) -> int:
+    if attribute.name in other:
+        return attribute.code(other[attribute.name])
+    if not isinstance(attribute, CategoryAttribute):
+        return UNKNOWN
+    named = [code for code, label in enumerate(attribute.labels) if label.casefold() == "other"]
+    return named[0] if len(named) == 1 else UNKNOWN
+
+
+def _unknown_values(
+    groups: _Groups,
+    codes: Codes,
+    columns: Sequence[str],
+    unit: PersonUnit | None,
+    policy: OnUnknown,
+    where: str | None,
+) -> DataError:
+    """Which columns, in how many rows; never which values."""
+    affected = [(name, codes[:, i] == UNKNOWN) for i, name in enumerate(columns)]
+    if unit is not None:
+        affected.append((unit.column, groups.anonymous))
+    listed = "; ".join(
+        f"column '{name}' in {groups.rows[mask].sum():,} rows"
+        for name, mask in affected
+        if mask.any()
+    )
+    hint = (
+        "correct the table, or choose what happens with on_unknown: drop or other"
+        if policy is OnUnknown.ERROR
+        else "only an attribute with a category called 'other' can take them"
+    )
+    return DataError(
+        f"values are missing or outside the study's domain: {listed}", where=where, hint=hint
+    )
+
+
+def _report(groups: _Groups, schema: Schema, known: NDArray[np.bool_]) -> Report:
+    unknown = groups.codes == UNKNOWN
+    return Report(
+        rows=int(groups.rows.sum()),
+        unknown={
+            name: int(groups.rows[unknown[:, i]].sum()) for i, name in enumerate(schema.names)
+        },
+        dropped=int(groups.rows[~known].sum()),
+        persons_truncated=int(groups.persons_truncated[known].sum()),
+        records_truncated=int((groups.rows - groups.kept)[known].sum()),
+    )
