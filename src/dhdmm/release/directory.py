@@ -1,0 +1,296 @@
+"""A release directory: everything about a release in files that anyone can open.
+
+    release.json        provenance, the tables' files, a digest of every file
+    plan.cbor           the plan, as it was agreed on
+    measurement.npy     M̂, 64-bit little-endian integers in NumPy's format
+    tables/NAME.csv     one table an item, and the same as NAME.parquet
+    answers.png         the picture of `release.plot()`
+
+The plan and the measurement are the release; the rest follows from them and is there for people.
+The digests tell a damaged directory from a whole one, not a forger from an honest coordinator: that
+takes the round's transcript. docs/releases.md describes the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dhdmm.errors import DhdmmError
+from dhdmm.planning.plan import Plan
+from dhdmm.release.intervals import DEFAULT_LEVEL
+from dhdmm.release.release import Release
+
+FORMAT: Literal[1] = 1
+MANIFEST, PLAN, MEASUREMENT, PICTURE = (
+    "release.json",
+    "plan.cbor",
+    "measurement.npy",
+    "answers.png",
+)
+LONGEST_NAME = 60
+NO_FILE_NAMES = frozenset(
+    ["con", "prn", "aux", "nul", *(f"{port}{i}" for port in ("com", "lpt") for i in range(10))]
+)
+"""What Windows keeps for devices."""
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+PlainPath = Annotated[str, Field(pattern=r"^(tables/)?[A-Za-z0-9][A-Za-z0-9_-]*\.[a-z]+$")]
+
+
+class ReleaseError(DhdmmError):
+    """A directory that is not a whole release, or cannot become one."""
+
+
+class TableFiles(BaseModel):
+    """Where one table of the release is."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    item: str
+    queries: int
+    csv: PlainPath
+    parquet: PlainPath
+
+
+class Manifest(BaseModel):
+    """What release.json says."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    format: Literal[1]
+    provenance: dict[str, str | int | float]
+    level: float
+    tables: list[TableFiles]
+    files: dict[PlainPath, Digest]
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+def save(release: Release, directory: Path, overwrite: bool = False) -> None:
+    """Write the directory as a whole or not at all: beside its place first, then renamed."""
+    directory = Path(directory).resolve()
+    with _os_errors(directory):
+        _check_free(directory, overwrite)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        draft = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}")
+        draft.mkdir()
+        try:
+            _write_files(release, draft)
+            _put_in_place(draft, directory)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _check_free(directory: Path, overwrite: bool) -> None:
+    """What is not a release is never replaced, whoever asks."""
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise ReleaseError("a file is in the way", where=str(directory))
+    if any(directory.iterdir()):
+        if not (directory / MANIFEST).is_file():
+            raise ReleaseError("the directory has other files in it", where=str(directory))
+        if not overwrite:
+            raise ReleaseError(
+                "there is a release already", where=str(directory), hint="choose another directory"
+            )
+
+
+def _write_files(release: Release, root: Path) -> None:
+    (root / "tables").mkdir()
+    (root / PLAN).write_bytes(release.plan.to_bytes())
+    (root / MEASUREMENT).write_bytes(_encode_measurement(release.measurement))
+    entries = []
+    for table, stem in zip(release.values(), file_stems(release), strict=True):
+        entry = TableFiles(
+            item=table.name,
+            queries=len(table),
+            csv=f"tables/{stem}.csv",
+            parquet=f"tables/{stem}.parquet",
+        )
+        table.to_csv(root / entry.csv)
+        table.to_parquet(root / entry.parquet)
+        entries.append(entry)
+    release.plot(path=root / PICTURE)
+    written = sorted(path for path in root.rglob("*") if path.is_file())
+    manifest = Manifest(
+        format=FORMAT,
+        provenance=release.provenance(),
+        level=DEFAULT_LEVEL,
+        tables=entries,
+        files={path.relative_to(root).as_posix(): _file_digest(path) for path in written},
+    )
+    text = json.dumps(manifest.model_dump(), indent=2, ensure_ascii=False)
+    (root / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    for path in (*written, root / MANIFEST):
+        _flush(path)
+
+
+def _put_in_place(draft: Path, directory: Path) -> None:
+    """A rename, which either happens or does not; a release in its place makes room first."""
+    if directory.exists() and any(directory.iterdir()):
+        old = draft.with_name(draft.name + ".old")
+        directory.rename(old)
+        draft.rename(directory)
+        shutil.rmtree(old)
+    else:
+        draft.rename(directory)
+
+
+def file_stems(names: Iterable[str]) -> list[str]:
+    """A file name for every item: plain ASCII, and different even where case is not seen.
+
+    >>> file_stems(["pairs", "../Pairs", "Männer & Frauen", "表"])
+    ['pairs', 'Pairs-2', 'Manner-Frauen', 'table']
+    """
+    taken, stems = set(NO_FILE_NAMES), []
+    for name in names:
+        letters = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
+        stem = re.sub(r"[^A-Za-z0-9_-]+", "-", letters).strip("-_")[:LONGEST_NAME] or "table"
+        free = stem
+        for i in range(2, len(taken) + 2):
+            if free.casefold() not in taken:
+                break
+            free = f"{stem}-{i}"
+        taken.add(free.casefold())
+        stems.append(free)
+    return stems
+
+
+def _encode_measurement(measurement: NDArray[np.int64]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, measurement.astype("<i8"), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _flush(path: Path) -> None:
+    """Down to the disk: a round cannot be repeated if the power fails."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def load(directory: Path) -> Release:
+    """The release in a directory; refuses one with a missing, changed or contradictory file."""
+    root = Path(directory)
+    with _os_errors(root):
+        manifest = _read_manifest(root)
+        for name, digest in manifest.files.items():
+            _check_file(root / name, digest)
+        encoded_plan = _read(root, PLAN, manifest)
+        encoded_measurement = _read(root, MEASUREMENT, manifest)
+    plan = Plan.from_bytes(encoded_plan)
+    measurement = _decode_measurement(encoded_measurement, plan.strategy.rows, root)
+    return _release(manifest.provenance, plan, measurement, str(root / MANIFEST))
+
+
+def _read_manifest(root: Path) -> Manifest:
+    path = root / MANIFEST
+    if not path.is_file():
+        raise ReleaseError(f"this is not a release: it has no {MANIFEST}", where=str(root))
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise ReleaseError(
+            f"{key}: {first['msg']}" if key else first["msg"], where=str(path)
+        ) from None
+
+
+def _check_file(path: Path, digest: str) -> None:
+    if not path.is_file():
+        raise ReleaseError("the file is missing", where=str(path))
+    if _file_digest(path) != digest:
+        raise _changed(path)
+
+
+def _read(root: Path, name: str, manifest: Manifest) -> bytes:
+    """The very bytes that the digest is of."""
+    if name not in manifest.files:
+        raise ReleaseError(f"{name} is not among its files", where=str(root / MANIFEST))
+    content = (root / name).read_bytes()
+    if hashlib.sha256(content).hexdigest() != manifest.files[name]:
+        raise _changed(root / name)
+    return content
+
+
+def _changed(path: Path) -> ReleaseError:
+    return ReleaseError(
+        "the file was changed after the release was written",
+        where=str(path),
+        hint="get the directory again from where it was published",
+    )
+
+
+def _decode_measurement(encoded: bytes, rows: int, root: Path) -> NDArray[np.int64]:
+    where = str(root / MEASUREMENT)
+    try:
+        measurement = np.load(io.BytesIO(encoded), allow_pickle=False)
+    except (ValueError, EOFError):
+        raise ReleaseError("not an array in NumPy's format", where=where) from None
+    if not isinstance(measurement, np.ndarray) or measurement.dtype != np.dtype("<i8"):
+        raise ReleaseError("not 64-bit integers", where=where)
+    if measurement.shape != (rows,):
+        raise ReleaseError(f"{measurement.shape} numbers, the plan has {rows} rows", where=where)
+    return measurement.astype(np.int64)
+
+
+def _release(
+    stated: dict[str, str | int | float], plan: Plan, measurement: NDArray[np.int64], where: str
+) -> Release:
+    """The release, if release.json says of it what its plan says."""
+    survivors, round_id = stated.get("survivors"), stated.get("round")
+    fewest, most = plan.graph.minimum_survivors, plan.participants
+    if not (isinstance(survivors, int) and fewest <= survivors <= most):
+        raise ReleaseError(f"survivors: the plan allows {fewest} to {most}", where=where)
+    if not (isinstance(round_id, str) and re.fullmatch("([0-9a-f]{2})*", round_id)):
+        raise ReleaseError("round: not a hexadecimal number", where=where)
+    release = Release(plan, bytes.fromhex(round_id), survivors, measurement)
+    derived = release.provenance()
+    for key in derived.keys() | stated.keys():
+        if key != "dhdmm" and not _same(derived.get(key), stated.get(key)):
+            raise ReleaseError(f"{key}: {stated.get(key)!r} contradicts the plan", where=where)
+    return release
+
+
+def _same(derived: Any, stated: Any) -> bool:
+    """Equal; an ε may differ in its last digits between versions of a library."""
+    if isinstance(derived, float) and isinstance(stated, (int, float)):
+        return math.isclose(derived, stated, rel_tol=1e-9)
+    return bool(derived == stated)
+
+
+# ---- both ---------------------------------------------------------------------------------------
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _os_errors(directory: Path) -> Iterator[None]:
+    """No traceback for a full disk or a directory that is not ours."""
+    try:
+        yield
+    except OSError as error:
+        where = str(error.filename or directory)
+        raise ReleaseError(error.strerror or str(error), where=where) from None

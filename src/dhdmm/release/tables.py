@@ -1,0 +1,237 @@
+"""One table of a release: a row a query, labels in front, the answer and its error bars behind.
+
+A column of labels for every attribute or grouping that the item names, in the schema's order. A row
+that sums over an attribute says `total` there, whoever asked for it: `with_totals`, a term of its
+own, GROUP BY CUBE. Where another column tells about the same attribute, the label is empty. Nothing
+is made before it is asked for, so a table of half a million rows costs nothing until it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from dhdmm.errors import DhdmmError
+from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
+from dhdmm.study import sqltext
+from dhdmm.study.factor import Integers
+from dhdmm.study.query import TOTAL, query_label, query_sql
+from dhdmm.study.schema import Schema
+from dhdmm.study.workload import Axis, Item, Term
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+CONDITION = "condition"
+STATISTICS = ("value", "standard_error", "low", "high")
+JOINT = ("joint_low", "joint_high")
+IN_WORDS = ("query", "sql")
+TAKEN = frozenset((CONDITION, *STATISTICS, *JOINT, *IN_WORDS))
+"""Columns that mean the same in every table; a label column of such a name becomes `by_…`."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of labels: what `header` says about attribute number `attribute`."""
+
+    name: str
+    attribute: int
+    header: str
+
+    def axis(self, term: Term) -> Axis | None:
+        axis = term.axes[self.attribute]
+        return axis if axis is not None and axis.header == self.header else None
+
+    def absent(self, term: Term) -> str:
+        """The label of a term that does not name this column."""
+        return TOTAL if term.axes[self.attribute] is None else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The answers to one item of the workload, in its order."""
+
+    schema: Schema
+    item: Item
+    values: Floats
+    standard_errors: Floats
+    level: float = DEFAULT_LEVEL
+    together: int | None = None
+    """With joint bounds: how many answers they hold for at once."""
+    shown: int | None = None
+    """Only the first rows; None for all."""
+
+    @property
+    def name(self) -> str:
+        return self.item.name
+
+    def __len__(self) -> int:
+        return self.item.queries if self.shown is None else min(self.shown, self.item.queries)
+
+    def head(self, rows: int) -> Table:
+        """The first rows, without making the others."""
+        return replace(self, shown=rows)
+
+    def bounds(self, joint: int = 1) -> tuple[Floats, Floats]:
+        """Lower and upper ends: each answer's own interval, or that of `joint` answers at once."""
+        values, errors = self.values[: len(self)], self.standard_errors[: len(self)]
+        reach = half_width(errors, self.level, joint)
+        return values - reach, values + reach
+
+    # -- labels -----------------------------------------------------------------------------------
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The label columns in the schema's order, groupings of one attribute as they appear."""
+        headers = {
+            (a, axis.header): None
+            for term in self.item.terms
+            for a, axis in enumerate(term.axes)
+            if axis is not None
+        }
+        in_order = sorted(headers, key=lambda found: found[0])
+        return tuple(Column(_free_name(header), a, header) for a, header in in_order)
+
+    @cached_property
+    def fixed(self) -> dict[str, str]:
+        """Label columns that say the same in every row, with what they say."""
+        said = {column.name: self._said(column) for column in self.columns}
+        return {name: labels.pop() for name, labels in said.items() if len(labels) == 1}
+
+    def _said(self, column: Column) -> set[str]:
+        """Up to two different labels of the column."""
+        found: set[str] = set()
+        for term in self.item.terms:
+            axis = column.axis(term)
+            found.update(axis.labels[:2] if axis else [column.absent(term)])
+            if len(found) > 1:
+                break
+        return found
+
+    @cached_property
+    def has_conditions(self) -> bool:
+        """Whether some row's condition is not told by its labels."""
+        return not all(_labels_tell_condition(term) for term in self.item.terms)
+
+    def labels(self, column: Column) -> pa.Array:
+        """One string a row."""
+        return _stacked([self._term_labels(column, *part) for part in self._parts()])
+
+    def _parts(self) -> Iterator[tuple[Term, int]]:
+        """The terms with how many of their rows are in the table."""
+        left = len(self)
+        for term in self.item.terms:
+            if left <= 0:
+                return
+            yield term, min(term.queries, left)
+            left -= term.queries
+
+    @staticmethod
+    def _term_labels(column: Column, term: Term, rows: int) -> pa.Array:
+        axis = column.axis(term)
+        if axis is None:
+            return pa.repeat(pa.scalar(column.absent(term), pa.string()), rows)
+        row = np.unravel_index(np.arange(rows), term.row_shape)[column.attribute]
+        return _taken(axis.labels, row)
+
+    def _conditions(self) -> pa.Array:
+        return _stacked([pa.repeat(term.condition, rows) for term, rows in self._parts()])
+
+    def queries(self) -> Iterator[tuple[str, str]]:
+        """Every row in words and in SQL."""
+        for term, rows in self._parts():
+            for row in np.ndindex(*term.row_shape):
+                if rows == 0:
+                    break
+                rows -= 1
+                yield query_label(term, row), query_sql(self.schema, term, row)
+
+    # -- to other libraries and files -------------------------------------------------------------
+
+    def to_arrow(self, *, queries: bool = False) -> pa.Table:
+        """Labels, `value`, `standard_error`, `low`, `high`; on request `query` and `sql`."""
+        columns = {column.name: self.labels(column) for column in self.columns}
+        if self.has_conditions:
+            columns[CONDITION] = self._conditions()
+        shown = slice(len(self))
+        statistics = (self.values[shown], self.standard_errors[shown], *self.bounds())
+        columns |= zip(STATISTICS, map(pa.array, statistics), strict=True)
+        if self.together is not None:
+            columns |= zip(JOINT, map(pa.array, self.bounds(self.together)), strict=True)
+        if queries:
+            words = zip(*self.queries(), strict=True)
+            columns |= {name: pa.array(w) for name, w in zip(IN_WORDS, words, strict=True)}
+        return pa.table(columns)
+
+    def to_pandas(self, *, queries: bool = False) -> pandas.DataFrame:
+        _extra("pandas")
+        frame: pandas.DataFrame = self.to_arrow(queries=queries).to_pandas()
+        return frame
+
+    def to_polars(self, *, queries: bool = False) -> polars.DataFrame:
+        frame: polars.DataFrame = _extra("polars").from_arrow(self.to_arrow(queries=queries))
+        return frame
+
+    def to_csv(self, path: str | Path, *, queries: bool = False) -> None:
+        """UTF-8, one header line, labels in quotes and as they are, numbers in full precision."""
+        pa.csv.write_csv(self.to_arrow(queries=queries), str(path))
+
+    def to_parquet(self, path: str | Path, *, queries: bool = False) -> None:
+        pa.parquet.write_table(self.to_arrow(queries=queries), str(path))
+
+
+def _free_name(header: str) -> str:
+    """Names differ by more than case, because SQL does not see case."""
+    while header.casefold() in TAKEN:
+        header = f"by_{header}"
+    return header
+
+
+def is_fixed(axis: Axis) -> bool:
+    """The condition alone decides about this attribute."""
+    return len(axis.labels) == 1 and not axis.predicates[0]
+
+
+def _labels_tell_condition(term: Term) -> bool:
+    """Whether the condition names only attributes whose label is exactly what it allows."""
+    if not term.condition:
+        return True
+    told = {axis.header.casefold() for axis in term.axes if axis is not None and is_fixed(axis)}
+    named = sqltext.parse_condition(term.condition, None).find_all(_sql_column())
+    return all(column.name.casefold() in told for column in named)
+
+
+def _sql_column() -> Any:
+    from sqlglot.expressions import Column as SqlColumn
+
+    return SqlColumn
+
+
+def _taken(labels: Sequence[str], rows: Integers) -> pa.Array:
+    """labels[row] for every row, each label made once."""
+    needed, places = np.unique(rows, return_inverse=True)
+    made = pa.array([labels[int(row)] for row in needed], pa.string())
+    return made.take(pa.array(places))
+
+
+def _stacked(parts: Sequence[pa.Array]) -> pa.Array:
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+
+
+def _extra(library: str) -> Any:
+    try:
+        return import_module(library)
+    except ImportError:
+        raise DhdmmError(
+            f"{library} is not installed", hint=f"pip install 'dhdmm[{library}]', or use to_arrow()"
+        ) from None
