@@ -35,7 +35,7 @@ class Collected:
     choices: dict[int, m.Choice] = field(default_factory=dict)
     shares: dict[int, m.Shares] = field(default_factory=dict)  # senders: A1
     evidence: dict[int, tuple[bytes, ...]] = field(default_factory=dict)  # senders: A2
-    acks: dict[int, m.Acks] = field(default_factory=dict)
+    acks: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
     reveals: dict[int, m.Unmask] = field(default_factory=dict)
     departed: dict[int, AbortReason] = field(default_factory=dict)  # who said that it left
 
@@ -55,7 +55,7 @@ class Collected:
             case m.MaskedInput():
                 self.evidence[i] = ()
             case m.Acks():
-                self.acks[i] = message
+                self.acks[i] = message.evidence
             case m.Unmask():
                 self.reveals[i] = message
             case m.Aborted():
@@ -89,6 +89,11 @@ class Collected:
         session = self.parameters.session
         return session_under_root(session, self.tree.root) if self.parameters.malicious else session
 
+    @cached_property
+    def _announced(self) -> dict[int, tuple[bytes, ...]]:
+        """What neighbours are told of everybody: pk¹, pk² and perhaps the signature."""
+        return {i: wire.values(keys) for i, keys in self.keys.items()}
+
     def root(self, position: int) -> m.Message:
         return m.Root(self.parameters.session, position, self.tree.root)
 
@@ -113,11 +118,11 @@ class Collected:
         around, row = self.neighbourhoods, self.neighbourhoods.row(position)
         positions = around.positions[row].tolist()
         if self.graph is not None:
-            known = [m.PublicKeys(j, *wire.values(self.keys[j])) for j in positions]
+            known = [m.PublicKeys(j, *self._announced[j]) for j in positions]
             return m.Neighbours(self.session, position, tuple(known))
         directions = around.directions[row].tolist()
         signed = [
-            m.SignedPublicKeys(j, direction, *wire.values(self.keys[j]))
+            m.SignedPublicKeys(j, direction, *self._announced[j])
             for j, direction in zip(positions, directions, strict=True)
         ]
         proof = self.tree.multiproof([position, *positions])
@@ -142,7 +147,7 @@ class Collected:
 
     def relayed_shares(self, position: int) -> m.Message:
         around, row = self.neighbourhoods, self.neighbourhoods.row(position)
-        entries = around.entries(position, self.shared & self._inward)
+        entries = around.entries(position, self._depositing)
         slots = self._out_ranks[around.reverse[entries]].tolist()
         senders = around.positions[entries].tolist()
         ciphertexts = [self.shares[i].ciphertexts[s] for i, s in zip(senders, slots, strict=True)]
@@ -188,21 +193,46 @@ class Collected:
 
     def expected_acks(self, position: int) -> int:
         """One for each alive in-neighbour."""
-        return len(self.neighbourhoods.entries(position, self.surviving & self._inward))
+        return len(self.neighbourhoods.entries(position, self._to_ack))
 
     def subjects(self, position: int) -> set[int]:
         """Those whose shares this participant may hold."""
         around = self.neighbourhoods
-        return set(around.positions[around.entries(position, self.shared & self._inward)].tolist())
+        return set(around.positions[around.entries(position, self._depositing)].tolist())
 
     # After the acks
 
     def relayed_acks(self, position: int) -> m.Message:
         around, row = self.neighbourhoods, self.neighbourhoods.row(position)
-        acked = self._members(self.acks)[around.positions] & self._outward
-        acks = {i: message.evidence for i, message in self.acks.items()}
-        evidence = self._said(around.entries(position, acked), self._ack_ranks, acks)
-        return m.RelayedAcks(self.session, position, Bitmap.from_array(acked[row]), evidence)
+        evidence = self._said(around.entries(position, self._acked), self._ack_ranks, self.acks)
+        acked = Bitmap.from_array(self._acked[row])
+        return m.RelayedAcks(self.session, position, acked, evidence)
+
+    # Entries of special interest, each for the phases after it is fixed
+
+    @cached_property
+    def _outward(self) -> Flags:
+        return self.neighbourhoods.pointing(Direction.OUT)
+
+    @cached_property
+    def _inward(self) -> Flags:
+        return self.neighbourhoods.pointing(Direction.IN)
+
+    @cached_property
+    def _depositing(self) -> Flags:
+        """(i, j) with shares of j at i."""
+        return self.shared & self._inward
+
+    @cached_property
+    def _to_ack(self) -> Flags:
+        """(i, j) with an ack due from i to j."""
+        return self.surviving & self._inward
+
+    @cached_property
+    def _acked(self) -> Flags:
+        """(i, j) with an ack from j to i."""
+        flags: Flags = self._members(self.acks)[self.neighbourhoods.positions] & self._outward
+        return flags
 
     # Where in its sender's message is what concerns the other end of an entry
 
@@ -216,15 +246,7 @@ class Collected:
 
     @cached_property
     def _ack_ranks(self) -> Indices:
-        return self.neighbourhoods.ranks(self.surviving & self._inward)
-
-    @cached_property
-    def _outward(self) -> Flags:
-        return self.neighbourhoods.pointing(Direction.OUT)
-
-    @cached_property
-    def _inward(self) -> Flags:
-        return self.neighbourhoods.pointing(Direction.IN)
+        return self.neighbourhoods.ranks(self._to_ack)
 
     def _said(
         self, entries: Indices, ranks: Indices, evidence: dict[int, tuple[bytes, ...]]

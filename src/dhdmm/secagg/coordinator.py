@@ -237,7 +237,7 @@ class Coordinator:
         if not self._collected.is_possible(i, included):
             raise MalformedMessage("neighbours are included that cannot be, or the reverse")
         _require_count(len(message.evidence), len(included))
-        if any(len(tag) != _TAG_BYTES[self.parameters.evidence] for tag in message.evidence):
+        if not set(map(len, message.evidence)) <= {_TAG_BYTES[self.parameters.evidence]}:
             raise MalformedMessage("evidence of the other kind")
         if self._collected.is_one_sided(i, included):
             return Reply.EXCLUDED

@@ -296,7 +296,7 @@ def _require_ascending(records: Iterable[tuple[Any, ...]]) -> None:
 
 
 def _join(items: tuple[bytes, ...], size: int) -> bytes:
-    if any(len(item) != size for item in items):
+    if not set(map(len, items)) <= {size}:
         raise MalformedMessage(f"an item is not {size} bytes long")
     return b"".join(items)
 
