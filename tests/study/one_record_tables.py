@@ -31,8 +31,9 @@ def duckdb_matrix(workload):
         (cell, *(values[c] for (_, values), c in zip(kinds, schema.codes(cell), strict=True)))
         for cell in range(schema.cells)
     ]
-    marks = ", ".join("?" * (len(kinds) + 1))
-    connection.executemany(f"INSERT INTO data VALUES ({marks})", records)
+    row = f"({', '.join('?' * (len(kinds) + 1))})"
+    values = [value for record in records for value in record]
+    connection.execute(f"INSERT INTO data VALUES {', '.join([row] * len(records))}", values)
     answers = np.zeros((workload.queries, schema.cells))
     for i in range(workload.queries):
         sql = workload.query(i).sql

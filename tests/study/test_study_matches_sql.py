@@ -43,7 +43,7 @@ def test_matrix_equals_duckdb_on_every_one_record_table(values):
 
 @pytest.mark.soak
 @seed(20240607)
-@settings(max_examples=3000, deadline=None, database=None)
+@settings(max_examples=1000, deadline=None, database=None)
 @given(studies())
 def test_matrix_equals_duckdb_on_many_more_studies(values):
     check_against_duckdb(values)
