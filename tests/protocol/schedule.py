@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.protocol.network import FINAL, MALICIOUS, SEMI_HONEST, Setting, Stream, setting
-
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.coordinator import Coordinator, Reply
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
@@ -19,6 +17,7 @@ from dhdmm.secagg.journal import MemoryJournal
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import EvidenceKind
 from dhdmm.secagg.states import ParticipantState
+from tests.protocol.network import FINAL, MALICIOUS, SEMI_HONEST, Setting, Stream, setting
 
 EXPECTED_REFUSALS = {AbortReason.WRONG_PHASE, AbortReason.WRONG_SESSION}
 # nobody cheats, so these are the only reasons to leave: too many others did

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.protocol.network import Network, assert_sum_is_of_announced_survivors, setting
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
+from tests.protocol.network import Network, assert_sum_is_of_announced_survivors, setting
 
 VICTIM = 0
 Lie = Callable[[m.Message], m.Message]

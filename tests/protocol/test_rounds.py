@@ -6,16 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.protocol.network import (
-    MALICIOUS,
-    SEMI_HONEST,
-    Network,
-    Stream,
-    assert_sum_is_of_announced_survivors,
-    identity,
-    roster_of,
-    setting,
-)
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.aggregation import IdealSum, NoResult, SecureAggregation
@@ -27,6 +17,16 @@ from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import EvidenceKind, Roster
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Local, ParticipantState
+from tests.protocol.network import (
+    MALICIOUS,
+    SEMI_HONEST,
+    Network,
+    Stream,
+    assert_sum_is_of_announced_survivors,
+    identity,
+    roster_of,
+    setting,
+)
 
 BOTH = pytest.mark.parametrize("threat_model", [SEMI_HONEST, MALICIOUS])
 

@@ -6,12 +6,12 @@ import os
 from collections import Counter
 
 import pytest
-from tests.protocol.network import MALICIOUS, SEMI_HONEST, assert_sum_is_of_announced_survivors
-from tests.protocol.schedule import CALM, EXPECTED_ABORTS, FlakyJournal, Weather, run
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.coordinator import Coordinator, Reply
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
+from tests.protocol.network import MALICIOUS, SEMI_HONEST, assert_sum_is_of_announced_survivors
+from tests.protocol.schedule import CALM, EXPECTED_ABORTS, FlakyJournal, Weather, run
 
 STORMS = Weather(silence=0, restart=0.3, crash=0, again=0, foreign=0, deadline=0, journal=0)
 CHUNK = 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.protocol.network import Stream, setting
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.coordinator import Coordinator
@@ -20,6 +19,7 @@ from dhdmm.secagg.states import (
     ParticipantState,
     diagram,
 )
+from tests.protocol.network import Stream, setting
 
 PAGE = Path(__file__).parents[2] / "docs" / "secure-aggregation.md"
 TABLES = [table[model] for table in (PARTICIPANT, COORDINATOR) for model in ThreatModel]

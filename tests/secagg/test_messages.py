@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.vectors.make_secagg_round import HERE, SESSION, files, sample_messages
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import wire
 from dhdmm.secagg.errors import MalformedMessage, RemoteProtocolError
+from tests.vectors.make_secagg_round import HERE, SESSION, files, sample_messages
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECORDS = {

@@ -10,13 +10,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.protocol.network import Network, setting
-
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState
+from tests.protocol.network import Network, setting
 
 HERE = Path(__file__).parent
 SESSION = bytes(range(32))
