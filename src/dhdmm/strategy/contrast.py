@@ -97,7 +97,7 @@ class Contrast:
 
 @lru_cache(maxsize=4096)
 def contrasts(n: int) -> tuple[Contrast, ...]:
-    """Candidates of growing entries, each better conditioned than those before it."""
+    """Well-balanced candidates of growing entries, so that some multiple of one fits any scale."""
     assert n >= 2
     if n == 2:
         return (Contrast(2, 2, 1),)
@@ -107,14 +107,4 @@ def contrasts(n: int) -> tuple[Contrast, ...]:
             candidate = Contrast(n, round(q * (n + sign * math.sqrt(n))), q)
             if math.gcd(candidate.p, q) == 1 and candidate.r != 0:
                 found.append(candidate)
-    found.sort(key=lambda c: c.p)
-    best: list[Contrast] = []
-    for candidate in found:
-        if not best or _imbalance(candidate) < _imbalance(best[-1]) - 1e-6:
-            best.append(candidate)
-    return tuple(best)
-
-
-def _imbalance(contrast: Contrast) -> float:
-    """(largest squared column norm) · tr (E Eᵀ)⁻¹ relative to an orthonormal basis: 1 is perfect."""
-    return max(contrast.norms) * contrast.inverse_trace * contrast.n / (contrast.n - 1) ** 2
+    return tuple(sorted(found, key=lambda contrast: contrast.p))

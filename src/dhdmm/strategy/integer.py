@@ -25,9 +25,6 @@ from dhdmm.strategy.blocks import Block, Residual
 from dhdmm.strategy.contrast import Contrast, contrasts
 from dhdmm.strategy.matrix import Floats, Integers
 
-LARGEST_LOSS = 0.0025
-"""Rounding may cost this much of the real strategy's root-mean-square error."""
-SMALLEST_SCALE, LARGEST_SCALE = 4.0, 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +65,12 @@ class Rounder:
         self.real, self.total = real, total
 
     def round(self, scale: float) -> Rounded:
-        """The cheapest choice of contrasts, changed one residual at a time."""
+        """The cheapest choice of contrasts found by changing one residual at a time."""
         options = [contrasts(n) for _, _, n in self.real.residuals]
-        chosen = [candidates[-1] for candidates in options]
+        chosen = self._best_for_one_number(scale) if len(self.real.T) == 1 else [o[0] for o in options]
         cost, T = self._attempt(scale, chosen)
-        for i, candidates in enumerate(options):
-            for candidate in candidates[:-1]:
+        for i, candidates in enumerate(options if len(self.real.T) > 1 else ()):
+            for candidate in candidates:
                 other = [*chosen[:i], candidate, *chosen[i + 1 :]]
                 other_cost, other_T = self._attempt(scale, other)
                 if other_cost < cost:
@@ -84,6 +81,21 @@ class Rounder:
         )
         block = Block(residuals, self.real.axes, self.real.basis, T)
         return Rounded(block, self.error(T, chosen))
+
+    def _best_for_one_number(self, scale: float) -> list[Contrast]:
+        """All combinations of contrasts at once, for T a single number t."""
+        unit, norms, inverses = np.array(scale), np.ones(()), np.ones(())
+        options = [contrasts(n) for _, _, n in self.real.residuals]
+        for candidates in options:
+            unit = np.divide.outer(unit, [contrast_scale(c) for c in candidates])
+            norms = np.multiply.outer(norms, [float(max(c.norms)) for c in candidates])
+            inverses = np.multiply.outer(inverses, [c.inverse_trace for c in candidates])
+        t = np.maximum(np.rint(float(self.real.T[0, 0]) * unit), 1)
+        mass = float(np.square(self.real.B[0]) @ self.real.q)
+        error = float(np.square(self.real.C).sum()) / self.total
+        cost = t**2 * norms * mass / scale**2 + inverses * error * scale**2 / t**2
+        best = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        return [candidates[i] for candidates, i in zip(options, best, strict=True)]
 
     def _attempt(self, scale: float, chosen: Sequence[Contrast]) -> tuple[float, Integers]:
         unit = scale / math.prod(contrast_scale(contrast) for contrast in chosen)
@@ -105,8 +117,3 @@ class Rounder:
         Y = linalg.solve_triangular(T.astype(np.float64), self.real.C.T, trans="T")
         return float(np.einsum("ij,ij->", Y, Y)) * math.prod(c.inverse_trace for c in chosen)
 
-
-def scales() -> list[float]:
-    """Growing scales to try, a factor √2 apart."""
-    count = round(2 * math.log2(LARGEST_SCALE / SMALLEST_SCALE))
-    return [SMALLEST_SCALE * math.sqrt(2) ** i for i in range(count)]

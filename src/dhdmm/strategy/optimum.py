@@ -59,11 +59,13 @@ class Dual:
     def uniform(self) -> Floats:
         return np.asarray(self.orbit_sizes / self.orbit_sizes.sum())
 
-    def evaluate(self, q: Floats) -> tuple[float, Floats]:
-        """F, and X_uu averaged over each orbit of cells."""
+    def evaluate(
+        self, q: Floats, blocks: Sequence[DualBlock] | None = None
+    ) -> tuple[float, Floats]:
+        """F, and X_uu averaged over each orbit of cells, of all blocks or of the given ones."""
         d = q / self.orbit_sizes
         F, mass = 0.0, np.zeros_like(q)
-        for block in self.blocks:
+        for block in self.blocks if blocks is None else blocks:
             M = block.R * np.sqrt(d[block.cells])
             eigenvalues, U = np.linalg.eigh(M @ M.T)
             roots = np.sqrt(np.maximum(eigenvalues, 0))
@@ -121,7 +123,7 @@ class _Search:
         F, X = self.dual.evaluate(q)
         if F * X.max() < self.achieved:
             self.achieved, self.best = F * float(X.max()), q
-        if F * F > self.bound:
+        if self.bound < F * F:
             self.bound, self.tightest = F * F, q
         return F, X
 

@@ -168,15 +168,42 @@ def _times(share: Table, factors: dict[int, NDArray[Any]]) -> Table:
     return home, product
 
 
-def sensitivity_squared(
+def all_norms(
     axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]
-) -> int:
-    """max_u ‖a_u‖² over every cell."""
+) -> tuple[list[Kinds], list[Table]]:
+    """‖a_u‖² as a sum of tables over kinds."""
     kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
     tables: list[Table] = []
     for block, mine in zip(blocks, pieces, strict=True):
         tables = combine([*tables, *norm_tables(block, mine, kinds, dtype)])
-    return maximum(tables)
+    return kinds, tables
+
+
+def sensitivity_squared(
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]
+) -> int:
+    """max_u ‖a_u‖² over every cell."""
+    return maximum(all_norms(axes, blocks, pieces)[1])
+
+
+def largest_by_orbit(
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block]
+) -> NDArray[np.float64] | None:
+    """max ‖a_u‖² over the cells of each orbit of cells; None if that is too large to write out."""
+    kinds, tables = all_norms(axes, blocks, [block.pieces(axes) for block in blocks])
+    if len(tables) > 1:
+        return None
+    held, values = tables[0]
+    sizes = dict(zip(held, values.shape, strict=True))
+    values = values.reshape([sizes.get(a, 1) for a in range(len(axes))])
+    found = np.zeros([len(axis.sizes) for axis in axes])
+    everywhere = [k.orbit if a in sizes else np.zeros(1, np.int64) for a, k in enumerate(kinds)]
+    index = np.broadcast_arrays(*np.ix_(*everywhere))
+    np.maximum.at(found, tuple(index), values.astype(np.float64))
+    for a, axis in enumerate(axes):
+        if a not in sizes:
+            found = np.repeat(found.take([0], axis=a), len(axis.sizes), axis=a)
+    return found
 
 
 def replace_sensitivity_squared(

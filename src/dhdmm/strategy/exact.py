@@ -1,0 +1,118 @@
+"""The optimum over all strategies on symmetric blocks, rounded to integers.
+
+q: mass of the dual weights d per orbit of cells; X: the strategy's AᵀA, scaled to max X_uu = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from dhdmm.errors import StrategyError
+from dhdmm.strategy.basis import Basis, BasisBuilder
+from dhdmm.strategy.blocks import StrategyAxis
+from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
+from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.optimum import EXPONENT, SMALLEST_MASS, Dual, DualBlock, Optimum
+from dhdmm.strategy.sensitivity import largest_by_orbit
+from dhdmm.strategy.symmetry import BlockGram, Reduction
+
+EQUALISING_STEPS = 15
+
+
+class SymmetricProblem:
+    """The dual problem on symmetric blocks, and the way back to integer bases."""
+
+    def __init__(
+        self,
+        reduction: Reduction,
+        builder: BasisBuilder,
+        blocks: Sequence[BlockGram],
+        bases: Sequence[Basis],
+    ) -> None:
+        self.reduction, self.blocks, self.bases = reduction, blocks, bases
+        self.axes = tuple(
+            StrategyAxis(axis.merged, axis.orbit, book.vectors)
+            for axis, book in zip(reduction.axes, builder.books, strict=True)
+        )
+        sizes = [axis.sizes.astype(np.float64) for axis in reduction.axes]
+        volume = reduce(np.multiply.outer, sizes)
+        self._cells = np.arange(volume.size).reshape(volume.shape)
+        self.B = [
+            basis.dense([builder.books[a].vectors for a in block.axes])
+            for block, basis in zip(blocks, bases, strict=True)
+        ]
+        duals = [
+            DualBlock(self._root(block, B), self._block_cells(block), block.multiplicity)
+            for block, B in zip(blocks, self.B, strict=True)
+        ]
+        self.dual = Dual(duals, volume.ravel())
+
+    def _block_cells(self, block: BlockGram) -> Integers:
+        fixed = dict(block.residuals)
+        index = tuple(fixed.get(a, slice(None)) for a in range(self._cells.ndim))
+        return self._cells[index].ravel()
+
+    def _lengths(self, block: BlockGram) -> Floats:
+        """√(merged cells) of each coordinate: B's values on orbits → orthonormal coordinates."""
+        fixed = dict(block.residuals)
+        sizes = [axis.sizes for a, axis in enumerate(self.reduction.axes) if a not in fixed]
+        return np.sqrt(reduce(np.multiply.outer, sizes, np.ones(())).ravel())
+
+    def _root(self, block: BlockGram, B: Integers) -> Floats:
+        """R with V = RᵀR on the block, of as many rows as B."""
+        Q = np.linalg.qr((B * self._lengths(block)).T)[0]
+        VQ = block.apply(Q)
+        H = Q.T @ VQ
+        if not np.isclose(np.trace(H), block.trace, rtol=1e-9):
+            raise StrategyError("an integer basis of the workload was not found")
+        return np.asarray(np.linalg.cholesky((H + H.T) / 2).T @ Q.T)
+
+    def real_block(self, i: int, q: Floats, largest: float) -> RealBlock:
+        """X(d) / largest = Bᵀ TᵀT B on block i."""
+        block, dual = self.blocks[i], self.dual.blocks[i]
+        inverse = np.linalg.pinv(self.B[i] * self._lengths(block))
+        S = inverse.T @ self.dual.matrix(dual, q) @ inverse / largest
+        return RealBlock(
+            tuple((a, o, int(self.reduction.axes[a].sizes[o])) for a, o in block.residuals),
+            block.axes,
+            self.bases[i],
+            self.B[i].astype(np.float64),
+            np.linalg.cholesky((S + S.T) / 2).T,
+            dual.R @ inverse,
+            q[dual.cells],
+        )
+
+    def round(self, optimum: Optimum, scale: float) -> list[Rounded]:
+        """Integer blocks at one scale, coarse ones first.
+
+        Contrasts take up part of the scale, so blocks with many residuals round coarsely and shift
+        column norms. After each stage the fixed point runs on with the rounded blocks held, so that
+        the finer blocks make the columns equal again.
+        """
+        q = optimum.q
+        largest = float(self.dual.evaluate(q)[1].max())
+        done: dict[int, Rounded] = {}
+        for count in sorted({len(block.residuals) for block in self.blocks}, reverse=True):
+            if done:
+                q = self._equalise(q, largest, done, scale)
+            for i, block in enumerate(self.blocks):
+                if len(block.residuals) == count:
+                    real = self.real_block(i, q, largest)
+                    done[i] = Rounder(real, optimum.achieved).round(scale)
+        return [done[i] for i in range(len(self.blocks))]
+
+    def _equalise(self, q: Floats, largest: float, done: dict[int, Rounded], scale: float) -> Floats:
+        held = [rounded.block for rounded in done.values()]
+        norms = largest_by_orbit(self.axes, held)
+        if norms is None or q.size == 1:
+            return q
+        open_ = [dual for i, dual in enumerate(self.dual.blocks) if i not in done]
+        for _ in range(EQUALISING_STEPS):
+            X = norms.ravel() / scale**2 + self.dual.evaluate(q, open_)[1] / largest
+            q = q * (X / (q @ X)) ** EXPONENT
+            q = np.maximum(q / q.sum(), SMALLEST_MASS)
+            q /= q.sum()
+        return q
