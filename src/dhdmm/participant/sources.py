@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -127,8 +127,11 @@ class PandasSource(Source):
     frame: Any = field(kw_only=True, repr=False)
 
     def kind(self, position: int) -> Kind:
+        """A frame may hold missing values of any type as NaN, a floating-point number."""
         column = self._column(position)
-        return Kind.MIXED if column is None else _kind(column.type)
+        if column is None:
+            return Kind.MIXED
+        return Kind.NULL if column.null_count == len(column) else _kind(column.type)
 
     def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
         columns = {f"c{i}": self._column(i) for i in chosen}
@@ -142,14 +145,14 @@ class PandasSource(Source):
             return None
 
 
-def open_source(table: Any) -> Source:
-    """Find the table and read its header.
+def open_source(table: Any, wanted: Collection[str] = ()) -> Source:
+    """Find the table and read its header; the columns wanted tell a CSV file's delimiter.
 
     A path (CSV, TSV, Parquet), a pandas frame, or anything that offers Arrow's stream interface:
     pyarrow tables and readers, polars frames, DuckDB relations.
     """
     if isinstance(table, str | os.PathLike):
-        return _open_path(Path(table))
+        return _open_path(Path(table), wanted)
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(table, pandas.DataFrame):
         return PandasSource(tuple(str(name) for name in table.columns), frame=table)
@@ -184,7 +187,7 @@ def private_connection(source: Source, threads: int | None) -> Iterator[duckdb.D
             yield connection
 
 
-def _open_path(given: Path) -> Source:
+def _open_path(given: Path, wanted: Collection[str]) -> Source:
     path, where = Path(os.path.abspath(given)), str(given)  # noqa: PTH100 - keeps symbolic links
     suffix = path.suffix.lower()
     if not path.exists():
@@ -197,15 +200,25 @@ def _open_path(given: Path) -> Source:
     if any(character in str(path) for character in PATTERN_CHARACTERS):
         hint = "rename it, or open it yourself and pass the table"
         raise DataError(f"the path contains one of {PATTERN_CHARACTERS}", where=where, hint=hint)
-    return _open_csv(path, where) if suffix in CSV_DELIMITERS else _open_parquet(path, where)
+    if suffix in CSV_DELIMITERS:
+        return _open_csv(path, where, wanted)
+    return _open_parquet(path, where)
 
 
-def _open_csv(path: Path, where: str) -> CsvSource:
-    """The delimiter is the one that splits the header into the most names."""
-    delimiters = CSV_DELIMITERS[path.suffix.lower()]
-    headers = {delimiter: _csv_header(path, where, delimiter) for delimiter in delimiters}
-    delimiter = max(delimiters, key=lambda delimiter: len(headers[delimiter]))
-    names = tuple(name.strip() for name in headers[delimiter])
+def _open_csv(path: Path, where: str, wanted: Collection[str]) -> CsvSource:
+    """The delimiter that finds most of the columns wanted; failing that, most columns."""
+    headers = {
+        delimiter: _csv_header(path, where, delimiter)
+        for delimiter in CSV_DELIMITERS[path.suffix.lower()]
+    }
+    sought = {name.casefold() for name in wanted}
+
+    def found(delimiter: str) -> tuple[int, int]:
+        names = headers[delimiter]
+        return len(sought & {name.casefold() for name in names}), len(names)
+
+    delimiter = max(headers, key=found)
+    names = headers[delimiter]
     if not any(names):
         raise DataError(
             "the file is empty: not even a header",
@@ -215,10 +228,11 @@ def _open_csv(path: Path, where: str) -> CsvSource:
     return CsvSource(names, where, path, delimiter=delimiter)
 
 
-def _csv_header(path: Path, where: str, delimiter: str) -> list[str]:
+def _csv_header(path: Path, where: str, delimiter: str) -> tuple[str, ...]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return next(csv.reader(file, delimiter=delimiter), [])
+            header = next(csv.reader(file, delimiter=delimiter), [])
+            return tuple(name.strip() for name in header)
     except UnicodeDecodeError:
         raise _not_utf8(where) from None
     except csv.Error:
@@ -258,18 +272,27 @@ def _unreadable(what: str, where: str | None) -> Iterator[None]:
     """Errors of DuckDB and Arrow in our words: theirs quote the table."""
     try:
         yield
-    except duckdb.OutOfMemoryException:
-        raise DataError(f"{what} does not fit into memory", where=where) from None
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        message = str(error)
-        if "Invalid unicode" in message:
-            raise _not_utf8(where) from None
-        line = re.search(r"CSV Error on Line: (\d+)", message)
-        if line is not None:
-            place = f"{where}:{line[1]}"
-            hint = "too few or too many fields, or a quotation mark that is not closed"
-            raise DataError("the line is not CSV like the header", where=place, hint=hint) from None
-        raise DataError(f"{what} cannot be read", where=where) from None
+        if str(error).endswith("\nKeyboardInterrupt"):  # Ctrl-C while a stream was being read
+            raise KeyboardInterrupt from None
+        raise _explained(error, what, where) from None
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from None
+        raise
+
+
+def _explained(error: Exception, what: str, where: str | None) -> DataError:
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return DataError(f"{what} does not fit into memory", where=where)
+    if "Invalid unicode" in str(error):
+        return _not_utf8(where)
+    line = re.search(r"CSV Error on Line: (\d+)", str(error))
+    if line is not None:
+        hint = "too few or too many fields, or a quotation mark that is not closed"
+        place = f"{where}:{line[1]}"
+        return DataError("the line is not CSV like the header", where=place, hint=hint)
+    return DataError(f"{what} cannot be read", where=where)
 
 
 def _not_utf8(where: str | None) -> DataError:

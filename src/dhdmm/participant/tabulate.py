@@ -77,9 +77,10 @@ def tabulate(
     takes an attribute's unknown values, if it is not called "other". unit: bounds a person's
     records. max_records: the study's bound; more records are refused, nothing is clipped.
     """
-    source = open_source(table)
     policy = OnUnknown(on_unknown)
-    positions = _positions(source, schema, columns or {})
+    wanted = _column_names(schema, columns or {})
+    source = open_source(table, wanted)
+    positions = [_position(source, name) for name in wanted]
     groups = _count(source, schema, positions, policy, unit, threads)
     codes = groups.codes
     if policy is OnUnknown.OTHER:
@@ -101,14 +102,14 @@ def tabulate(
 # ---- which column is which ----------------------------------------------------------------------
 
 
-def _positions(source: Source, schema: Schema, columns: Mapping[str, str]) -> list[int]:
+def _column_names(schema: Schema, columns: Mapping[str, str]) -> list[str]:
     for name in columns:
         if name not in schema.names:
             raise DataError(
                 f"the study has no attribute '{name}' to map a column to",
                 hint=nearest(name, schema.names),
             )
-    return [_position(source, columns.get(name, name)) for name in schema.names]
+    return [columns.get(name, name) for name in schema.names]
 
 
 def _position(source: Source, wanted: str) -> int:
@@ -226,10 +227,9 @@ def _unknown_values(
     affected = [(name, codes[:, i] == UNKNOWN) for i, name in enumerate(columns)]
     if unit is not None:
         affected.append((unit.column, groups.anonymous))
+    counted = [(name, int(groups.rows[mask].sum())) for name, mask in affected]
     listed = "; ".join(
-        f"column '{name}' in {groups.rows[mask].sum():,} rows"
-        for name, mask in affected
-        if mask.any()
+        f"column '{name}' in {rows:,} row{'s' * (rows > 1)}" for name, rows in counted if rows
     )
     hint = (
         "correct the table, or choose what happens with on_unknown: drop or other"
