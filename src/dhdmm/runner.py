@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from dhdmm.cohort import Cohort, Invitation, LocalCohort, Seat, WorkerCohort
 from dhdmm.errors import DataError
 from dhdmm.participant.policy import Policy, review
+from dhdmm.participant.tabulate import tabulate
 from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
 from dhdmm.secagg.keys import Identity
@@ -19,6 +23,7 @@ from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
 
 SMALL_ROUND = 64
 """Up to here a worker process takes longer to start than the participants take to compute."""
@@ -47,43 +52,82 @@ class Outcome:
     survivors: tuple[int, ...]
 
 
+def run(plan: Plan, tables: Sequence[Any], **tabulating: Any) -> Release:
+    """A release from one table a participant: a path, pandas, polars, Arrow or a DuckDB relation.
+
+    Keyword arguments are those of `dhdmm.participant.tabulate.tabulate`, such as `on_unknown`.
+    """
+    return run_round(enrol(plan), histograms_of(plan.study, tables, **tabulating)).release
+
+
+def histograms_of(study: Study, tables: Iterable[Any], **tabulating: Any) -> list[Histogram]:
+    """Each participant's table as a histogram, within the study's bounds."""
+    bound = study.sections()[1].max_records_per_participant
+    return [histogram_of(study, table, max_records=bound, **tabulating) for table in tables]
+
+
+def histogram_of(study: Study, table: Any, **tabulating: Any) -> Histogram:
+    unit = study.sections()[0].unit
+    person = None if isinstance(unit, str) else unit.person
+    return tabulate(table, study.schema, unit=person, **tabulating).histogram
+
+
+def split(histogram: Histogram, parts: int) -> list[Histogram]:
+    """One table's records dealt out at random among `parts` participants, for trying things out."""
+    records = np.repeat(histogram.codes, histogram.counts, axis=0)
+    dealt = records[uniform_permutation(os.urandom, len(records))]
+    return [Histogram.of_records(dealt[part::parts]) for part in range(parts)]
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """Who takes part in one round: `plan` is final, `identities` hold the participants' keys."""
+
+    plan: Plan
+    round_id: bytes
+    roster: Roster
+    identities: tuple[Identity, ...] = field(repr=False)
+
+
+def enrol(plan: Plan) -> Enrolment:
+    """Fresh identities for all participants, and the plan for their roster."""
+    identities = tuple(Identity.generate(os.urandom) for _ in range(plan.participants))
+    names = tuple(f"participant {i + 1}" for i in range(plan.participants))
+    roster = Roster(names, tuple(identity.public for identity in identities))
+    final = replace(plan, roster_digest=roster.digest)
+    return Enrolment(final, os.urandom(16), roster, identities)
+
+
 def run_round(
-    plan: Plan,
+    enrolment: Enrolment,
     histograms: Sequence[Histogram],
     *,
     dropout: float = 0.0,
     workers: int | None = None,
     policy: Policy | None = None,
-    before_inputs: Callable[[bytes, Plan], None] = lambda _round_id, _plan: None,
+    before_inputs: Callable[[], None] = lambda: None,
     progress: Progress = lambda _phase: None,
 ) -> Outcome:
-    """One round of `plan` with one histogram a participant.
+    """One round with one histogram a participant.
 
     A `dropout` share of the participants, chosen at random, falls silent after sharing its secrets
     and before its masked input: the costliest moment for everybody else. `before_inputs` is called
-    with the round's id just before inputs are asked for: the moment to debit a ledger.
+    just before inputs are asked for: the moment to debit a ledger.
     """
     started = time.perf_counter()
+    plan, roster = enrolment.plan, enrolment.roster
     if len(histograms) != plan.participants:
         raise DataError(f"{len(histograms)} tables for {plan.participants} participants")
-    identities = [Identity.generate(os.urandom) for _ in histograms]
-    names = tuple(f"participant {i + 1}" for i in range(len(histograms)))
-    roster = Roster(names, tuple(identity.public for identity in identities))
-    plan = replace(plan, roster_digest=roster.digest)
     invitation = Invitation(
-        plan.to_bytes(), os.urandom(16), roster, pinned(policy or permissive(plan), roster)
+        plan.to_bytes(), enrolment.round_id, roster, pinned(policy or permissive(plan), roster)
     )
-    coordinator = CoordinatorSession(plan, invitation.round_id, roster, os.urandom)
+    coordinator = CoordinatorSession(plan, enrolment.round_id, roster, os.urandom)
     order = uniform_permutation(os.urandom, len(roster))
     silent = order[: int(dropout * len(roster))].tolist()
-    seats = [
-        Seat(i, identity, histogram)
-        for i, (identity, histogram) in enumerate(zip(identities, histograms, strict=True))
-    ]
+    people = zip(enrolment.identities, histograms, strict=True)
+    seats = [Seat(i, identity, histogram) for i, (identity, histogram) in enumerate(people)]
     with _cohorts(invitation, seats, workers) as cohorts:
-        traffic = _drive(
-            coordinator, cohorts, silent, lambda: before_inputs(invitation.round_id, plan), progress
-        )
+        traffic = _drive(coordinator, cohorts, silent, before_inputs, progress)
         cpu_seconds = sum(cohort.cpu_seconds for cohort in cohorts)
     release = coordinator.release()
     costs = Costs(

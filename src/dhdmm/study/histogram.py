@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,13 @@ class Histogram:
         """From a dense array of counts with one axis per attribute."""
         codes = np.argwhere(x)
         return cls.of(codes, np.asarray(x[tuple(codes.T)], np.int64))
+
+    @classmethod
+    def total(cls, histograms: Iterable[Histogram]) -> Histogram:
+        """All records together; at least one histogram is needed, to know the attributes."""
+        parts = list(histograms)
+        codes = np.concatenate([part.codes for part in parts])
+        return cls.of(codes, np.concatenate([part.counts for part in parts]))
 
     @property
     def records(self) -> int:

@@ -25,6 +25,7 @@ from dhdmm.study.models import (
     PrivacyModel,
     StudyModel,
 )
+from dhdmm.study.names import nearest
 from dhdmm.study.problems import study_error
 from dhdmm.study.schema import (
     Attribute,
@@ -149,6 +150,17 @@ class Study:
     @property
     def digest(self) -> bytes:
         return hashlib.sha256(self.canonical_bytes()).digest()
+
+    def with_threat_model(self, threat_model: str) -> Study:
+        """The same study under another threat model."""
+        _, aggregation = self.sections()
+        known = ("malicious", "semi-honest")
+        if threat_model not in known:
+            raise StudyError(
+                f"unknown threat model '{threat_model}'", hint=nearest(threat_model, known)
+            )
+        changed = aggregation.model_copy(update={"threat_model": threat_model})
+        return Study(self.model.model_copy(update={"aggregation": changed}), self.place)
 
     def sections(self) -> tuple[PrivacyModel, AggregationModel]:
         """What a plan needs beyond the questions; refuses a study that only asks."""

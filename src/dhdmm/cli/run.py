@@ -1,0 +1,228 @@
+"""`dhdmm run`: a whole round on this machine, from tables to a release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.cli import output
+from dhdmm.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from dhdmm.runner import Enrolment, Outcome
+    from dhdmm.study.histogram import Histogram
+    from dhdmm.study.spec import Study
+
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def run(
+    study: Annotated[Path, typer.Argument(help="The study file.")],
+    data: Annotated[
+        list[Path],
+        typer.Option(
+            help="A table per participant (repeat it, or name a folder); or one table to deal out."
+        ),
+    ],
+    participants: Annotated[
+        int | None, typer.Option(min=3, help="Deal one table out among so many participants.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to write the release to.")] = None,
+    dropout: Annotated[
+        float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
+    ] = 0.0,
+    threat_model: Annotated[
+        str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
+    ] = None,
+    on_unknown: Annotated[
+        str, typer.Option(help="Values outside the domain: error, drop or other.")
+    ] = "error",
+    ledger: Annotated[
+        Path | None, typer.Option(help="The budget's file; by default beside the study.")
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(help="The total ρ of a ledger that does not exist yet.")
+    ] = 1.0,
+    truth: Annotated[
+        bool, typer.Option("--truth", help="Compare with the exact answers (not private!).")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes for the participants.")
+    ] = None,
+    as_json: output.Json = False,
+) -> None:
+    """Run a whole round here, all parties in one place, with real cryptography."""
+    from dhdmm.planning.draft import plan as make_plan
+    from dhdmm.runner import enrol, run_round
+
+    asked = _study(study, threat_model)
+    directory = out or Path(f"release-{study.stem}")
+    _require_free(directory)
+    histograms = _histograms(asked, data, participants, on_unknown)
+    with output.progress("planning", 1):
+        enrolment = enrol(make_plan(asked, participants=len(histograms)))
+    with (
+        _budget(ledger or study.with_suffix(".ledger"), budget, enrolment) as debit,
+        output.progress("round", 6) as advance,
+    ):
+        steps = iter(range(1, 100))
+        outcome = run_round(
+            enrolment,
+            histograms,
+            dropout=dropout,
+            workers=workers,
+            before_inputs=debit,
+            progress=lambda _phase: advance(next(steps)),
+        )
+    outcome.release.save(directory)
+    document = summary(outcome, directory)
+    if truth:
+        document["actual_rmse"] = actual_rmse(outcome, histograms)
+    output.emit(document, as_json, lambda screen: _draw(screen, outcome, document))
+
+
+def summary(outcome: Outcome, directory: Path) -> dict[str, Any]:
+    """What `--json` prints."""
+    release, costs = outcome.release, outcome.costs
+    plan = release.plan
+    return {
+        "study": plan.study.name,
+        "participants": plan.participants,
+        "survivors": release.survivors,
+        "threat_model": plan.threat_model.value,
+        "rows": plan.strategy.rows,
+        "rho": float(plan.rho),
+        "epsilon": plan.promise.epsilon,
+        "delta": plan.promise.delta,
+        "expected_rmse": plan.expected_error(release.survivors).rmse,
+        "participant_ms": costs.participant_ms,
+        "coordinator_s": costs.coordinator_s,
+        "participant_sent_bytes": costs.participant_sent_bytes,
+        "participant_received_bytes": costs.participant_received_bytes,
+        "seconds": costs.seconds,
+        "release": str(directory),
+    }
+
+
+def actual_rmse(outcome: Outcome, histograms: list[Histogram]) -> float:
+    """√(mean squared error) against the exact counts over the survivors' records."""
+    import numpy as np
+
+    error = outcome.release.answers - exact_answers(outcome, histograms)
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def exact_answers(outcome: Outcome, histograms: list[Histogram]) -> NDArray[np.float64]:
+    """W x over the survivors: the strategy reconstructs its own noiseless measurement exactly."""
+    from dhdmm.study.histogram import Histogram
+
+    strategy = outcome.release.plan.strategy
+    together = Histogram.total(histograms[i] for i in outcome.survivors)
+    return strategy.reconstruct(strategy.measure(together))
+
+
+def _study(path: Path, threat_model: str | None) -> Study:
+    from dhdmm.study.spec import Study
+
+    study = Study.load(path)
+    return study if threat_model is None else study.with_threat_model(threat_model)
+
+
+def _require_free(directory: Path) -> None:
+    """Found out before the budget is spent, not after."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise DataError(
+            "there is something in the release's place already",
+            where=str(directory),
+            hint="name another folder with --out",
+        )
+
+
+def _histograms(
+    study: Study, data: list[Path], participants: int | None, on_unknown: str
+) -> list[Histogram]:
+    files = [file for path in data for file in _files(path)]
+    if participants is not None:
+        return _dealt_out(study, files, participants, on_unknown)
+    from dhdmm.runner import histograms_of
+
+    histograms: list[Histogram] = []
+    with output.progress("tabulating", len(files)) as advance:
+        for file in files:
+            histograms += histograms_of(study, [file], on_unknown=on_unknown)
+            advance(len(histograms))
+    return histograms
+
+
+def _dealt_out(
+    study: Study, files: list[Path], participants: int, on_unknown: str
+) -> list[Histogram]:
+    from dhdmm.runner import histogram_of, split
+
+    if len(files) != 1:
+        raise DataError(
+            f"--participants deals out one table, not {len(files)}",
+            hint="leave it away: every file is a participant",
+        )
+    if not isinstance(study.sections()[0].unit, str):
+        raise DataError(
+            "a table cannot be dealt out by rows when the unit is a person",
+            hint="give one file per participant",
+        )
+    return split(histogram_of(study, files[0], on_unknown=on_unknown), participants)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in TABLE_SUFFIXES)
+    if not files:
+        raise DataError(f"no {', '.join(TABLE_SUFFIXES)} file in the folder", where=str(path))
+    return files
+
+
+@contextmanager
+def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable[[], None]]:
+    """Reserved before the round, debited before inputs are asked for, given back if they never are.
+
+    One ledger stands for all participants here, since one person runs all of them.
+    """
+    from dhdmm.privacy.ledger import Ledger
+
+    plan, round_id, debited = enrolment.plan, enrolment.round_id, False
+    if path.exists():
+        ledger = Ledger(path, _now)
+    else:
+        ledger = Ledger.create(path, Fraction(repr(total)), _now)
+    ledger.reserve(plan.digest, round_id, plan.rho)
+
+    def debit() -> None:
+        nonlocal debited
+        ledger.debit(round_id, plan.digest)
+        debited = True
+
+    try:
+        yield debit
+    finally:
+        if not debited:
+            ledger.cancel(round_id)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _draw(screen: Console, outcome: Outcome, document: dict[str, Any]) -> None:
+    from dhdmm.cli.show import draw_release
+
+    draw_release(screen, outcome.release)
