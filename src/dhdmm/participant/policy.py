@@ -17,8 +17,15 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.planning.calibrate import SMALLEST_PARTICIPANT_VARIANCE
+from dhdmm.planning.calibrate import (
+    HEADROOM,
+    SMALLEST_PARTICIPANT_VARIANCE,
+    participants_allowed,
+)
 from dhdmm.planning.plan import NO_ROSTER, Plan
+from dhdmm.privacy.excess import epsilon_promised
+from dhdmm.privacy.gaussian import LARGEST_VARIANCE
+from dhdmm.privacy.zcdp import release_rho
 from dhdmm.secagg import parameters
 from dhdmm.secagg.parameters import ParameterError, ThreatModel
 from dhdmm.secagg.round import Roster
@@ -39,13 +46,16 @@ class Reason(StrEnum):
     THREAT_MODEL = "threat-model"
     GRAPH = "graph-parameters"
     TOO_FEW_PARTICIPANTS = "too-few-participants"
+    WRONG_COUNT = "participants-outside-study"
     HONEST_FLOOR = "honest-floor"
     CORRUPT_FRACTION = "corrupt-fraction"
     UNIT = "unit"
     NO_SENSITIVITY = "no-sensitivity"
     NOISE_TOO_SMALL = "noise-too-small"
+    NOISE_TOO_LARGE = "noise-too-large"
     MODULUS = "modulus"
     BUDGET = "budget-per-round"
+    OVERCHARGED = "overcharged"
     PROMISE = "promise-not-kept"
 
 
@@ -56,6 +66,9 @@ class PolicyRefusal(Refused):
         self.reason = reason
         super().__init__(what, where=f"policy: {reason}", hint=hint)
 
+
+LARGEST_ROUND_RHO = 1000
+"""A round beyond it promises nothing, and its ε cannot be computed accurately."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 UnitName = Literal["record", "person", "participant"]
@@ -68,14 +81,14 @@ class Policy(Section):
     rosters: list[Digest] = Field(default=[])
     studies: list[Digest] = Field(default=[])
     units: list[UnitName] = Field(default=["record", "person", "participant"])
-    max_epsilon: Annotated[float, Field(gt=0)] = 1.0
+    max_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     max_delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     min_participants: Annotated[int, Field(ge=3)] = 10
     max_honest_floor: Annotated[int, Field(ge=1)] = 10_000
     min_corrupt_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.05
     max_rows: Annotated[int, Field(ge=1)] = 1_000_000
     max_plan_bytes: Annotated[int, Field(ge=1)] = 64 * 2**20
-    total_rho: Annotated[float, Field(gt=0)] = 1.0
+    total_rho: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -171,6 +184,12 @@ def _graph(plan: Plan, policy: Policy, roster: Roster) -> None:
 
 def _company(plan: Plan, policy: Policy, roster: Roster) -> None:
     """How many others this participant's privacy leans on."""
+    fewest, most = participants_allowed(plan.sections[1])
+    _require(
+        fewest <= plan.participants <= most,
+        Reason.WRONG_COUNT,
+        f"{plan.participants} participants, the study says {fewest} to {most}",
+    )
     _require(
         plan.participants >= policy.min_participants,
         Reason.TOO_FEW_PARTICIPANTS,
@@ -199,19 +218,34 @@ def _unit(plan: Plan, policy: Policy, roster: Roster) -> None:
 
 
 def _noise(plan: Plan, policy: Policy, roster: Roster) -> None:
-    """σ_c² ≥ Δ′²/(2ρh) and σ_c ≥ 3, with Δ′ recomputed over all columns."""
-    needed = Fraction(plan.sensitivity_squared) / (2 * plan.rho * plan.honest_floor)
+    """σ_c ≥ 3 and Δ′²/(2hσ_c²) + τk ≤ ρ, with Δ′ recomputed over all columns."""
+    variance = plan.participant_variance
     _require(plan.sensitivity_squared > 0, Reason.NO_SENSITIVITY, "the strategy measures nothing")
     _require(
-        plan.participant_variance >= needed,
+        variance >= SMALLEST_PARTICIPANT_VARIANCE,
         Reason.NOISE_TOO_SMALL,
-        f"variance {float(plan.participant_variance):.6g} a participant,"
-        f" this strategy needs {float(needed):.6g}",
+        f"σ = {float(variance) ** 0.5:.3g} a participant is below 3",
     )
     _require(
-        plan.participant_variance >= SMALLEST_PARTICIPANT_VARIANCE,
+        variance <= LARGEST_VARIANCE,
+        Reason.NOISE_TOO_LARGE,
+        f"σ = {float(variance) ** 0.5:.3g} a participant cannot be drawn exactly",
+    )
+    cost = _cost(plan)
+    _require(
+        cost <= plan.rho,
         Reason.NOISE_TOO_SMALL,
-        f"σ = {float(plan.participant_variance) ** 0.5:.3g} a participant is below 3",
+        f"with this noise the round costs ρ = {float(cost):.6g}, not {float(plan.rho):.6g}",
+    )
+
+
+def _cost(plan: Plan) -> Fraction:
+    """ρ′ of the round in this participant's own arithmetic."""
+    return release_rho(
+        plan.sensitivity_squared,
+        plan.participant_variance,
+        plan.honest_floor,
+        plan.strategy.rows,
     )
 
 
@@ -224,19 +258,34 @@ def _modulus(plan: Plan, policy: Policy, roster: Roster) -> None:
 
 
 def _budget(plan: Plan, policy: Policy, roster: Roster) -> None:
-    """ε and δ as this participant computes them from ρ, whatever the study says."""
-    promise = plan.promise
-    stated = plan.sections[0].epsilon
+    """What the ledger is asked for is what the round costs, and no more than anybody agreed to.
+
+    ε is this participant's own, from the noise and at its own δ, whatever the study says.
+    """
+    rho = float(plan.rho)
+    _require(plan.rho <= LARGEST_ROUND_RHO, Reason.BUDGET, f"the round costs ρ = {rho:.4g}")
     _require(
-        stated is None or promise.epsilon <= stated * (1 + 1e-9),
+        plan.rho * HEADROOM <= _cost(plan),
+        Reason.OVERCHARGED,
+        f"the plan charges ρ = {rho:.6g} for a round that costs {float(_cost(plan)):.6g}",
+    )
+    promised = plan.sections[0]
+    _require(
+        promised.rho is None or plan.rho <= Fraction(repr(promised.rho)),
         Reason.PROMISE,
-        f"ρ = {float(plan.rho):.6g} gives ε = {promise.epsilon:.6g}, the study promises {stated}",
+        f"the round costs ρ = {rho:.6g}, the study promises {promised.rho}",
     )
     _require(
-        promise.epsilon <= policy.max_epsilon and promise.delta <= policy.max_delta,
+        promised.epsilon is None or plan.promise.epsilon <= promised.epsilon,
+        Reason.PROMISE,
+        f"the round costs ε = {plan.promise.epsilon:.6g}, the study promises {promised.epsilon}",
+    )
+    epsilon = epsilon_promised([plan.noise], policy.max_delta)
+    _require(
+        epsilon <= policy.max_epsilon,
         Reason.BUDGET,
-        f"the round costs ε = {promise.epsilon:.4g} at δ = {promise.delta:.3g},"
-        f" this policy allows {policy.max_epsilon:g} at {policy.max_delta:g}",
+        f"the round costs ε = {epsilon:.4g} at δ = {policy.max_delta:g},"
+        f" this policy allows {policy.max_epsilon:g}",
     )
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal
 
 from dhdmm.errors import PrivacyError
-from dhdmm.secagg.masks import Modulus
+from dhdmm.privacy.gaussian import LARGEST_VARIANCE
+from dhdmm.privacy.zcdp import honest_variance
+from dhdmm.secagg.masks import Modulus, is_prime
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
 from dhdmm.study.spec import Study
@@ -24,6 +27,22 @@ WRAP_BITS = 64
 """A coordinate leaves the modulus with probability at most 2⁻⁶⁴ in all."""
 
 LARGEST_MODULUS_BITS = 63
+
+HEADROOM = 1 - Fraction(1, 2**40)
+"""Noise is calibrated to this much of ρ, so that τk of the accounting fits into ρ too."""
+
+ModulusKind = Literal["power-of-two", "prime"]
+
+
+def calibrated_variance(sensitivity_squared: int, rho: Fraction, honest_floor: int) -> Fraction:
+    """σ_c² = Δ′²/(2ρh) with headroom; refused where no exact sampler reaches it."""
+    variance = honest_variance(sensitivity_squared, rho * HEADROOM, honest_floor)
+    if variance > LARGEST_VARIANCE:
+        raise PrivacyError(
+            f"a participant's noise would have σ = {math.sqrt(variance):.3g}, beyond the sampler",
+            hint="raise the budget, or bound the records of one unit more tightly",
+        )
+    return variance
 
 
 def noise_reach(participant_variance: Fraction, participants: int, rows: int) -> int:
@@ -48,15 +67,31 @@ def modulus_bound(
     return 2 * truth + 2 * noise_reach(participant_variance, participants, rows) + 1
 
 
-def modulus_above(bound: int) -> Modulus:
-    """The smallest 2^b > bound: the fewest bits a coordinate."""
-    bits = bound.bit_length()
-    if bits > LARGEST_MODULUS_BITS:
-        raise PrivacyError(
-            f"sums need a modulus of {bits} bits, more than {LARGEST_MODULUS_BITS}",
-            hint="lower max_records_per_participant or the number of participants",
-        )
-    return Modulus(1 << bits)
+def modulus_above(bound: int, kind: ModulusKind = "power-of-two") -> Modulus:
+    """The smallest 2^b > bound, the fewest bits a coordinate; or the largest prime below it.
+
+    A prime just above a power of two would need a bit more and reject half of every mask's key
+    stream; one just below rejects next to nothing.
+
+    >>> modulus_above(1000).value, modulus_above(1000, "prime").value
+    (1024, 1021)
+    """
+    for bits in range(bound.bit_length(), LARGEST_MODULUS_BITS + 1):
+        if kind == "power-of-two":
+            return Modulus(1 << bits)
+        prime = next((m for m in range((1 << bits) - 1, bound, -1) if is_prime(m)), None)
+        if prime is not None:
+            return Modulus(prime)
+    raise PrivacyError(
+        f"sums need a modulus of {bound.bit_length()} bits, {LARGEST_MODULUS_BITS} are supported",
+        hint="lower max_records_per_participant or the number of participants",
+    )
+
+
+def participants_allowed(aggregation: AggregationModel) -> tuple[int, int]:
+    """(fewest, most)."""
+    count = aggregation.participants
+    return (count, count) if isinstance(count, int) else (count.min, count.max)
 
 
 def records_of_one_unit(privacy: PrivacyModel, aggregation: AggregationModel) -> int:

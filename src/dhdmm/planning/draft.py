@@ -2,7 +2,8 @@
 
 A draft is what does not depend on who enrols: study, integer strategy, ρ. When enrolment closes
 with n participants, everybody computes the same plan from it. The strategy's scale is chosen for
-the most participants the study allows, where each one's noise is smallest: it serves fewer too.
+the most participants the study allows, as if all were honest: no honest floor is larger, so nobody
+has less noise, whoever enrols.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from functools import cached_property
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import (
     SMALLEST_PARTICIPANT_VARIANCE,
+    ModulusKind,
+    calibrated_variance,
     modulus_above,
     modulus_bound,
+    participants_allowed,
     records_of_one_unit,
     unit_sensitivity_squared,
 )
 from dhdmm.planning.plan import NO_ROSTER, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
-from dhdmm.privacy.zcdp import Conversion, honest_variance
+from dhdmm.privacy.zcdp import Conversion
 from dhdmm.secagg import parameters
 from dhdmm.secagg.parameters import GraphParameters, ParameterError, ThreatModel
 from dhdmm.secagg.round import Roster
@@ -34,8 +38,6 @@ from dhdmm.study.spec import Study
 
 ALLOWED_EXCESS = 1e-4
 """How much of ε the discreteness of the noise may cost before the scale is raised."""
-HEADROOM = 1 - Fraction(1, 2**40)
-"""Noise is calibrated to this much of ρ, so that τk of the accounting fits into ρ too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,12 @@ class Draft:
         parts = self.study.digest, self.strategy.to_bytes(), str(self.rho).encode()
         return hashlib.sha256(b"dhdmm draft" + b"".join(parts)).digest()
 
-    def plan(self, participants: int, roster_digest: bytes = NO_ROSTER) -> Plan:
+    def plan(
+        self,
+        participants: int,
+        roster_digest: bytes = NO_ROSTER,
+        modulus: ModulusKind = "power-of-two",
+    ) -> Plan:
         """Plan = f(draft, n, roster): a pure function."""
         privacy, aggregation = self.study.sections()
         fewest, most = participants_allowed(aggregation)
@@ -62,7 +69,7 @@ class Draft:
             )
         graph = graph_for(participants, privacy, aggregation)
         sensitivity_squared = unit_sensitivity_squared(self.study, self.strategy)
-        variance = honest_variance(sensitivity_squared, self.rho * HEADROOM, graph.honest_floor)
+        variance = calibrated_variance(sensitivity_squared, self.rho, graph.honest_floor)
         bound = modulus_bound(
             variance,
             participants,
@@ -78,7 +85,7 @@ class Draft:
             rho=self.rho,
             graph=graph,
             participant_variance=variance,
-            modulus=modulus_above(bound),
+            modulus=modulus_above(bound, modulus),
         )
 
 
@@ -87,22 +94,27 @@ def plan(
     participants: int | None = None,
     roster: Roster | None = None,
     strategy: Strategy | None = None,
+    modulus: ModulusKind = "power-of-two",
 ) -> Plan:
     """A plan for `study`; touches no data. Without a roster it is a preview that cannot run.
 
-    `participants` defaults to the roster's length, or to the most the study allows.
+    `participants` defaults to the roster's length, or to the most the study allows. A prime
+    `modulus` is what the published protocol has; a power of two costs fewer operations.
     """
     if participants is None:
         _, aggregation = study.sections()
         participants = len(roster) if roster else participants_allowed(aggregation)[1]
-    return draft(study, strategy).plan(participants, roster.digest if roster else NO_ROSTER)
+    roster_digest = roster.digest if roster else NO_ROSTER
+    return draft(study, strategy).plan(participants, roster_digest, modulus)
 
 
 def draft(study: Study, strategy: Strategy | None = None) -> Draft:
     """Optimise the strategy, choose its scale, and turn (ε, δ) into ρ."""
     privacy, aggregation = study.sections()
     strategy = strategy or optimise(study.workload)
-    floor = graph_for(participants_allowed(aggregation)[1], privacy, aggregation).honest_floor
+    most = participants_allowed(aggregation)[1]
+    graph_for(most, privacy, aggregation)  # refuses early what could never be planned
+    floor = most  # floors do not grow steadily with n: sparse graphs, from some n on, need a margin
     records = records_of_one_unit(privacy, aggregation)
     # σ_c ≥ 3 needs Δ′² ≥ 18ρh, and the curve's ρ is at least the promised one
     needed = math.sqrt(2 * SMALLEST_PARTICIPANT_VARIANCE * float(_curve_rho(privacy)) * floor)
@@ -143,12 +155,6 @@ def graph_for(
         raise PrivacyError(str(error), where="aggregation") from None
 
 
-def participants_allowed(aggregation: AggregationModel) -> tuple[int, int]:
-    """(fewest, most)."""
-    count = aggregation.participants
-    return (count, count) if isinstance(count, int) else (count.min, count.max)
-
-
 def _curve_rho(privacy: PrivacyModel) -> Fraction:
     if privacy.rho is not None:
         return Fraction(repr(privacy.rho))
@@ -162,7 +168,7 @@ def _excess_ratio(
 ) -> float:
     """How many times the allowed excess the promise exceeds the Gaussian curve by."""
     delta = privacy.delta or 1e-6
-    variance = honest_variance(sensitivity_squared, rho * HEADROOM, floor)
+    variance = calibrated_variance(sensitivity_squared, rho, floor)
     curve = Conversion.GAUSSIAN.epsilon(rho, delta)
     promised = epsilon_promised([NoisyRelease(sensitivity_squared, variance, floor, rows)], delta)
     return (promised / curve - 1) / ALLOWED_EXCESS

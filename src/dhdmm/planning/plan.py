@@ -153,7 +153,7 @@ class Plan:
             "corrupt": graph.corrupt,
             "margin": graph.margin,
         }
-        return cbor2.dumps(fields, canonical=True)
+        return _canonical(fields)
 
     def to_bytes(self) -> bytes:
         """Canonical CBOR: integers, byte strings and one map; docs/planning.md lists the fields."""
@@ -171,6 +171,7 @@ class Plan:
         except SecaggError as error:
             raise PlanError(PlanFault.FIELD, str(error)) from None
         study = Study.from_canonical_bytes(fields["study"])
+        study.sections()  # refuses a study that only asks
         graph = GraphParameters(
             degree=fields["degree"],
             threshold=fields["threshold"],
@@ -189,8 +190,8 @@ class Plan:
             participant_variance=Fraction(*fields["variance"]),
             modulus=modulus,
         )
-        if plan.to_bytes() != encoded:
-            raise PlanError(PlanFault.NOT_CANONICAL, "the encoding is not the canonical one")
+        if plan.to_bytes() != encoded:  # a fraction that is not in lowest terms
+            raise _not_canonical()
         return plan
 
 
@@ -257,7 +258,17 @@ def _decode_fields(encoded: bytes) -> dict[str, Any]:
     for name, fits in _FIELDS.items():
         if not fits(fields[name]):
             raise PlanError(PlanFault.FIELD, f"field {name!r} is not what it should be")
+    if _canonical(fields) != encoded:  # before anything is built from it
+        raise _not_canonical()
     return fields
+
+
+def _canonical(fields: dict[str, Any]) -> bytes:
+    return bytes(cbor2.dumps(fields, canonical=True))
+
+
+def _not_canonical() -> PlanError:
+    return PlanError(PlanFault.NOT_CANONICAL, "the encoding is not the canonical one")
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ class Modulus:
 
     def __post_init__(self) -> None:
         m = self.value
-        if not 2 <= m <= 2**63 or not (self.is_power_of_two or _is_prime(m)):
+        if not 2 <= m <= 2**63 or not (self.is_power_of_two or is_prime(m)):
             raise LocalProtocolError(f"modulus {m} is neither 2^b (b ≤ 63) nor a prime below 2^63")
 
     @cached_property
@@ -166,7 +166,7 @@ def _bitmap_size(length: int) -> int:
     return (length + 7) // 8
 
 
-def _is_prime(m: int) -> bool:
+def is_prime(m: int) -> bool:
     """Miller–Rabin; with the first twelve primes as bases it decides every m below 3.1·10²³."""
     bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
     if m in bases:
