@@ -9,10 +9,11 @@ import pytest
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.aggregation import IdealSum, NoResult, SecureAggregation
-from dhdmm.secagg.channels import Neighbour
-from dhdmm.secagg.coordinator import Coordinator, Reply
+from dhdmm.secagg.channels import Neighbour, keys_statement
+from dhdmm.secagg.coordinator import LOW_ORDER_KEYS, Coordinator, Reply
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.journal import Held, Memory, MemoryJournal, Seen
+from dhdmm.secagg.keys import KeyPair
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import EvidenceKind, Roster
@@ -403,6 +404,45 @@ def test_roster_with_one_identity_twice_is_refused() -> None:
 def test_threshold_that_would_let_both_secrets_out_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="2·threshold"):
         setting(9, degree=8, threshold=4)
+
+
+@BOTH
+def test_a_session_begins_once(threat_model: ThreatModel) -> None:
+    chosen, journal = setting(5, threat_model), MemoryJournal()
+    chosen.participant(0, Stream(0), journal).begin()
+    with pytest.raises(LocalProtocolError, match="resume"):
+        chosen.participant(0, Stream(1), journal).begin()
+
+
+@pytest.mark.parametrize("key", sorted(LOW_ORDER_KEYS))
+def test_coordinator_refuses_keys_with_which_no_neighbour_could_agree(key: bytes) -> None:
+    with pytest.raises(RemoteProtocolError) as refusal:
+        KeyPair.generate(Stream(0)).agree(key)
+    assert refusal.value.reason is AbortReason.BAD_PUBLIC_KEY
+    chosen = setting(5, SEMI_HONEST)
+    coordinator = Coordinator(chosen.parameters, chosen.roster, Stream(0))
+    good = KeyPair.generate(Stream(1)).public
+    with pytest.raises(RemoteProtocolError) as refusal:
+        coordinator.receive(0, m.Keys(chosen.parameters.session, 0, good, key).encode())
+    assert refusal.value.reason is AbortReason.BAD_PUBLIC_KEY
+
+
+def test_coordinator_refuses_keys_that_are_taken_or_badly_signed() -> None:
+    chosen = setting(5)
+    first, second = (chosen.participant(i, Stream(i), MemoryJournal()) for i in range(2))
+    coordinator = Coordinator(chosen.parameters, chosen.roster, Stream(0))
+    honest = m.decode(first.begin())
+    with pytest.raises(RemoteProtocolError) as refusal:
+        coordinator.receive(0, replace(honest, signature=bytes(64)).encode())
+    assert refusal.value.reason is AbortReason.BAD_SIGNATURE
+    assert coordinator.receive(0, honest.encode()) is Reply.ACCEPTED
+    own = m.decode(second.begin())
+    copied = honest.mask_key, own.channel_key
+    statement = keys_statement(chosen.parameters.session, 1, *copied)
+    thief = m.SignedKeys(chosen.parameters.session, 1, *copied, identity(1).sign(statement))
+    with pytest.raises(RemoteProtocolError) as refusal:
+        coordinator.receive(1, thief.encode())
+    assert refusal.value.reason is AbortReason.REPEATED_KEY
 
 
 def test_secrets_are_erased_when_they_have_served() -> None:

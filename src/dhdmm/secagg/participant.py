@@ -82,6 +82,8 @@ class Participant(JournalledMachine):
     def begin(self) -> bytes:
         """Step 1 or 2: fresh keys. They are signed in the malicious model."""
         following = self._follow(Local.BEGIN)
+        if self._journal.read() is not None:
+            raise LocalProtocolError("this session has begun before: resume it")
         memory = self._memory
         memory.mask_secret = self._randomness(keys.KEY_BYTES)
         memory.channel_secret = self._randomness(keys.KEY_BYTES)
