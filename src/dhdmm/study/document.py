@@ -46,7 +46,7 @@ def plain_scalar(text: str) -> str | int | float | bool | None:
 
 def shown(value: object) -> str:
     """A value in an error message: all of it, if it is short."""
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 

@@ -100,9 +100,8 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 
 def _attribute_line(column: _Column) -> str:
-    name, notes = inline(column.name), []
-    if column.empty:
-        notes.append(f"{column.empty} empty values: decide what they mean")
+    name = inline(column.name)
+    note = f"  # {column.empty} empty values: decide what they mean" if column.empty else ""
     if not column.kinds:
         return f"  # {name}: no values"
     if column.kinds == {int} and column.high - column.low < WIDEST_RANGE:
@@ -113,7 +112,7 @@ def _attribute_line(column: _Column) -> str:
         form = f"{{type: category, values: [{', '.join(_categories(column))}]}}"
     else:
         return f"  # {name}: more than {MOST_CATEGORIES} different texts; list or group them"
-    return f"  {name}: {form}" + (f"  # {'; '.join(notes)}" if notes else "")
+    return f"  {name}: {form}{note}"
 
 
 def _categories(column: _Column) -> list[str]:

@@ -18,9 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dhdmm.errors import StudyError
+
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
 
+LARGEST_WRITTEN = 20_000_000
+"""Entries of a factor that a condition may force to be written out (about 320 MB)."""
 DENSE_BLOCK = 2**22
 """Entries of a dense matrix that are looked at together."""
 
@@ -102,12 +106,7 @@ class Ranges:
         return Ranges(self.low[rows], self.high[rows], self.size)
 
     def to_sparse(self) -> sparse.csr_array:
-        lengths = self.high - self.low
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        values = np.arange(starts[-1]) - np.repeat(starts[:-1] - self.low, lengths)
-        return sparse.csr_array(
-            (np.ones(starts[-1], np.int64), values, starts), shape=self.shape, dtype=np.int64
-        )
+        return _written_out(self.low, self.high, np.arange(self.size), self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +202,22 @@ def restricted(factor: Factor, mask: NDArray[np.bool_]) -> Factor:
         first, last = chosen[start], chosen[stop - 1]
         if np.all(last - first < stop - start):
             return Ranges(first, last + 1, factor.size)
-    return Rows(factor.to_sparse().multiply(mask.astype(np.int64)).tocsr())
+    entries = int((stop - start).sum())
+    if entries > LARGEST_WRITTEN:
+        raise StudyError(
+            f"the condition cuts {len(start):,} ranges into pieces: {entries:,} entries in all",
+            hint=f"up to {LARGEST_WRITTEN:,} are possible; ask for fewer ranges",
+        )
+    return Rows(_written_out(start, stop, chosen, factor.size))
+
+
+def _written_out(start: Integers, stop: Integers, values: Integers, size: int) -> sparse.csr_array:
+    """Row i is 1 on values[start_i:stop_i]."""
+    lengths = stop - start
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    positions = np.arange(ends[-1]) - np.repeat(ends[:-1] - start, lengths)
+    ones = np.ones(ends[-1], np.int64)
+    return sparse.csr_array((ones, values[positions], ends), shape=(len(start), size))
 
 
 def gram(left: Factor, right: Factor) -> Integers:

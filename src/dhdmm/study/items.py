@@ -14,11 +14,12 @@ from itertools import combinations
 
 import numpy as np
 
+from dhdmm.errors import StudyError
 from dhdmm.study import sqltext
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
 from dhdmm.study.grouping import Grouping, plain_grouping
-from dhdmm.study.models import ItemModel, RangesModel
+from dhdmm.study.models import ItemModel, MarginalsModel, RangesModel, TermModel
 from dhdmm.study.names import nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import CategoryAttribute, Schema, first_repeated
@@ -64,42 +65,36 @@ def item(model: ItemModel, names: Names, place: Place) -> Item:
 
 
 def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
+    """The item's terms; what stands beside them (`by`, `where`, …) goes for each of them."""
     outer = _by(model.by or (), names, place / "by")
-    whole = _condition([(model.where, place / "where")], names.schema)
-    for by, totals, where, weight, here in _inner(model, names, place):
-        condition = whole
-        if where is not None:
-            both = [(model.where, place / "where"), (where, here / "where")]
-            condition = _condition(both, names.schema)
-        rows = _totalled([*outer, *by], [*(model.with_totals or ()), *totals], here)
-        yield term(names.schema, rows, condition, model.weight * weight, here)
+    if model.ranges is not None:
+        outer.append(_ranges(model.ranges, names, place / "ranges"))
+    for part, here in _parts(model, names.schema, place):
+        by = [*outer, *_by(part.by or (), names, here / "by")]
+        totals = [*(model.with_totals or ()), *(part.with_totals or ())]
+        both = [(model.where, place / "where"), (part.where, here / "where")]
+        condition = _condition([(text, at) for text, at in both if text is not None], names.schema)
+        weight = model.weight * part.weight
+        yield term(names.schema, _totalled(by, totals, here), condition, weight, here)
 
 
-Inner = tuple[list[Grouping], Sequence[str], str | None, float, Place]
-
-
-def _inner(model: ItemModel, names: Names, place: Place) -> Iterator[Inner]:
-    """(by, with_totals, where, weight, place) of every term, what the whole item has left aside."""
+def _parts(model: ItemModel, schema: Schema, place: Place) -> Iterator[tuple[TermModel, Place]]:
+    """The terms that the item lists, or the ones that its short form stands for."""
     if model.marginals is not None:
         here = place / "marginals"
-        for chosen in _marginals(model, names.schema, here):
-            yield _by(chosen, names, here), (), None, 1.0, here
-    elif model.ranges is not None:
-        yield [_ranges(model.ranges, names, place / "ranges")], (), None, 1.0, place
+        for chosen in _marginals(model.marginals, schema, here):
+            yield TermModel(by=list(chosen)), here
     elif model.terms is not None:
         for i, part in enumerate(model.terms):
-            here = place / "terms" / i
-            by = _by(part.by or (), names, here / "by")
-            yield by, part.with_totals or (), part.where, part.weight, here
+            yield part, place / "terms" / i
     else:
-        yield [], (), None, 1.0, place
+        yield TermModel(total=True), place
 
 
-def _marginals(model: ItemModel, schema: Schema, place: Place) -> Sequence[Sequence[str]]:
-    assert model.marginals is not None
-    if model.marginals.of is not None:
-        return model.marginals.of
-    ways, count = model.marginals.ways or 0, len(schema.names)
+def _marginals(model: MarginalsModel, schema: Schema, place: Place) -> Sequence[Sequence[str]]:
+    if model.of is not None:
+        return model.of
+    ways, count = model.ways or 0, len(schema.names)
     if ways > count:
         raise (place / "ways").error(f"the schema has only {count} attributes, not {ways}")
     if math.comb(count, ways) > LARGEST_TERMS:
@@ -165,16 +160,17 @@ def _totalled(by: list[Grouping], totals: Sequence[str], place: Place) -> list[G
     return [g.with_total() if g.name in totals else g for g in by]
 
 
-def _condition(parts: Sequence[tuple[str | None, Place]], schema: Schema) -> Condition:
-    """All the conditions given, together."""
-    given = [(text, str(place)) for text, place in parts if text is not None]
+def _condition(given: Sequence[tuple[str, Place]], schema: Schema) -> Condition:
+    """All the conditions given, together; each is checked by itself, so that errors find it."""
     if not given:
         return Condition()
-    texts = [sqltext.render(sqltext.parse_condition(text, where)) for text, where in given]
-    for text, where in given:
-        boxes(text, schema, where=where)
-    joined = texts[0] if len(texts) == 1 else " AND ".join(f"({text})" for text in texts)
-    return Condition(joined, boxes(joined, schema, where=given[-1][1]))
+    trees = [sqltext.parse_condition(text, str(place)) for text, place in given]
+    texts = [sqltext.render(tree) for tree in trees]
+    found = [boxes(t, schema, where=str(p)) for t, (_, p) in zip(trees, given, strict=True)]
+    if len(given) == 1:
+        return Condition(texts[0], found[0])
+    joined = " AND ".join(f"({text})" for text in texts)
+    return Condition(joined, boxes(joined, schema, where=str(given[-1][1])))
 
 
 def term(
@@ -191,7 +187,10 @@ def term(
         raise place.error("no record can satisfy the condition, so the answers would all be 0")
     taken = [factor.take(chosen) for (_, factor), chosen in zip(rows, kept, strict=True)]
     products = tuple(
-        Product(Fraction(box.coefficient), tuple(_within(f, a, box) for a, f in enumerate(taken)))
+        Product(
+            Fraction(box.coefficient),
+            tuple(_within(factor, a, box, place) for a, factor in enumerate(taken)),
+        )
         for box in condition.boxes
     )
     axes = tuple(
@@ -230,8 +229,13 @@ def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Inte
     return np.flatnonzero(possible)
 
 
-def _within(factor: Factor, attribute: int, box: Box) -> Factor:
-    return restricted(factor, box.masks[attribute]) if attribute in box.masks else factor
+def _within(factor: Factor, attribute: int, box: Box, place: Place) -> Factor:
+    if attribute not in box.masks:
+        return factor
+    try:
+        return restricted(factor, box.masks[attribute])
+    except StudyError as error:
+        raise place.error(error.what, error.hint) from None
 
 
 def _axis(

@@ -114,5 +114,6 @@ def _expected(form: str, detail: ErrorDetails) -> tuple[str, str]:
 
 
 def _choice(given: Any, expected: str) -> tuple[str, str]:
+    expected = expected.replace("True", "true")
     choices = [word.strip("' ") for word in expected.replace(" or ", ", ").split(",")]
     return f"{shown(given)} is not one of {', '.join(choices)}", near_miss(given, choices) or ""
