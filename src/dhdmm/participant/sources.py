@@ -273,7 +273,7 @@ def _unreadable(what: str, where: str | None) -> Iterator[None]:
     try:
         yield
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        if str(error).endswith("\nKeyboardInterrupt"):  # Ctrl-C while a stream was being read
+        if str(error).rstrip().endswith("\nKeyboardInterrupt"):  # within a stream
             raise KeyboardInterrupt from None
         raise _explained(error, what, where) from None
     except RuntimeError as error:
