@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count as count_from
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,8 +24,10 @@ Mask = NDArray[np.bool_]
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 WHISKER = "#333333"
-LABEL_WIDTH, TICK_WIDTH = 30, 14
-MOST_TICKS = 8
+LABEL_WIDTH, TICK_WIDTH = 30, 20
+MOST_TICKS, FEWER_TICKS = 8, 5
+AXIS_CHARACTERS = 44
+"""What fits under a panel."""
 MOST_POINTS = 2_000
 FEWEST_BAR_PLACES = 6
 SMALL_TABLE = (8, 8)
@@ -168,7 +169,7 @@ def with_errors(values: Floats, errors: Floats, between: str = " ") -> list[str]
 
 
 def _fits(values: Floats, table: tuple[int, int]) -> bool:
-    return values.shape[0] <= table[0] and values.shape[1] <= table[1]
+    return bool(values.shape[0] <= table[0] and values.shape[1] <= table[1])
 
 
 def _write_in(axes: Axes, image: Any, texts: list[str], values: Floats, totals: Mask) -> None:
@@ -206,16 +207,24 @@ def _name_positions(
     """All positions with their labels if they are few, else some of them at round distances."""
     chosen = range(0, len(direction), _round_step(len(direction), most))
     labels = [plain(direction.labels[i], width) for i in chosen]
+    crowded = axis.axis_name == "x" and max(map(len, labels)) * len(labels) > AXIS_CHARACTERS
+    if crowded and len(direction) > most > FEWER_TICKS:
+        _name_positions(axis, direction, width, FEWER_TICKS)
+        return
     axis.set_ticks(list(chosen), labels)
-    if axis.axis_name == "x" and sum(map(len, labels)) > 48:
+    if crowded:
         for label in axis.get_ticklabels():
             label.set(rotation=30, ha="right", rotation_mode="anchor")
 
 
 def _round_step(length: int, most: int) -> int:
     """1, 2, 5, 10, 20, …: the first with at most `most` positions."""
-    steps = (digit * 10**power for power in count_from(0) for digit in (1, 2, 5))
-    return next(step for step in steps if length <= step * most)
+    power = 1
+    while True:
+        for step in (power, 2 * power, 5 * power):
+            if length <= step * most:
+                return step
+        power *= 10
 
 
 def _counts_upwards(axes: Axes) -> None:

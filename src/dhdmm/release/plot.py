@@ -14,7 +14,7 @@ import numpy as np
 from dhdmm.release import panels
 from dhdmm.release.intervals import Floats
 from dhdmm.release.panels import Direction, plain
-from dhdmm.release.tables import Table, is_fixed
+from dhdmm.release.tables import Table, is_fixed, labels_tell_condition
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.names import Lazily
 from dhdmm.study.query import TOTAL
@@ -100,7 +100,9 @@ def _item_panel(table: Table) -> Panel:
     terms = table.item.terms
     directions = [d for d in _directions(table, terms[0]) if len(d.direction) > 1]
     if len(table) <= MOST_BARS and not (len(terms) == 1 and len(directions) == 2):
-        return Panel(table.name, table.name, lambda axes: _draw_rows(axes, table))
+        told = ", ".join(f"{header} {label}" for header, label in table.fixed.items())
+        title = f"{table.name} ({told})" if told else table.name
+        return Panel(table.name, title, lambda axes: _draw_rows(axes, table))
     largest = max(range(len(terms)), key=lambda i: terms[i].queries)
     return replace(_term_panel(table, largest), name=table.name)
 
@@ -117,13 +119,15 @@ def _term_panel(table: Table, number: int) -> Panel:
     name = " × ".join(found.direction.header for found in directions) or TOTAL
     title = table.name if len(table.item.terms) == 1 else f"{table.name}: {name}"
     told = [f"{axis.header} {axis.labels[0]}" for axis in term.axes if axis and is_fixed(axis)]
+    if not labels_tell_condition(term):
+        told = [term.condition]
     title += f" ({', '.join(told)})" if told else ""
     return Panel(name, title, lambda axes: _draw_term(axes, directions, values, errors))
 
 
 def _draw_rows(axes: Axes, table: Table) -> None:
     """Every row a bar, named by the labels that differ."""
-    columns = [table.labels(c).to_pylist() for c in table.columns if c.name not in table.fixed]
+    columns = table.varying().values()
     rows = zip(*columns, strict=True) if columns else [()] * len(table)
     labels = [" · ".join(part for part in row if part not in ("", TOTAL)) or TOTAL for row in rows]
     panels.bars(axes, labels, table.values, table.standard_errors)

@@ -104,9 +104,18 @@ class Table:
 
     @cached_property
     def fixed(self) -> dict[str, str]:
-        """Label columns that say the same in every row, with what they say."""
+        """Columns of words that say the same in every row, with what they say."""
         said = {column.name: self._said(column) for column in self.columns}
-        return {name: labels.pop() for name, labels in said.items() if len(labels) == 1}
+        if self.has_conditions:
+            said[CONDITION] = {term.condition for term in self.item.terms}
+        return {name: words.pop() for name, words in said.items() if len(words) == 1}
+
+    def varying(self) -> dict[str, list[str]]:
+        """The other columns of words, row by row."""
+        words = {column.name: self.labels(column) for column in self.columns}
+        if self.has_conditions:
+            words[CONDITION] = self._conditions()
+        return {name: told.to_pylist() for name, told in words.items() if name not in self.fixed}
 
     def _said(self, column: Column) -> set[str]:
         """Up to two different labels of the column."""
@@ -121,7 +130,7 @@ class Table:
     @cached_property
     def has_conditions(self) -> bool:
         """Whether some row's condition is not told by its labels."""
-        return not all(_labels_tell_condition(term) for term in self.item.terms)
+        return not all(labels_tell_condition(term) for term in self.item.terms)
 
     def labels(self, column: Column) -> pa.Array:
         """One string a row."""
@@ -202,7 +211,7 @@ def is_fixed(axis: Axis) -> bool:
     return len(axis.labels) == 1 and not axis.predicates[0]
 
 
-def _labels_tell_condition(term: Term) -> bool:
+def labels_tell_condition(term: Term) -> bool:
     """Whether the condition names only attributes whose label is exactly what it allows."""
     if not term.condition:
         return True

@@ -1,0 +1,120 @@
+"""How a release is drawn on a terminal: `dhdmm show`, `run` and `demo` all draw it like this.
+
+Heavy imports stand at the top: commands import this module when they have something to draw.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from dhdmm.release.release import Release
+from dhdmm.release.tables import CONDITION, Table
+from dhdmm.release.wording import decimals, number, printable
+from dhdmm.study.query import TOTAL
+
+MOST_LABEL_COLUMNS = 3
+"""Above it, one column has every label with its header."""
+LABEL_CHARACTERS = 44
+"""What 80 columns leave beside the numbers."""
+
+
+def document(release: Release, tables: list[Table]) -> dict[str, Any]:
+    """Provenance and rows as plain values."""
+    return {
+        "provenance": release.provenance(),
+        "tables": [
+            {
+                "item": table.name,
+                "queries": table.item.queries,
+                "level": table.level,
+                "rows": table.to_arrow().to_pylist(),
+            }
+            for table in tables
+        ],
+    }
+
+
+def draw_release(screen: Console, release: Release, tables: list[Table]) -> None:
+    draw_provenance(screen, release)
+    for table in tables:
+        draw_table(screen, table)
+
+
+def draw_provenance(screen: Console, release: Release) -> None:
+    """The study, who took part and what it cost, in four lines."""
+    facts = release.provenance()
+    lines = RichTable(box=None, show_header=False, pad_edge=False)
+    lines.add_row("study", Text(printable(facts["study"]), "bold"))
+    lines.add_row(
+        "participants",
+        f"{facts['participants']:,}, of whom {facts['survivors']:,} are in the sums"
+        f" ({facts['threat_model']} model)",
+    )
+    lines.add_row(
+        "privacy",
+        f"ε = {facts['epsilon']:.4g} at δ = {facts['delta']:.2g} (ρ = {facts['rho']:.4g})",
+    )
+    lines.add_row("plan", f"{facts['plan_digest'][:16]}…, dhdmm {facts['dhdmm']}")
+    screen.print(lines, "")
+
+
+def draw_table(screen: Console, table: Table) -> None:
+    """The table's name and what holds for all of it, its first rows, and how many are left."""
+    words = "".join(f", {header}: {label}" for header, label in table.fixed.items())
+    count = table.item.queries
+    answers = f" ({count:,} {'answer' if count == 1 else 'answers'})"
+    screen.print(Text.assemble((printable(table.name), "bold"), printable(words), (answers, "dim")))
+    screen.print(render_table(table))
+    if len(table) < count:
+        left = count - len(table)
+        screen.print(Text(f"… {left:,} more {'row' if left == 1 else 'rows'}", "dim"))
+    screen.print()
+
+
+def render_table(table: Table) -> RichTable:
+    """Labels, value ± standard error and the interval, numbers rounded by the smallest error."""
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    labels = _cut(_label_columns(table))
+    for header, _ in labels:
+        drawn.add_column(Text(header), overflow="ellipsis", no_wrap=True)
+    for header in ("value", "± s.e.", f"{100 * table.level:g} % from", "to"):
+        drawn.add_column(header, justify="right", no_wrap=True)
+    for row in zip(*(column for _, column in labels), *_numbers(table), strict=True):
+        drawn.add_row(*map(Text, row))
+    return drawn
+
+
+def _label_columns(table: Table) -> dict[str, list[str]]:
+    """The labels that differ between rows, in few columns."""
+    labels = table.varying()
+    if len(labels) > MOST_LABEL_COLUMNS:
+        conditions = {CONDITION: labels[CONDITION]} if CONDITION in labels else {}
+        return {"query": [words for words, _sql in table.queries()], **conditions}
+    return labels or {"": [TOTAL] * len(table)}
+
+
+def _cut(columns: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
+    """Headers and labels that fit on a line of the terminal: the widest columns give way."""
+    widths = [max(map(len, [header, *texts])) for header, texts in columns.items()]
+    while sum(widths) > LABEL_CHARACTERS:
+        widths[widths.index(max(widths))] -= 1
+    return [
+        (printable(header, width), [printable(text, width) for text in texts])
+        for (header, texts), width in zip(columns.items(), widths, strict=True)
+    ]
+
+
+def _numbers(table: Table) -> list[list[str]]:
+    shown = slice(len(table))
+    errors = table.standard_errors[shown]
+    places = decimals(float(errors.min())) if len(errors) else 0
+    value, error, low, high = (
+        [number(entry, places) for entry in column.tolist()]
+        for column in (table.values[shown], errors, *table.bounds())
+    )
+    return [value, [f"± {text}" for text in error], low, high]
