@@ -1,22 +1,18 @@
 """What a participant checks before it sends anything, from the encoded plan alone.
 
 A plan is somebody else's word. Every number in it is recomputed here from the study and strategy it
-carries, and compared with this participant's own policy file. The first thing that does not hold is
-the reason for staying out; nothing is debited and nothing is sent.
+carries, and compared with this participant's own limits. The first thing that does not hold is
+the reason for staying out; nothing is debited and nothing is sent. Reasons: docs/policy.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
-from pathlib import Path
-from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
-
-from dhdmm.errors import DhdmmError, Refused
+from dhdmm.errors import DhdmmError
+from dhdmm.participant.limits import Policy, PolicyRefusal, Reason
 from dhdmm.planning.calibrate import (
     HEADROOM,
     SMALLEST_PARTICIPANT_VARIANCE,
@@ -29,75 +25,11 @@ from dhdmm.privacy.zcdp import release_rho
 from dhdmm.secagg import parameters
 from dhdmm.secagg.parameters import ParameterError, ThreatModel
 from dhdmm.secagg.round import Roster
-from dhdmm.study import document
-from dhdmm.study.models import Section
-from dhdmm.study.problems import study_error
 
-
-class Reason(StrEnum):
-    """Why a participant stays out. Stable: scripts and transcripts may rely on them."""
-
-    UNREADABLE = "unreadable-plan"
-    TOO_LARGE = "plan-too-large"
-    WRONG_DIGEST = "wrong-plan-digest"
-    WRONG_STUDY = "study-not-agreed-to"
-    ROSTER_MISMATCH = "roster-mismatch"
-    UNPINNED_ROSTER = "unpinned-roster"
-    THREAT_MODEL = "threat-model"
-    GRAPH = "graph-parameters"
-    TOO_FEW_PARTICIPANTS = "too-few-participants"
-    WRONG_COUNT = "participants-outside-study"
-    HONEST_FLOOR = "honest-floor"
-    CORRUPT_FRACTION = "corrupt-fraction"
-    UNIT = "unit"
-    NO_SENSITIVITY = "no-sensitivity"
-    NOISE_TOO_SMALL = "noise-too-small"
-    NOISE_TOO_LARGE = "noise-too-large"
-    MODULUS = "modulus"
-    BUDGET = "budget-per-round"
-    OVERCHARGED = "overcharged"
-    PROMISE = "promise-not-kept"
-
-
-class PolicyRefusal(Refused):
-    """This participant stays out, and why."""
-
-    def __init__(self, reason: Reason, what: str, hint: str | None = None) -> None:
-        self.reason = reason
-        super().__init__(what, where=f"policy: {reason}", hint=hint)
-
+__all__ = ["Policy", "PolicyRefusal", "Reason", "Review", "review"]
 
 LARGEST_ROUND_RHO = 1000
 """A round beyond it promises nothing, and its ε cannot be computed accurately."""
-
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-UnitName = Literal["record", "person", "participant"]
-
-
-class Policy(Section):
-    """A participant's own limits. `dhdmm policy` writes a commented file with these defaults."""
-
-    threat_models: list[Literal["malicious", "semi-honest"]] = Field(default=["malicious"])
-    rosters: list[Digest] = Field(default=[])
-    studies: list[Digest] = Field(default=[])
-    units: list[UnitName] = Field(default=["record", "person", "participant"])
-    max_epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    max_delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
-    min_participants: Annotated[int, Field(ge=3)] = 10
-    max_honest_floor: Annotated[int, Field(ge=1)] = 10_000
-    min_corrupt_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    max_rows: Annotated[int, Field(ge=1)] = 1_000_000
-    max_plan_bytes: Annotated[int, Field(ge=1)] = 64 * 2**20
-    total_rho: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-
-    @classmethod
-    def load(cls, path: str | Path) -> Policy:
-        """The policy in a YAML file; an unknown key or a wrong value names its line."""
-        values, place = document.parse(document.read_text(Path(path)), Path(path).name)
-        try:
-            return cls.model_validate(values if values is not None else {})
-        except ValidationError as error:
-            raise study_error(error, values, place) from None
 
 
 @dataclass(frozen=True)

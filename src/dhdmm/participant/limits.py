@@ -1,0 +1,133 @@
+"""A participant's own limits: what it is willing to take part in, and the words for refusing.
+
+The limits live in a YAML file next to the data. `dhdmm policy` writes one with these defaults.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from dhdmm.errors import Refused
+from dhdmm.study import document
+from dhdmm.study.models import Section
+from dhdmm.study.problems import study_error
+
+LINE = 96
+
+
+class Reason(StrEnum):
+    """Why a participant stays out. Stable: scripts and transcripts may rely on them."""
+
+    UNREADABLE = "unreadable-plan"
+    TOO_LARGE = "plan-too-large"
+    WRONG_DIGEST = "wrong-plan-digest"
+    WRONG_STUDY = "study-not-agreed-to"
+    ROSTER_MISMATCH = "roster-mismatch"
+    UNPINNED_ROSTER = "unpinned-roster"
+    THREAT_MODEL = "threat-model"
+    GRAPH = "graph-parameters"
+    TOO_FEW_PARTICIPANTS = "too-few-participants"
+    WRONG_COUNT = "participants-outside-study"
+    HONEST_FLOOR = "honest-floor"
+    CORRUPT_FRACTION = "corrupt-fraction"
+    UNIT = "unit"
+    NO_SENSITIVITY = "no-sensitivity"
+    NOISE_TOO_SMALL = "noise-too-small"
+    NOISE_TOO_LARGE = "noise-too-large"
+    MODULUS = "modulus"
+    BUDGET = "budget-per-round"
+    OVERCHARGED = "overcharged"
+    PROMISE = "promise-not-kept"
+
+
+class PolicyRefusal(Refused):
+    """This participant stays out, and why."""
+
+    def __init__(self, reason: Reason, what: str, hint: str | None = None) -> None:
+        self.reason = reason
+        super().__init__(what, where=f"policy: {reason}", hint=hint)
+
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+UnitName = Literal["record", "person", "participant"]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Delta = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Policy(Section):
+    """What a participant accepts. The descriptions are the comments of the file."""
+
+    threat_models: list[Literal["malicious", "semi-honest"]] = Field(
+        default=["malicious"],
+        description="Against whom the aggregation must protect: a coordinator that may do anything"
+        " (malicious), or also rounds that trust it to follow the protocol (semi-honest).",
+    )
+    rosters: list[Digest] = Field(
+        default=[],
+        description="Fingerprints of the rosters you know. Compare a fingerprint with the other"
+        " participants, not with the coordinator, before you list it. A malicious round under a"
+        " roster that is not listed is refused.",
+    )
+    studies: list[Digest] = Field(
+        default=[],
+        description="Fingerprints of the studies you agreed to. While the list is empty, any"
+        " study is accepted that fits the other limits.",
+    )
+    units: list[UnitName] = Field(
+        default=["record", "person", "participant"],
+        description="What a study may protect: single records, all records of a person, or"
+        " everything that one participant holds. Remove 'record' if a person may have several.",
+    )
+    max_epsilon: Positive = Field(
+        default=1.0, description="The most that one round may cost: ε at the δ below."
+    )
+    max_delta: Delta = Field(default=1e-5, description="The δ at which ε is computed.")
+    min_participants: Annotated[int, Field(ge=3)] = Field(
+        default=10, description="The fewest participants among whom your data may be added up."
+    )
+    max_honest_floor: Annotated[int, Field(ge=1)] = Field(
+        default=10_000,
+        description="The most honest others whose noise yours may rely on. A longer roster means"
+        " less noise for everybody; invented names in it would mean too little.",
+    )
+    min_corrupt_fraction: Fraction = Field(
+        default=0.05,
+        description="The share of participants that must be allowed to conspire with the"
+        " coordinator without harm.",
+    )
+    max_rows: Annotated[int, Field(ge=1)] = Field(
+        default=1_000_000, description="The most measurements in a plan."
+    )
+    max_plan_bytes: Annotated[int, Field(ge=1)] = Field(
+        default=64 * 2**20, description="The largest plan that is read at all."
+    )
+    total_rho: Positive = Field(
+        default=1.0,
+        description="The budget of a new ledger, in ρ: all rounds together. Rounds of ε = 1 at"
+        " δ = 1e-5 cost 0.0359 each. An existing ledger keeps its budget.",
+    )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """The policy in a YAML file; an unknown key or a wrong value names its line."""
+        values, place = document.parse(document.read_text(Path(path)), Path(path).name)
+        try:
+            return cls.model_validate(values if values is not None else {})
+        except ValidationError as error:
+            raise study_error(error, values, place) from None
+
+
+def commented() -> str:
+    """The default policy as a file: every limit under the comment that explains it."""
+    parts = ["# What this participant agrees to take part in. Whatever goes beyond is refused.\n"]
+    for name, field in Policy.model_fields.items():
+        comment = textwrap.fill(field.description or "", LINE - 2)
+        value = document.inline(field.get_default())
+        parts.append(f"{textwrap.indent(comment, '# ')}\n{name}: {value}\n")
+    return "\n".join(parts)
