@@ -1,0 +1,1 @@
+"""What the same workload costs by other means."""
