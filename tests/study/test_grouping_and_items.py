@@ -104,12 +104,29 @@ def test_labels_and_sql_of_grouped_restricted_and_coupled_queries():
     assert coupled.sql == "SELECT COUNT(*) FROM data WHERE sex = 'F' AND (age = 0 OR pay < 10)"
 
 
-def test_half_a_million_ranges_are_stored_as_their_ends():
-    text = "study: x\nschema: {v: {type: integer, range: [0, 1023]}}\nworkload:\n"
-    text += "  - {name: all, ranges: {of: v, kind: all}, where: v >= 1}\n"
+def ranges_of_1024(condition):
+    text = "study: x\nschema:\n  v: {type: integer, range: [0, 1023]}\n"
+    text += "  s: {type: integer, range: [0, 1]}\n"
+    text += f"workload:\n  - {{name: all, ranges: {{of: v, kind: all}}, where: {condition}}}\n"
     (term,) = Study.from_text(text).workload.terms
+    return term
+
+
+def test_half_a_million_ranges_are_stored_as_their_ends():
+    term = ranges_of_1024("v >= 1")
     assert isinstance(term.products[0].factors[0], Ranges)
     assert term.queries == 1024 * 1025 // 2 - 1  # [0, 1) is empty under the condition
+
+
+def test_ranges_stay_ranges_where_a_coupled_condition_empties_some():
+    term = ranges_of_1024("v < 10 OR s = 1")
+    assert term.queries == 1024 * 1025 // 2
+    assert all(isinstance(product.factors[0], Ranges) for product in term.products)
+
+
+def test_a_condition_that_cuts_ranges_into_too_many_pieces_is_refused():
+    with pytest.raises(StudyError, match="cuts 524,288 ranges into pieces: 89,740,800 entries"):
+        ranges_of_1024("v % 2 = 0")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ DENSE_BLOCK = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """Row i is the indicator of values low_i ≤ v < high_i.
+    """Row i is the indicator of values low_i ≤ v < high_i, of none when low_i = high_i.
 
     >>> Ranges.prefixes(3).to_sparse().toarray().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
@@ -43,7 +43,7 @@ class Ranges:
 
     def __post_init__(self) -> None:
         assert self.low.shape == self.high.shape
-        assert np.all((self.low >= 0) & (self.low < self.high) & (self.high <= self.size))
+        assert np.all((self.low >= 0) & (self.low <= self.high) & (self.high <= self.size))
 
     @classmethod
     def total(cls, size: int) -> Ranges:
@@ -90,12 +90,10 @@ class Ranges:
         np.subtract.at(steps, self.high, y)
         return np.asarray(np.cumsum(steps, axis=0, dtype=y.dtype)[:-1])
 
-    def columns(self, chosen: Integers) -> Factor:
+    def columns(self, chosen: Integers) -> Ranges:
         """F[:, chosen] for increasing `chosen`."""
         low, high = np.searchsorted(chosen, self.low), np.searchsorted(chosen, self.high)
-        if np.all(low < high):
-            return Ranges(low, high, len(chosen))
-        return Rows(self.to_sparse()[:, chosen])
+        return Ranges(low, high, len(chosen))
 
     def entries(self, row: int) -> tuple[Integers, Integers]:
         """Where row `row` is not zero, and what it is there."""
@@ -198,11 +196,13 @@ def restricted(factor: Factor, mask: NDArray[np.bool_]) -> Factor:
         return factor_of(factor.matrix.multiply(mask.astype(np.int64)).tocsr())
     chosen = np.flatnonzero(mask)
     start, stop = np.searchsorted(chosen, factor.low), np.searchsorted(chosen, factor.high)
-    if np.all(start < stop):
-        first, last = chosen[start], chosen[stop - 1]
-        if np.all(last - first < stop - start):
-            return Ranges(first, last + 1, factor.size)
-    entries = int((stop - start).sum())
+    held = stop - start
+    bounds = np.append(chosen, 0)  # a position beyond the last belongs to an empty row
+    first = np.where(held > 0, bounds[start], 0)
+    after = np.where(held > 0, bounds[stop - 1] + 1, 0)
+    if np.array_equal(after - first, held):
+        return Ranges(first, after, factor.size)
+    entries = int(held.sum())
     if entries > LARGEST_WRITTEN:
         raise StudyError(
             f"the condition cuts {len(start):,} ranges into pieces: {entries:,} entries in all",

@@ -216,4 +216,5 @@ def _canonical(value: Any) -> Any:
         return {key: _canonical(entry) for key, entry in value.items()}
     if isinstance(value, list):
         return [_canonical(entry) for entry in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if whole else value
