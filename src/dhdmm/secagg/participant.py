@@ -282,14 +282,16 @@ class Participant(JournalledMachine):
     def _require_neighbours(
         self, neighbours: tuple[m.PublicKeys, ...] | tuple[m.SignedPublicKeys, ...], limit: int
     ) -> None:
-        """Distinct others of the roster, not too many, with keys that nobody else has."""
+        """Distinct others of the roster, not too many, with good keys that nobody else has."""
         if len(neighbours) > limit:
             raise RemoteProtocolError(AbortReason.TOO_MANY_NEIGHBOURS)
         positions = [j.position for j in neighbours]
         if self.position in positions or max(positions, default=0) >= len(self._roster):
             raise RemoteProtocolError(AbortReason.MALFORMED, "a neighbour that cannot be one")
-        own = [self._mask_keys.public, self._channel_keys.public]
-        seen = own + [key for j in neighbours for key in (j.mask_key, j.channel_key)]
+        theirs = [key for j in neighbours for key in (j.mask_key, j.channel_key)]
+        for key in theirs:
+            keys.check_public_key(key)
+        seen = [self._mask_keys.public, self._channel_keys.public, *theirs]
         if len(set(seen)) != len(seen):
             raise RemoteProtocolError(AbortReason.REPEATED_KEY)
 
