@@ -1,8 +1,8 @@
 """SQL that turns a raw column into an attribute's codes: the same codes as `attribute.code(value)`.
 
 Attribute i is read as xi, a value of the attribute's type, and coded as ki; NULL stands for a value
-outside the domain, or a missing one. The study's own values come in as small tables, so that no
-value of a study or a table is ever part of the SQL text.
+outside the domain, or a missing one. The study's categories and edges come in as small tables: no
+text of a study or a table is ever part of the SQL.
 """
 
 from __future__ import annotations
