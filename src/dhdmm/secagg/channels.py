@@ -7,6 +7,7 @@ the pinned identity say the same to anybody.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from dhdmm.secagg import keys
@@ -33,6 +34,11 @@ class MacChannels:
         self._session, self._keys = session, channel_keys
         self._own = Endpoint(position, channel_keys.public)
         self._pairwise: dict[int, bytes] = {}
+
+    def meet(self, neighbours: Iterable[Neighbour]) -> None:
+        """Agree with all of them in one go, which is quicker than one by one between other work."""
+        for j in neighbours:
+            self._agreed(Endpoint(j.position, j.channel_key))
 
     def seal(self, receiver: Neighbour, plaintext: bytes) -> bytes:
         key = self._key_to(Label.SHARE, receiver)
