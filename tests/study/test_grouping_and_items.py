@@ -154,3 +154,21 @@ def test_too_many_tables_or_ranges_are_refused_before_they_are_made():
     long = "study: x\nschema: {v: {type: integer, range: [0, 99999]}}\nworkload:\n"
     with pytest.raises(StudyError, match=r"'v' has 5,000,050,000 ranges, more than 10,000,000"):
         Study.from_text(long + "  - {name: all, ranges: {of: v, kind: all}}")
+
+
+@pytest.mark.parametrize(
+    ("sets", "message"),
+    [
+        ("[{each: [0, 999999]}]", "'each' makes more than 100,000 sets"),
+        (f"[{', '.join(f'{{label: a{i}, where: v >= 0}}' for i in range(21))}]", "20,000,000"),
+        ("[{label: a, rest: true}, {label: b, rest: true}]", "only one set can be the rest"),
+        ("[{label: a, values: [1]}, {label: a, values: [2]}]", "two sets are called 'a'"),
+        ("[{label: a, where: v >= 0}, {label: b, rest: true}]", "the set holds no value of 'v'"),
+        ("[{each: [1, 2, 3]}]", "'each' of an integer is a range"),
+    ],
+)
+def test_sets_that_cannot_be_made_are_refused(sets, message):
+    text = "study: x\nschema: {v: {type: integer, range: [0, 999999]}}\n"
+    text += f"groupings: {{g: {{of: v, sets: {sets}}}}}\nworkload: [{{name: x, by: [g]}}]\n"
+    with pytest.raises(StudyError, match=message):
+        Study.from_text(text)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import assume, given, seed, settings
-from tests.study.one_record_tables import duckdb_matrix
-from tests.study.study_files import studies
 
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.spec import Study
+from tests.study.one_record_tables import duckdb_matrix
+from tests.study.study_files import studies
 
 NEVER_TRUE = (
     "no record can satisfy the condition, so the answers would all be 0",

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.study.one_record_tables import duckdb_matrix
 
 from dhdmm.errors import StudyError
 from dhdmm.study.factor import Ranges, Rows, factor_of, restricted, with_total
 from dhdmm.study.workload import Workload
+from tests.study.one_record_tables import duckdb_matrix
 
 seeded = settings(max_examples=50, deadline=None, derandomize=True)
 matrices = st.integers(1, 4).flatmap(

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from dhdmm.errors import DataError, StudyError
 from dhdmm.study import sqltext
 from dhdmm.study.document import Place
-from dhdmm.study.factor import Factor, Ranges, factor_of, with_total
+from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of, with_total
 from dhdmm.study.models import GroupingModel, SetModel, Value
 from dhdmm.study.names import Lazily, nearest, number_text
 from dhdmm.study.predicate import mask
@@ -26,6 +25,7 @@ from dhdmm.study.query import TOTAL
 from dhdmm.study.schema import (
     Attribute,
     CategoryAttribute,
+    Codes,
     IntegerAttribute,
     NumberAttribute,
     Schema,
@@ -33,7 +33,7 @@ from dhdmm.study.schema import (
 )
 from dhdmm.study.workload import plain_axis
 
-Mask = NDArray[np.bool_]
+LARGEST_EACH = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,10 @@ class Grouping:
             predicates=Lazily(rows + 1, lambda i: self.predicates[i] if i < rows else ""),
         )
 
-    def take(self, rows: NDArray[np.int64]) -> Grouping:
+    def take(self, rows: Codes) -> Grouping:
+        """Some of the rows, in order; all of them are this very grouping."""
+        if len(rows) == len(self.labels):
+            return self
         return replace(
             self,
             factor=self.factor.take(rows),
@@ -91,13 +94,12 @@ def _bins(attribute: Attribute, edges: Sequence[float], place: Place) -> Ranges:
             f"'{attribute.name}' is a category and has no order", "list its values in 'sets'"
         )
     if isinstance(attribute, NumberAttribute):
-        for edge in edges:
-            if edge not in attribute.edges:
-                close = min(attribute.edges, key=lambda known: abs(known - edge))
-                raise place.error(
-                    f"edge {number_text(edge)} is not an edge of '{attribute.name}'",
-                    f"its nearest is {number_text(close)}",
-                )
+        for edge in sorted(set(edges) - set(attribute.edges)):
+            close = min(attribute.edges, key=lambda known: abs(known - edge))
+            raise place.error(
+                f"edge {number_text(edge)} is not an edge of '{attribute.name}'",
+                f"its nearest is {number_text(close)}",
+            )
         starts: Sequence[float] = attribute.edges
     else:
         assert isinstance(attribute, IntegerAttribute)
@@ -113,8 +115,9 @@ def _bins(attribute: Attribute, edges: Sequence[float], place: Place) -> Ranges:
 @dataclass(frozen=True, eq=False)
 class _Set:
     label: str
-    mask: Mask
-    predicate: str
+    codes: Codes
+    condition: str = ""
+    """SQL that says it more shortly than the list of values."""
 
 
 def _grouping_of_sets(
@@ -125,24 +128,37 @@ def _grouping_of_sets(
     repeated = first_repeated([entry.label for entry in sets])
     if repeated is not None:
         raise place.error(f"two sets are called '{repeated}'")
-    rows = sparse.csr_array(np.array([entry.mask for entry in sets]), dtype=np.int64)
-    assert rows.shape[1] == attribute.size
-    labels, predicates = [s.label for s in sets], [s.predicate for s in sets]
-    return Grouping(name, index, factor_of(rows), labels, predicates)
+    ends = np.cumsum([0, *(len(entry.codes) for entry in sets)])
+    ones = np.ones(ends[-1], np.int64)
+    rows = sparse.csr_array(
+        (ones, np.concatenate([entry.codes for entry in sets]), ends),
+        shape=(len(sets), attribute.size),
+    )
+    predicates = Lazily(
+        len(sets), lambda i: sets[i].condition or attribute.set_predicate(sets[i].codes)
+    )
+    return Grouping(name, index, factor_of(rows), [s.label for s in sets], predicates)
 
 
 def _sets(models: Sequence[SetModel], schema: Schema, index: int, place: Place) -> Iterator[_Set]:
+    """Every set in order; the rest is what no other set holds."""
     attribute = schema.attributes[index]
-    named = [_named_sets(model, schema, index, place / i) for i, model in enumerate(models)]
+    named: list[list[_Set]] = []
+    left, entries = np.ones(attribute.size, np.bool_), 0
+    for i, model in enumerate(models):
+        named.append(_named_sets(model, schema, index, place / i))
+        entries += sum(len(entry.codes) for entry in named[-1])
+        if entries > LARGEST_WRITTEN:
+            raise (place / i).error(f"the sets hold more than {LARGEST_WRITTEN:,} values in all")
+        for entry in named[-1]:
+            left[entry.codes] = False
     rests = [i for i, model in enumerate(models) if model.rest]
     if len(rests) > 1:
         raise (place / rests[1]).error("only one set can be the rest")
-    for i, (model, sets) in enumerate(zip(models, named, strict=True)):
-        if model.rest:
-            others = [entry.mask for group in named for entry in group]
-            left = ~np.logical_or.reduce(others) if others else np.ones(attribute.size, np.bool_)
-            sets = [_Set(str(model.label), left, attribute.set_predicate(np.flatnonzero(left)))]
-        if not all(entry.mask.any() for entry in sets):
+    for i in rests:
+        named[i] = [_Set(str(models[i].label), np.flatnonzero(left))]
+    for i, sets in enumerate(named):
+        if not all(len(entry.codes) for entry in sets):
             raise (place / i).error(f"the set holds no value of '{attribute.name}'")
         yield from sets
 
@@ -152,22 +168,16 @@ def _named_sets(model: SetModel, schema: Schema, index: int, place: Place) -> li
     attribute = schema.attributes[index]
     if model.where is not None:
         where = str(place / "where")
-        chosen = mask(model.where, schema, index, where=where)
-        text = sqltext.render(sqltext.parse_condition(model.where, where))
-        return [_Set(str(model.label), chosen, f"({text})")]
+        tree = sqltext.parse_condition(model.where, where)
+        codes = np.flatnonzero(mask(tree, schema, index, where=where))
+        return [_Set(str(model.label), codes, f"({sqltext.render(tree)})")]
     if model.values is not None:
-        codes = sorted({_code(attribute, value, place / "values") for value in model.values})
-        return [_set_of(str(model.label), attribute, np.array(codes))]
+        listed = {_code(attribute, value, place / "values") for value in model.values}
+        return [_Set(str(model.label), np.array(sorted(listed), np.int64))]
     if model.each is not None:
-        codes = _each(attribute, model.each, place / "each")
-        return [_set_of(attribute.label(code), attribute, np.array([code])) for code in codes]
+        each = _each(attribute, model.each, place / "each")
+        return [_Set(attribute.label(code), np.array([code], np.int64)) for code in each]
     return []
-
-
-def _set_of(label: str, attribute: Attribute, codes: NDArray[np.int64]) -> _Set:
-    chosen = np.zeros(attribute.size, np.bool_)
-    chosen[codes] = True
-    return _Set(label, chosen, attribute.set_predicate(codes))
 
 
 def _each(attribute: Attribute, values: Sequence[Value], place: Place) -> list[int]:
@@ -177,6 +187,8 @@ def _each(attribute: Attribute, values: Sequence[Value], place: Place) -> list[i
         return codes
     if len(codes) != 2 or codes[0] > codes[1]:
         raise place.error("'each' of an integer is a range [first, last]")
+    if codes[1] - codes[0] >= LARGEST_EACH:
+        raise place.error(f"'each' makes more than {LARGEST_EACH:,} sets")
     return list(range(codes[0], codes[1] + 1))
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -22,7 +23,7 @@ from dhdmm.study.grouping import Grouping, plain_grouping
 from dhdmm.study.models import ItemModel, MarginalsModel, RangesModel, TermModel
 from dhdmm.study.names import nearest
 from dhdmm.study.predicate import Box, boxes
-from dhdmm.study.schema import CategoryAttribute, Schema, first_repeated
+from dhdmm.study.schema import Attribute, CategoryAttribute, Schema, first_repeated
 from dhdmm.study.sql import parse_query
 from dhdmm.study.workload import Axis, Item, Product, Term
 
@@ -47,14 +48,21 @@ class Names:
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
 
     def grouping(self, name: str, place: Place) -> Grouping:
-        if name in self.groupings:
-            return self.groupings[name]
-        if name not in self.schema.names:
+        found = self.groupings.get(name) or self._attributes.get(name)
+        if found is None:
             known = [*self.schema.names, *self.groupings]
             raise place.error(f"unknown attribute or grouping '{name}'", nearest(name, known))
-        index = self.schema.names.index(name)
-        each = Ranges.each(self.schema.attributes[index].size)
-        return plain_grouping(name, self.schema, index, each)
+        return found
+
+    @cached_property
+    def _attributes(self) -> dict[str, Grouping]:
+        """One set a value; made once, since many terms share them."""
+        return {
+            attribute.name: plain_grouping(
+                attribute.name, self.schema, a, Ranges.each(attribute.size)
+            )
+            for a, attribute in enumerate(self.schema.attributes)
+        }
 
 
 def item(model: ItemModel, names: Names, place: Place) -> Item:
@@ -181,29 +189,31 @@ def term(
     Rows on which the condition never holds are dropped; a condition that couples attributes gives
     one product a box.
     """
-    rows = _by_attribute(schema, by, place)
-    kept = [_possible_rows(factor, a, condition.boxes) for a, (_, factor) in enumerate(rows)]
-    if not condition.boxes or not all(len(chosen) for chosen in kept):
-        raise place.error("no record can satisfy the condition, so the answers would all be 0")
-    taken = [factor.take(chosen) for (_, factor), chosen in zip(rows, kept, strict=True)]
+    grouped = _by_attribute(schema, by, place)
+    rows: list[Factor] = []
+    axes: list[Axis | None] = []
+    for a, attribute in enumerate(schema.attributes):
+        grouping = grouped.get(a)
+        factor = grouping.factor if grouping else Ranges.total(attribute.size)
+        kept = _possible_rows(factor, a, condition.boxes)
+        if len(kept) == 0:
+            raise place.error("no record can satisfy the condition, so the answers would all be 0")
+        if grouping:
+            grouping = grouping.take(kept)
+        rows.append(grouping.factor if grouping else factor)
+        axes.append(_axis(attribute, a, grouping, condition.boxes))
     products = tuple(
         Product(
             Fraction(box.coefficient),
-            tuple(_within(factor, a, box, place) for a, factor in enumerate(taken)),
+            tuple(_within(factor, a, box, place) for a, factor in enumerate(rows)),
         )
         for box in condition.boxes
     )
-    axes = tuple(
-        _axis(schema, a, grouping and grouping.take(kept[a]), condition.boxes)
-        for a, (grouping, _) in enumerate(rows)
-    )
-    return Term(weight, products, axes, condition.text)
+    return Term(weight, products, tuple(axes), condition.text)
 
 
-def _by_attribute(
-    schema: Schema, by: Sequence[Grouping], place: Place
-) -> list[tuple[Grouping | None, Factor]]:
-    """Per attribute the grouping and its rows; the total where there is none."""
+def _by_attribute(schema: Schema, by: Sequence[Grouping], place: Place) -> dict[int, Grouping]:
+    """The grouping of every attribute that is broken down."""
     chosen: dict[int, Grouping] = {}
     for grouping in by:
         other = chosen.setdefault(grouping.attribute, grouping)
@@ -213,10 +223,7 @@ def _by_attribute(
                 f"'{other.name}' and '{grouping.name}' both break down '{name}'",
                 "make one grouping that holds the sets of both",
             )
-    return [
-        (chosen[a], chosen[a].factor) if a in chosen else (None, Ranges.total(attribute.size))
-        for a, attribute in enumerate(schema.attributes)
-    ]
+    return chosen
 
 
 def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Integers:
@@ -239,13 +246,12 @@ def _within(factor: Factor, attribute: int, box: Box, place: Place) -> Factor:
 
 
 def _axis(
-    schema: Schema, attribute: int, grouping: Grouping | None, found: Sequence[Box]
+    attribute: Attribute, index: int, grouping: Grouping | None, found: Sequence[Box]
 ) -> Axis | None:
     """The column of the table: grouped by, or held fixed by a condition that couples nothing."""
     if grouping is not None:
         return Axis(grouping.name, grouping.labels, grouping.predicates)
-    fixed = found[0].masks.get(attribute) if len(found) == 1 else None
+    fixed = found[0].masks.get(index) if len(found) == 1 else None
     if fixed is None:
         return None
-    values = schema.attributes[attribute]
-    return Axis(values.name, [values.set_label(np.flatnonzero(fixed))], [""])
+    return Axis(attribute.name, [attribute.set_label(np.flatnonzero(fixed))], [""])
