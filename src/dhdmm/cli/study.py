@@ -18,7 +18,9 @@ SHOWN_TERMS = 8
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="The study file to write.")] = Path("study.yaml"),
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The study file to write.")] = Path(
+        "study.yaml"
+    ),
     source: Annotated[
         Path | None, typer.Option("--from", help="Draft it from this CSV's header and values.")
     ] = None,
@@ -42,7 +44,8 @@ def init(
 
 
 def describe(
-    study: Annotated[Path, typer.Argument(help="The study file.")], as_json: output.Json = False
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    as_json: output.Json = False,
 ) -> None:
     """Say in words what a study asks, table by table."""
     from dhdmm.study.describe import describe as described
