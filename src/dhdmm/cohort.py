@@ -8,6 +8,7 @@ since all of them would repeat it word by word. Frames to a worker are length-pr
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -194,7 +195,8 @@ def _read_frame(stream: IO[bytes]) -> dict[Any, Any] | None:
 
 
 def _work() -> None:
-    """A worker: one cohort, until the pipe closes."""
+    """A worker: one cohort, until the pipe closes. Ctrl-C is for the parent to act upon."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     setup = _read_frame(source)
     if setup is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,7 +64,11 @@ def run(plan: Plan, tables: Sequence[Any], **tabulating: Any) -> Release:
 def histograms_of(study: Study, tables: Iterable[Any], **tabulating: Any) -> list[Histogram]:
     """Each participant's table as a histogram, within the study's bounds."""
     bound = study.sections()[1].max_records_per_participant
-    return [histogram_of(study, table, max_records=bound, **tabulating) for table in tables]
+    with ThreadPoolExecutor() as pool:  # DuckDB works outside the interpreter's lock
+        counted = pool.map(
+            lambda table: histogram_of(study, table, max_records=bound, **tabulating), tables
+        )
+        return list(counted)
 
 
 def histogram_of(study: Study, table: Any, **tabulating: Any) -> Histogram:
@@ -127,7 +132,7 @@ def run_round(
     people = zip(enrolment.identities, histograms, strict=True)
     seats = [Seat(i, identity, histogram) for i, (identity, histogram) in enumerate(people)]
     with _cohorts(invitation, seats, workers) as cohorts:
-        traffic = _drive(coordinator, cohorts, silent, before_inputs, progress)
+        traffic = drive(coordinator, cohorts, silent, before_inputs, progress)
         cpu_seconds = sum(cohort.cpu_seconds for cohort in cohorts)
     release = coordinator.release()
     costs = Costs(
@@ -161,11 +166,11 @@ def _cohorts(
     invitation: Invitation, seats: Sequence[Seat], workers: int | None
 ) -> Iterator[list[Cohort]]:
     """One cohort here, or one in each of several worker processes."""
+    reviewed = review(invitation.plan, invitation.policy, invitation.roster)
     count = workers or (os.cpu_count() or 1 if len(seats) > SMALL_ROUND else 1)
     cohorts: list[Cohort] = []
     try:
         if count == 1:
-            reviewed = review(invitation.plan, invitation.policy, invitation.roster)
             cohorts.append(LocalCohort(reviewed, invitation, seats))
         else:
             cohorts.extend(WorkerCohort(invitation, seats[w::count]) for w in range(count))
@@ -176,7 +181,7 @@ def _cohorts(
 
 
 @dataclass
-class _Traffic:
+class Traffic:
     """Counted as the bytes go by, seen from the participants."""
 
     sent: int = 0
@@ -184,15 +189,15 @@ class _Traffic:
     coordinator_seconds: float = 0.0
 
 
-def _drive(
+def drive(
     coordinator: CoordinatorSession,
     cohorts: Sequence[Cohort],
     silent: Collection[int],
     before_inputs: Callable[[], None],
     progress: Progress,
-) -> _Traffic:
+) -> Traffic:
     """Move the bytes until the round is over; a phase ends when all who will answer have."""
-    machine, traffic = coordinator.machine, _Traffic()
+    machine, traffic = coordinator.machine, Traffic()
     for cohort in cohorts:
         cohort.send(None)
     while True:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import dhdmm
-from dhdmm.cli import output, study
+from dhdmm.cli import demo, ledger, output, policy, run, show, study
 from dhdmm.errors import DhdmmError, ExitCode
 
 app = typer.Typer(
@@ -38,8 +38,13 @@ def _root(
     """Options that stand before a command."""
 
 
+app.command("demo")(demo.demo)
 app.command("init")(study.init)
 app.command("describe")(study.describe)
+app.command("run")(run.run)
+app.command("show")(show.show)
+app.command("policy")(policy.policy)
+app.command("ledger")(ledger.ledger)
 
 
 def main() -> None:

@@ -223,6 +223,17 @@ def _now() -> datetime:
 
 
 def _draw(screen: Console, outcome: Outcome, document: dict[str, Any]) -> None:
-    from dhdmm.cli.show import draw_release
+    from dhdmm.cli import answers
+    from dhdmm.cli.show import DEFAULT_ROWS
 
-    draw_release(screen, outcome.release)
+    release = outcome.release
+    answers.draw_release(screen, release, [table.head(DEFAULT_ROWS) for table in release.values()])
+    expected = f"expected error a query {document['expected_rmse']:.4g}"
+    actual = f", measured {document['actual_rmse']:.4g}" if "actual_rmse" in document else ""
+    screen.print(expected + actual)
+    screen.print(
+        f"{document['seconds']:.1f} s; a participant computed {document['participant_ms']:.1f} ms,"
+        f" sent {document['participant_sent_bytes'] / 1000:.1f} kB and received"
+        f" {document['participant_received_bytes'] / 1000:.1f} kB"
+    )
+    screen.print(f"release written to {document['release']}")

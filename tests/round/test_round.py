@@ -1,0 +1,143 @@
+"""A whole round: real sessions and real cryptography give what an ideal sum would."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dhdmm.cohort import Invitation, LocalCohort, Seat
+from dhdmm.errors import DataError, RoundAborted
+from dhdmm.participant.measure import measure
+from dhdmm.participant.policy import Policy, PolicyRefusal, Reason, review
+from dhdmm.planning.plan import Plan
+from dhdmm.privacy.keystream import KeyStream
+from dhdmm.release.decode import decode
+from dhdmm.runner import Enrolment, drive, enrol, permissive, pinned, run_round, split
+from dhdmm.secagg.aggregation import IdealSum
+from dhdmm.session.coordinator import CoordinatorSession
+from dhdmm.study.histogram import Histogram
+from tests.round.small import people, small_plan
+
+BOTH_MODELS = pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
+
+
+def noise_of(position: int) -> KeyStream:
+    return KeyStream.from_key_for_tests(position.to_bytes(32, "big"))
+
+
+def real_measurement(
+    enrolment: Enrolment, histograms: list[Histogram], silent: list[int]
+) -> np.ndarray:
+    """The real protocol, with each participant's noise from its own known key."""
+    plan, roster = enrolment.plan, enrolment.roster
+    invitation = Invitation(
+        plan.to_bytes(), enrolment.round_id, roster, pinned(permissive(plan), roster)
+    )
+    reviewed = review(invitation.plan, invitation.policy, roster)
+    seats = [
+        Seat(i, identity, histogram)
+        for i, (identity, histogram) in enumerate(
+            zip(enrolment.identities, histograms, strict=True)
+        )
+    ]
+    coordinator = CoordinatorSession(plan, enrolment.round_id, roster, os.urandom)
+    cohort = LocalCohort(reviewed, invitation, seats, noise_of)
+    drive(coordinator, [cohort], silent, lambda: None, lambda _phase: None)
+    return coordinator.release().measurement
+
+
+def ideal_measurement(
+    plan: Plan, enrolment: Enrolment, histograms: list[Histogram], silent: list[int]
+) -> np.ndarray:
+    inputs = {
+        i: measure(plan, histogram, noise_of(i))
+        for i, histogram in enumerate(histograms)
+        if i not in silent
+    }
+    return decode(plan, IdealSum(enrolment.plan.round(enrolment.round_id)).sum(inputs).total)
+
+
+@BOTH_MODELS
+@pytest.mark.parametrize("silent", [[], [3]])
+def test_real_protocol_and_ideal_sum_agree_to_the_bit(threat_model: str, silent: list[int]) -> None:
+    enrolment, histograms = enrol(small_plan(threat_model=threat_model)), people(12)
+    real = real_measurement(enrolment, histograms, silent)
+    assert np.array_equal(real, ideal_measurement(enrolment.plan, enrolment, histograms, silent))
+
+
+@BOTH_MODELS
+@pytest.mark.parametrize("workers", [1, 2])
+def test_answers_are_within_their_error_bars(threat_model: str, workers: int) -> None:
+    """Six standard errors for 30 answers: a false alarm in 2·10⁷ runs, over fresh noise."""
+    plan, histograms = small_plan(threat_model=threat_model), people(12)
+    outcome = run_round(enrol(plan), histograms, dropout=0.1, workers=workers)
+    assert outcome.release.survivors == len(outcome.survivors) == 11
+    counted = Histogram.total(histograms[i] for i in outcome.survivors)
+    exact = plan.strategy.reconstruct(plan.strategy.measure(counted))
+    error = outcome.release.answers - exact
+    assert np.all(np.abs(error) < 6 * outcome.release.standard_errors)
+    assert np.any(np.abs(error) > 1e-3 * outcome.release.standard_errors)
+
+
+def test_exact_answers_are_the_counts() -> None:
+    plan, histograms = small_plan(), people(12)
+    counted = Histogram.total(histograms)
+    dense = np.zeros(plan.study.schema.shape)
+    np.add.at(dense, tuple(counted.codes.T), counted.counts)
+    exact = plan.strategy.reconstruct(plan.strategy.measure(counted))
+    assert np.allclose(exact[:20], dense.ravel())
+    assert np.allclose(exact[20:], np.cumsum(dense.sum(axis=1)))
+
+
+@BOTH_MODELS
+def test_more_dropouts_than_allowed_abort_the_round(threat_model: str) -> None:
+    with pytest.raises(RoundAborted, match="too-few-participants"):
+        run_round(enrol(small_plan(threat_model=threat_model)), people(12), dropout=0.5)
+
+
+def test_a_table_too_many_is_refused_before_anything_runs() -> None:
+    with pytest.raises(DataError, match="13 tables for 12 participants"):
+        run_round(enrol(small_plan()), people(13))
+
+
+def test_participants_refuse_a_plan_outside_their_policy() -> None:
+    asked = []
+    strict = Policy(max_epsilon=0.5, min_corrupt_fraction=0.0)
+    with pytest.raises(PolicyRefusal) as refusal:
+        run_round(
+            enrol(small_plan()), people(12), policy=strict, before_inputs=lambda: asked.append(1)
+        )
+    assert refusal.value.reason is Reason.BUDGET
+    assert not asked
+
+
+def test_budget_is_asked_for_before_inputs_and_only_then() -> None:
+    seen: list[str] = []
+    run_round(
+        enrol(small_plan()),
+        people(12),
+        before_inputs=lambda: seen.append("paid"),
+        progress=lambda phase: seen.append(phase.value),
+    )
+    assert seen[seen.index("paid") + 1] == "collecting-inputs"
+    assert seen.count("paid") == 1
+
+
+def test_one_table_is_dealt_out_without_losing_a_record() -> None:
+    whole = people(12)[5]
+    parts = split(whole, 4)
+    assert [part.records for part in parts] == sorted((p.records for p in parts), reverse=True)
+    together = Histogram.total(parts)
+    assert np.array_equal(together.codes, whole.codes)
+    assert np.array_equal(together.counts, whole.counts)
+
+
+def test_a_release_directory_gives_the_same_answers(tmp_path: Path) -> None:
+    from dhdmm.release.release import Release
+
+    release = run_round(enrol(small_plan()), people(12)).release
+    release.save(tmp_path / "out")
+    again = Release.load(tmp_path / "out")
+    assert np.array_equal(again.answers, release.answers)
+    assert np.array_equal(again.standard_errors, release.standard_errors)
