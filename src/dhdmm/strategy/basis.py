@@ -26,6 +26,11 @@ CHUNK = 1024
 """Candidate rows looked at together."""
 
 
+def standing_vectors(orbits: int) -> Integers:
+    """Vectors that every axis has: all ones (number 0), then one per orbit."""
+    return np.concatenate([np.ones((1, orbits), np.int64), np.eye(orbits, dtype=np.int64)])
+
+
 @dataclass(frozen=True, eq=False)
 class Basis:
     """B, its rows written as sums of Kronecker products of numbered vectors."""
@@ -40,6 +45,11 @@ class Basis:
     @property
     def rows(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every row is one product with coefficient 1."""
+        return len(self.coefficients) == self.rows and bool(np.all(self.coefficients == 1))
 
     @cached_property
     def combine(self) -> sparse.csr_array:
@@ -64,14 +74,16 @@ def kronecker_rows(ids: Integers, vectors: Sequence[Integers]) -> Integers:
 
 @dataclass(eq=False)
 class VectorBook:
-    """Numbers the integer vectors of one axis, over its orbits; number 0 is all ones."""
+    """Numbers the integer vectors of one axis, over its orbits, after the standing ones."""
 
     axis: Axis
     _numbers: dict[bytes, int] = field(default_factory=dict)
     _rows: list[Integers] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.number(np.ones(len(self.axis.sizes), np.int64))
+        for row in standing_vectors(len(self.axis.sizes)):
+            self._numbers.setdefault(row.tobytes(), len(self._rows))
+            self._rows.append(row)
 
     def number(self, vector: Integers) -> int:
         key = np.ascontiguousarray(vector, np.int64).tobytes()
@@ -83,6 +95,11 @@ class VectorBook:
     @property
     def vectors(self) -> Integers:
         return np.stack(self._rows)
+
+    @property
+    def extra(self) -> Integers:
+        """The vectors after the standing ones."""
+        return self.vectors[len(self.axis.sizes) + 1 :]
 
     def means(self, factor: Factor) -> Integers:
         """Rows of F averaged over orbits, times the orbits' common multiple: (rows, orbits)."""

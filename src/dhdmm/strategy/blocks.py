@@ -10,13 +10,13 @@ T: (r, r) upper triangular, non-singular; B: (r, orbits of the block's axes); E:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from dhdmm.strategy.basis import Basis, kronecker_rows
+from dhdmm.strategy.basis import Basis, kronecker_rows, standing_vectors
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply
 
@@ -32,7 +32,13 @@ class StrategyAxis:
 
     merged: Integers
     orbit: Integers
-    vectors: Integers
+    extra: Integers
+    """(count, orbits): vectors besides the standing ones."""
+
+    @cached_property
+    def vectors(self) -> Integers:
+        """(1 + orbits + count, orbits): all ones, one per orbit, then the extra ones."""
+        return np.concatenate([standing_vectors(len(self.sizes)), self.extra])
 
     @cached_property
     def sizes(self) -> Integers:
@@ -93,23 +99,62 @@ class Block:
     def rows(self) -> int:
         return self.basis.rows * self.copies
 
+    def patterns(self, axes: Sequence[StrategyAxis]) -> list[tuple[tuple[int, ...], Integers]]:
+        """Groups of the basis's products: (positions of axes they vary with, their numbers).
+
+        One group with all axes, unless that table would be too large.
+        """
+        ids = self.basis.ids
+        varies = np.ones(ids.shape, bool)
+        if self._entries(axes, range(len(self.axes))) > LARGEST_TABLE:
+            varies = ids != 0
+        found, place = np.unique(varies, axis=0, return_inverse=True)
+        return [
+            (tuple(np.flatnonzero(pattern).tolist()), np.flatnonzero(place.ravel() == i))
+            for i, pattern in enumerate(found)
+        ]
+
+    def table_entries(self, axes: Sequence[StrategyAxis]) -> int:
+        """Entries of the largest piece."""
+        return max(self._entries(axes, positions) for positions, _ in self.patterns(axes))
+
+    def _entries(self, axes: Sequence[StrategyAxis], positions: Iterable[int]) -> int:
+        return self.basis.rows * math.prod(len(axes[self.axes[i]].sizes) for i in positions)
+
     def pieces(self, axes: Sequence[StrategyAxis]) -> list[Piece]:
-        """T·B as one table, or as one table per set of axes when the whole would be too large."""
-        shape = [len(axes[a].sizes) for a in self.axes]
-        if self.basis.rows * math.prod(shape) <= LARGEST_TABLE:
-            patterns = np.ones((len(self.basis.ids), len(self.axes)), bool)
-        else:
-            patterns = self.basis.ids != 0
+        """T·B as one table per group of products."""
         combined = multiply(self.T, self.basis.combine.toarray())
         found: list[Piece] = []
-        for pattern in np.unique(patterns, axis=0):
-            mine = np.flatnonzero((patterns == pattern).all(axis=1))
-            chosen = [i for i, varies in enumerate(pattern) if varies]
-            held = tuple(self.axes[i] for i in chosen)
-            K = kronecker_rows(self.basis.ids[mine][:, chosen], [axes[a].vectors for a in held])
+        for positions, mine in self.patterns(axes):
+            held = tuple(self.axes[i] for i in positions)
+            ids = self.basis.ids[np.ix_(mine, positions)]
+            K = kronecker_rows(ids, [axes[a].vectors for a in held])
             table = multiply(combined[:, mine], K)
             found.append(Piece(held, table.reshape(-1, *(len(axes[a].sizes) for a in held))))
         return found
+
+
+def drop_unused_vectors(
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block]
+) -> tuple[tuple[StrategyAxis, ...], tuple[Block, ...]]:
+    """The same strategy with only the extra vectors that some block uses, renumbered."""
+    kept_axes: list[StrategyAxis] = []
+    numbers: list[Integers] = []
+    for a, axis in enumerate(axes):
+        ids = [b.basis.ids[:, b.axes.index(a)] for b in blocks if a in b.axes]
+        standing = len(axis.sizes) + 1
+        used = np.unique(np.concatenate([*ids, np.zeros(1, np.int64)]))
+        used = used[used >= standing]
+        renumber = np.arange(len(axis.vectors))
+        renumber[used] = standing + np.arange(len(used))
+        numbers.append(renumber)
+        kept_axes.append(replace(axis, extra=axis.extra[used - standing]))
+    kept_blocks: list[Block] = []
+    for block in blocks:
+        columns = [numbers[a][block.basis.ids[:, i]] for i, a in enumerate(block.axes)]
+        ids = np.stack(columns, axis=1) if columns else block.basis.ids
+        kept_blocks.append(replace(block, basis=replace(block.basis, ids=ids)))
+    return tuple(kept_axes), tuple(kept_blocks)
 
 
 def entry_bound(block: Block, pieces: Sequence[Piece]) -> int:

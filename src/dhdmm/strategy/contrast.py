@@ -17,7 +17,7 @@ import numpy as np
 
 from dhdmm.strategy.matrix import Floats, Integers
 
-LARGEST_Q = 6
+SMALL_Q, LARGEST_Q = 6, 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +73,11 @@ class Contrast:
         """tr (E Eᵀ)⁻¹: the noise that a unit-variance measurement of E leaves."""
         return (self.n - 2) / self.p**2 + 1 / (self.n * self.r**2)
 
+    @property
+    def imbalance(self) -> float:
+        """(largest squared column norm) · tr (E Eᵀ)⁻¹ over that of an orthonormal basis: ≥ 1."""
+        return max(self.norms) * self.inverse_trace * self.n / (self.n - 1) ** 2
+
     def pseudo_inverse_inner(self, f: RowSums, g: RowSums, product: Floats) -> Floats:
         """fᵀ (EᵀE)⁺ g, row by row, from sums alone; `product` is Σ f g over all n values.
 
@@ -97,7 +102,8 @@ class Contrast:
 
 @lru_cache(maxsize=4096)
 def contrasts(n: int) -> tuple[Contrast, ...]:
-    """Well-balanced candidates of growing entries, so that some multiple of one fits any scale."""
+    """Candidates of growing entries: all small ones, so that some multiple of one fits any scale,
+    and of the larger ones those that are better balanced than every one before."""
     assert n >= 2
     if n == 2:
         return (Contrast(2, 2, 1),)
@@ -105,6 +111,8 @@ def contrasts(n: int) -> tuple[Contrast, ...]:
     for q in range(1, LARGEST_Q + 1):
         for sign in (-1, 1):
             candidate = Contrast(n, round(q * (n + sign * math.sqrt(n))), q)
-            if math.gcd(candidate.p, q) == 1 and candidate.r != 0:
+            if math.gcd(candidate.p, q) != 1 or candidate.r == 0:
+                continue
+            if q <= SMALL_Q or candidate.imbalance < min(c.imbalance for c in found):
                 found.append(candidate)
     return tuple(sorted(found, key=lambda contrast: contrast.p))

@@ -21,7 +21,7 @@ from scipy import linalg, sparse
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import kronecker_rows
-from dhdmm.strategy.blocks import LARGEST_TABLE, Block, Residual, StrategyAxis
+from dhdmm.strategy.blocks import Block, Residual, StrategyAxis
 from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.study.factor import Factor, Ranges
@@ -65,7 +65,10 @@ class Estimate:
         return np.asarray(sum(parts)).ravel()
 
     def dense(self) -> Floats:
-        """x̂ for every cell, one axis per attribute; only for small domains."""
+        """x̂ for every cell, one axis per attribute; only for small domains.
+
+        A' x̂ = M. It is the shortest such histogram on merged cells, shared evenly by their values.
+        """
         shape = [len(axis.merged) for axis in self.axes]
         if math.prod(shape) > DENSE_LIMIT:
             raise StrategyError(f"{math.prod(shape):,} cells are too many to write out")
@@ -112,19 +115,12 @@ class BlockInverse:
 
     @cached_property
     def groups(self) -> list[Group]:
-        block, sizes = self.block, [len(self.axes[a].sizes) for a in self.block.axes]
-        if block.basis.rows * math.prod(sizes) <= LARGEST_TABLE:
-            patterns = np.ones(block.basis.ids.shape, bool)
-        else:
-            patterns = block.basis.ids != 0
-        found = []
-        for pattern in np.unique(patterns, axis=0):
-            mine = np.flatnonzero((patterns == pattern).all(axis=1))
-            chosen = np.flatnonzero(pattern)
-            held = tuple(block.axes[i] for i in chosen)
-            vectors = [self.axes[a].vectors for a in held]
+        block, found = self.block, list[Group]()
+        for positions, mine in block.patterns(self.axes):
+            held = tuple(block.axes[i] for i in positions)
+            ids = block.basis.ids[np.ix_(mine, positions)]
             found.append(
-                Group(held, mine, kronecker_rows(block.basis.ids[mine][:, chosen], vectors))
+                Group(held, mine, kronecker_rows(ids, [self.axes[a].vectors for a in held]))
             )
         return found
 
@@ -248,18 +244,20 @@ class Reconstruction:
 
     def distances(self, term: Term) -> Floats:
         """Each row's distance from the row space relative to its length, (queries,)."""
-        inside = self._quadratic(term, PROJECTION)
-        merged = np.zeros(term.row_shape)
+        if self._tells_merged_apart(term):
+            return np.ones(term.queries)
+        inside, length = self._quadratic(term, PROJECTION), self._squared_lengths(term)
+        missing = np.maximum(length - inside, 0) / np.where(length > 0, length, 1)
+        return np.sqrt(np.where(length > 0, missing, 0))
+
+    def _squared_lengths(self, term: Term) -> Floats:
+        """Σ f² over merged cells, row by row."""
+        total = np.zeros(term.row_shape)
         for left, right in _product_pairs(term):
-            vectors = [
-                _inner(_on_merged(axis, f), _on_merged(axis, g))
-                for axis, f, g in zip(self.axes, left.factors, right.factors, strict=True)
-            ]
-            scale = float(left.coefficient * right.coefficient)
-            merged += scale * _outer((), np.ones(()), vectors)
-        apart = self._tells_merged_apart(term)
-        missing = np.sqrt(np.maximum(1 - inside / np.maximum(merged.ravel(), 1e-300), 0))
-        return np.where(apart, 1.0, missing)
+            pair = _FactorPair(self.axes, left, right)
+            vectors = [_inner(f, g) for f, g in zip(pair.left, pair.right, strict=True)]
+            total += float(left.coefficient * right.coefficient) * _outer((), np.ones(()), vectors)
+        return total.ravel()
 
     def _tells_merged_apart(self, term: Term) -> bool:
         return any(

@@ -15,7 +15,7 @@ from dhdmm.strategy.basis import Basis, BasisBuilder
 from dhdmm.strategy.blocks import StrategyAxis
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import EXPONENT, SMALLEST_MASS, Dual, DualBlock, Optimum
+from dhdmm.strategy.optimum import EXPONENT, Dual, DualBlock, Optimum, floored
 from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import BlockGram, Reduction
 
@@ -34,7 +34,7 @@ class SymmetricProblem:
     ) -> None:
         self.reduction, self.blocks, self.bases = reduction, blocks, bases
         self.axes = tuple(
-            StrategyAxis(axis.merged, axis.orbit, book.vectors)
+            StrategyAxis(axis.merged, axis.orbit, book.extra)
             for axis, book in zip(reduction.axes, builder.books, strict=True)
         )
         sizes = [axis.sizes.astype(np.float64) for axis in reduction.axes]
@@ -104,7 +104,9 @@ class SymmetricProblem:
                     done[i] = Rounder(real, optimum.achieved).round(scale)
         return [done[i] for i in range(len(self.blocks))]
 
-    def _equalise(self, q: Floats, largest: float, done: dict[int, Rounded], scale: float) -> Floats:
+    def _equalise(
+        self, q: Floats, largest: float, done: dict[int, Rounded], scale: float
+    ) -> Floats:
         held = [rounded.block for rounded in done.values()]
         norms = largest_by_orbit(self.axes, held)
         if norms is None or q.size == 1:
@@ -112,7 +114,5 @@ class SymmetricProblem:
         open_ = [dual for i, dual in enumerate(self.dual.blocks) if i not in done]
         for _ in range(EQUALISING_STEPS):
             X = norms.ravel() / scale**2 + self.dual.evaluate(q, open_)[1] / largest
-            q = q * (X / (q @ X)) ** EXPONENT
-            q = np.maximum(q / q.sum(), SMALLEST_MASS)
-            q /= q.sum()
+            q = floored(q * (X / (q @ X)) ** EXPONENT)
         return q

@@ -26,7 +26,6 @@ from dhdmm.strategy.contrast import Contrast, contrasts
 from dhdmm.strategy.matrix import Floats, Integers
 
 
-
 @dataclass(frozen=True, eq=False)
 class RealBlock:
     """One block of the real optimum in the coordinates of its integer basis, max_u X_uu = 1."""
@@ -67,7 +66,9 @@ class Rounder:
     def round(self, scale: float) -> Rounded:
         """The cheapest choice of contrasts found by changing one residual at a time."""
         options = [contrasts(n) for _, _, n in self.real.residuals]
-        chosen = self._best_for_one_number(scale) if len(self.real.T) == 1 else [o[0] for o in options]
+        chosen = (
+            self._best_for_one_number(scale) if len(self.real.T) == 1 else [o[0] for o in options]
+        )
         cost, T = self._attempt(scale, chosen)
         for i, candidates in enumerate(options if len(self.real.T) > 1 else ()):
             for candidate in candidates:
@@ -116,4 +117,3 @@ class Rounder:
         """‖C T⁻¹‖²_F · ∏ tr(E Eᵀ)⁻¹."""
         Y = linalg.solve_triangular(T.astype(np.float64), self.real.C.T, trans="T")
         return float(np.einsum("ij,ij->", Y, Y)) * math.prod(c.inverse_trace for c in chosen)
-

@@ -67,7 +67,7 @@ class RowSpace:
 
     Rank modulo p never exceeds the rank over the rationals, and is less only if p divides a minor:
     a chance of about 2⁻²⁶ a row for a matrix that was not made for this prime. The optimiser checks
-    the outcome against the workload (`integer.py`), so a miss costs a failure, never a wrong answer.
+    the outcome against the workload, so a miss costs a failure, never a wrong answer.
     """
 
     def __init__(self, columns: int) -> None:

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import BasisBuilder
+from dhdmm.strategy.blocks import drop_unused_vectors
 from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.integer import Rounded
 from dhdmm.strategy.strategy import Strategy
@@ -38,11 +39,10 @@ def exact_strategy(workload: Workload, reduction: Reduction, seconds: float) -> 
     bound = math.sqrt(optimum.bound / workload.queries)
 
     def strategy(rounded: Sequence[Rounded]) -> Strategy:
-        return Strategy(problem.axes, tuple(r.block for r in rounded), workload, bound)
+        parts = drop_unused_vectors(problem.axes, [r.block for r in rounded])
+        return Strategy(*parts, workload, bound)
 
-    return smallest_scale(
-        lambda scale: problem.round(optimum, scale), strategy, optimum.achieved
-    )
+    return smallest_scale(lambda scale: problem.round(optimum, scale), strategy, optimum.achieved)
 
 
 def smallest_scale(

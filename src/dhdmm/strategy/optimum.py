@@ -57,7 +57,11 @@ class Dual:
     """(orbits of cells,): merged cells in each."""
 
     def uniform(self) -> Floats:
-        return np.asarray(self.orbit_sizes / self.orbit_sizes.sum())
+        """Equal weight for every cell that some query touches, next to none for the others."""
+        touched = np.zeros(len(self.orbit_sizes), bool)
+        for block in self.blocks:
+            touched[block.cells[np.any(block.R, axis=0)]] = True
+        return floored(np.where(touched, self.orbit_sizes, 0.0))
 
     def evaluate(
         self, q: Floats, blocks: Sequence[DualBlock] | None = None
@@ -103,12 +107,16 @@ class Dual:
             F, X = search.visit(q)
             if search.finished:
                 break
-            q = q * (X / F) ** EXPONENT
-            q = np.maximum(q / q.sum(), SMALLEST_MASS)
-            q /= q.sum()
+            q = floored(q * (X / F) ** EXPONENT)
         if not search.finished:
             search.polish()
         return Optimum(search.best, self.certified_bound(search.tightest), search.achieved)
+
+
+def floored(mass: Floats) -> Floats:
+    """Normalised to sum 1, with no entry so small that X(d) loses its digits."""
+    q = np.maximum(mass / mass.sum(), SMALLEST_MASS)
+    return np.asarray(q / q.sum())
 
 
 class _Search:
@@ -135,8 +143,7 @@ class _Search:
         """L-BFGS on log q: ∂ log F / ∂ log q = (q X/F − q) / 2 after normalising."""
 
         def objective(logs: Floats) -> tuple[float, Floats]:
-            q = np.maximum(np.exp(logs - logs.max()), SMALLEST_MASS)
-            q /= q.sum()
+            q = floored(np.exp(logs - logs.max()))
             F, X = self.visit(q)
             if self.finished:
                 raise StopIteration

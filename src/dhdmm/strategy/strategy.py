@@ -20,12 +20,14 @@ from scipy import sparse
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
 from dhdmm.strategy.blocks import Block, Piece, StrategyAxis, columns, entry_bound
+from dhdmm.strategy.encoding import decode, encode, refused
 from dhdmm.strategy.estimate import Estimate, Reconstruction
 from dhdmm.strategy.matrix import Floats, Integers, largest, multiply
 from dhdmm.study.factor import Factor
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
 
+LARGEST_ENTRY = 2**53
 SPARSE_LIMIT = 200_000_000
 """rows × cells that `to_sparse` is willing to visit."""
 
@@ -74,6 +76,20 @@ class Strategy:
     @cached_property
     def _pieces(self) -> list[list[Piece]]:
         return [block.pieces(self.axes) for block in self.blocks]
+
+    def to_bytes(self) -> bytes:
+        """The canonical encoding, see encoding.py."""
+        return encode(self.axes, self.blocks)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Strategy:
+        """Decodes and checks: the result can be measured and its sensitivity recomputed."""
+        strategy = cls(*decode(data))
+        if strategy.max_entry > LARGEST_ENTRY:
+            raise refused("an entry exceeds 53 bits")
+        if strategy.max_entry == 0:
+            raise refused("it measures nothing")
+        return strategy
 
     def rescaled(self, min_sensitivity: float) -> Strategy:
         """The same strategy times the smallest integer that lifts its sensitivity to the given."""

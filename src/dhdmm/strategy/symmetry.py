@@ -72,7 +72,7 @@ class Axis:
 
     @cached_property
     def standard(self) -> dict[tuple[int, int], Integers]:
-        """λ on each orbit's standard part: G_uu − G_uv for u ≠ v in the orbit, 0 for single values."""
+        """λ on each orbit's standard part: G_uu − G_uv for u ≠ v in it, 0 for single values."""
         pairs = [(o[0], o[-1]) for o in self.members]
         first, last = np.array(pairs).T
         return {key: G[first, first] - G[first, last] for key, G in self.grams.items()}

@@ -1,0 +1,241 @@
+"""A strategy as bytes: canonical, compact, versioned, and safe to read from a stranger.
+
+CBOR with integers, byte strings and arrays only:
+
+    [b"dhdmm strategy", version, [axis, …], [block, …]]
+    axis  = [values, merged values, orbits, value → merged value, merged value → orbit, count,
+             vectors]
+    block = [[[attribute, part + 1, p, q], …], [axis, …], [rows, products], starts, coefficients,
+             vector numbers, T]
+
+Integer arrays are packed: one byte with the width in bits, then every entry's zigzag code (0, −1,
+1, −2, …) in that many bits, least significant first, zero padded. Vectors 0 … orbits (all ones,
+then one per orbit) are not written; of T only the upper triangle is; `starts` and `coefficients`
+are empty when every row is a single product of coefficient 1. There is one encoding of a strategy:
+what was read is written again and compared. From it anybody applies A' and recomputes its
+sensitivity; nothing here is trusted. Sizes are checked before anything of that size is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import cbor2
+import numpy as np
+
+from dhdmm.errors import StrategyError
+from dhdmm.strategy.basis import Basis
+from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, Residual, StrategyAxis
+from dhdmm.strategy.contrast import Contrast
+from dhdmm.strategy.matrix import Integers
+
+MAGIC = b"dhdmm strategy"
+VERSION = 1
+LARGEST_BYTES = 2**28
+LARGEST_ROWS = 2**26
+LARGEST_ATTRIBUTES = 128
+LARGEST_AXIS = 2**22
+LARGEST_TRIANGLE = 2**13
+"""Rows of one T."""
+LARGEST_VECTOR_TABLE = 2**26
+LARGEST_NUMBER = 2**40
+"""Bound for every integer written down."""
+
+
+Parts = tuple[tuple[StrategyAxis, ...], tuple[Block, ...]]
+
+
+def encode(axes: Sequence[StrategyAxis], blocks: Sequence[Block]) -> bytes:
+    written = [_axis_document(axis) for axis in axes], [_block_document(b) for b in blocks]
+    return bytes(cbor2.dumps([MAGIC, VERSION, *written], canonical=True))
+
+
+def decode(data: bytes) -> Parts:
+    """The strategy's parts, or a StrategyError that says what is wrong with the bytes."""
+    if len(data) > LARGEST_BYTES:
+        raise refused(f"{len(data):,} bytes exceed the limit of {LARGEST_BYTES:,}")
+    try:
+        document = cbor2.loads(data)
+    except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise refused("not CBOR") from error
+    magic, version, axes, blocks = _array(document, 4, "the document")
+    if magic != MAGIC:
+        raise refused("not a strategy")
+    if type(version) is not int or version != VERSION:
+        raise refused(f"version {version!r:.20} is not {VERSION}")
+    read_axes = tuple(_read_axis(axis) for axis in _list(axes, LARGEST_ATTRIBUTES, "the axes"))
+    if not read_axes:
+        raise refused("no attribute")
+    read_blocks: list[Block] = []
+    rows = 0
+    for block in _list(blocks, LARGEST_ROWS, "the blocks"):
+        read_blocks.append(_read_block(block, read_axes))
+        rows += read_blocks[-1].rows
+        if rows > LARGEST_ROWS:
+            raise refused(f"more than {LARGEST_ROWS:,} rows")
+    if not read_blocks:
+        raise refused("no row")
+    if encode(read_axes, read_blocks) != data:
+        raise refused("not the canonical encoding")
+    return read_axes, tuple(read_blocks)
+
+
+def pack(values: Integers) -> bytes:
+    """Width byte and bit-packed zigzag codes.
+
+    >>> pack(np.array([0, -1, 1])).hex()
+    '0224'
+    """
+    values = np.asarray(values, np.int64).ravel()
+    codes = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    width = int(codes.max()).bit_length() if len(codes) else 0
+    bits = (codes[:, None] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)
+    return bytes([width]) + np.packbits(bits.astype(np.uint8), bitorder="little").tobytes()
+
+
+def unpack(data: Any, count: int, what: str) -> Integers:
+    if type(data) is not bytes or not data:
+        raise refused(f"{what} is not a packed array")
+    width = data[0]
+    if width > LARGEST_NUMBER.bit_length() + 1:
+        raise refused(f"{what} has entries of {width} bits")
+    if len(data) != 1 + (count * width + 7) // 8:
+        raise refused(f"{what} does not have {count:,} entries")
+    raw = np.frombuffer(data, np.uint8, offset=1)
+    bits = np.unpackbits(raw, bitorder="little", count=count * width).reshape(count, width)
+    codes = np.zeros(count, np.int64)
+    for position in range(width):
+        codes |= bits[:, position].astype(np.int64) << position
+    return (codes >> 1) ^ -(codes & 1)
+
+
+def _axis_document(axis: StrategyAxis) -> list[Any]:
+    return [
+        len(axis.merged),
+        len(axis.orbit),
+        len(axis.sizes),
+        pack(axis.merged),
+        pack(axis.orbit),
+        len(axis.extra),
+        pack(axis.extra),
+    ]
+
+
+def _read_axis(document: Any) -> StrategyAxis:
+    values, merged, orbits, merged_map, orbit_map, count, extra = _array(document, 7, "an axis")
+    values = _number(values, 1, LARGEST_AXIS, "an attribute's values")
+    merged = _number(merged, 1, values, "an attribute's merged values")
+    orbits = _number(orbits, 1, merged, "an attribute's orbits")
+    count = _number(count, 0, LARGEST_VECTOR_TABLE // orbits, "an attribute's vectors")
+    if (orbits + 1) * orbits > LARGEST_VECTOR_TABLE:
+        raise refused(f"an attribute has {orbits:,} orbits")
+    return StrategyAxis(
+        _onto(unpack(merged_map, values, "the map to merged values"), merged),
+        _onto(unpack(orbit_map, merged, "the map to orbits"), orbits),
+        unpack(extra, count * orbits, "the vectors").reshape(count, orbits),
+    )
+
+
+def _onto(labels: Integers, count: int) -> Integers:
+    if labels.min() < 0 or not np.array_equal(np.unique(labels), np.arange(count)):
+        raise refused("a map of values leaves gaps")
+    return labels
+
+
+def _block_document(block: Block) -> list[Any]:
+    basis, T = block.basis, block.T
+    plain = basis.is_plain
+    return [
+        [[r.attribute, r.part + 1, r.contrast.p, r.contrast.q] for r in block.residuals],
+        list(block.axes),
+        [basis.rows, len(basis.coefficients)],
+        b"" if plain else pack(np.diff(basis.starts)),
+        b"" if plain else pack(basis.coefficients),
+        pack(basis.ids),
+        pack(T[np.triu_indices(len(T))]),
+    ]
+
+
+def _read_block(document: Any, axes: tuple[StrategyAxis, ...]) -> Block:
+    residuals, held, sizes, starts, coefficients, ids, T = _array(document, 7, "a block")
+    read = tuple(_read_residual(r, axes) for r in _list(residuals, len(axes), "the residuals"))
+    held = tuple(
+        _number(a, 0, len(axes) - 1, "an axis") for a in _list(held, len(axes), "a block's axes")
+    )
+    used = [r.attribute for r in read]
+    for attributes in (used, list(held)):
+        if attributes != sorted(set(attributes)):
+            raise refused("a block's attributes are not increasing")
+    if set(used) & set(held):
+        raise refused("an attribute is both an axis and a residual of a block")
+    rows, products = _array(sizes, 2, "a block's size")
+    rows = _number(rows, 1, LARGEST_TRIANGLE, "a block's rows")
+    products = _number(products, rows, LARGEST_ROWS // max(len(held), 1), "a block's products")
+    basis = _read_basis(rows, products, starts, coefficients, ids, [axes[a] for a in held])
+    triangle = unpack(T, rows * (rows + 1) // 2, "T")
+    matrix = np.zeros((rows, rows), np.int64)
+    matrix[np.triu_indices(rows)] = triangle
+    if not np.all(np.diag(matrix)):
+        raise refused("T is singular")
+    block = Block(read, held, basis, matrix)
+    if block.table_entries(axes) > LARGEST_TABLE:
+        raise refused("a block is too large to apply")
+    return block
+
+
+def _read_residual(document: Any, axes: tuple[StrategyAxis, ...]) -> Residual:
+    attribute, part, p, q = _array(document, 4, "a residual")
+    attribute = _number(attribute, 0, len(axes) - 1, "a residual's attribute")
+    axis = axes[attribute]
+    part = _number(part, 0, len(axis.sizes), "a residual's part") - 1
+    n = len(axis.orbit) if part == WHOLE else int(axis.sizes[part])
+    if n < 2:
+        raise refused("a residual of a single value")
+    p = _number(p, 1, LARGEST_NUMBER, "a contrast's p")
+    q = _number(q, 0, LARGEST_NUMBER, "a contrast's q")
+    contrast = Contrast(n, p, q)
+    if contrast.r == 0:
+        raise refused("a contrast is singular")
+    return Residual(attribute, part, contrast)
+
+
+def _read_basis(
+    rows: int, products: int, starts: Any, coefficients: Any, ids: Any, axes: list[StrategyAxis]
+) -> Basis:
+    if starts == b"" and coefficients == b"":
+        if rows != products:
+            raise refused("a plain basis has one product a row")
+        lengths, weights = np.ones(rows, np.int64), np.ones(rows, np.int64)
+    else:
+        lengths = unpack(starts, rows, "the rows' lengths")
+        weights = unpack(coefficients, products, "the coefficients")
+        if lengths.min() < 1 or lengths.sum() != products:
+            raise refused("the rows' lengths do not add up")
+    numbers = unpack(ids, products * len(axes), "the vector numbers").reshape(products, len(axes))
+    for i, axis in enumerate(axes):
+        if numbers[:, i].min() < 0 or numbers[:, i].max() >= len(axis.vectors):
+            raise refused("a vector number is out of range")
+    return Basis(np.concatenate([[0], np.cumsum(lengths)]), weights, numbers)
+
+
+def refused(reason: str) -> StrategyError:
+    return StrategyError(f"the encoded strategy is refused: {reason}")
+
+
+def _array(value: Any, length: int, what: str) -> list[Any]:
+    if type(value) is not list or len(value) != length:
+        raise refused(f"{what} is not an array of {length}")
+    return value
+
+
+def _list(value: Any, longest: int, what: str) -> list[Any]:
+    if type(value) is not list or len(value) > longest:
+        raise refused(f"{what} are not an array of at most {longest:,}")
+    return value
+
+
+def _number(value: Any, low: int, high: int, what: str) -> int:
+    if type(value) is not int or not low <= value <= high:
+        raise refused(f"{what} must be an integer from {low:,} to {high:,}")
+    return value

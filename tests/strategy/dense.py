@@ -1,0 +1,82 @@
+"""What a strategy claims, recomputed densely from its matrix: only for small domains."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+from workloads import rows, workload
+
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.workload import Workload
+
+
+def dense_rmse(W: np.ndarray, A: np.ndarray) -> float:
+    """√(max column norm² · ‖W A⁺‖²_F / queries)."""
+    sensitivity = np.square(A).sum(axis=0).max()
+    return float(np.sqrt(sensitivity * np.square(W @ np.linalg.pinv(A)).sum() / len(W)))
+
+
+def unweighted(w: Workload) -> np.ndarray:
+    weights = np.repeat([t.weight for t in w.terms], [t.queries for t in w.terms])
+    return w.to_sparse().toarray() / weights[:, None]
+
+
+def replace_squared(A: np.ndarray) -> int:
+    exact = A.astype(object)
+    pairs = itertools.combinations(range(A.shape[1]), 2)
+    apart = [int(np.square(exact[:, u] - exact[:, v]).sum()) for u, v in pairs]
+    return max([*apart, *(int(n) for n in np.square(exact).sum(axis=0))])
+
+
+def check_against_dense(strategy: Strategy, w: Workload) -> None:
+    """Everything that the strategy says about itself and the workload."""
+    W, A = w.to_sparse().toarray(), strategy.to_sparse().toarray()
+    assert strategy.rows == np.linalg.matrix_rank(W) == len(A) == np.linalg.matrix_rank(A)
+    assert np.isclose(strategy.rmse, dense_rmse(W, A), rtol=1e-9)
+    inverse = np.linalg.pinv(A.astype(float))
+    assert np.allclose(W, W @ inverse @ A, atol=1e-9 * np.abs(W).max())
+    assert strategy.sensitivity_squared == int(np.square(A.astype(object)).sum(axis=0).max())
+    assert strategy.replace_sensitivity_squared == replace_squared(A)
+    assert strategy.max_entry == int(np.abs(A).max())
+    plain = unweighted(w)
+    assert np.allclose(strategy.variances(), np.square(plain @ inverse).sum(axis=1), rtol=1e-8)
+    x = np.random.default_rng(3).integers(0, 5, strategy.shape)
+    measured = strategy.measure(x)
+    assert np.array_equal(measured, A @ x.ravel())
+    assert np.allclose(strategy.reconstruct(measured), plain @ x.ravel(), atol=1e-7)
+    assert np.allclose(A @ strategy.estimate(measured).dense().ravel(), measured, atol=1e-6)
+    assert strategy.contains(w)
+
+
+def random_workload(seed: int) -> Workload:
+    """A union of Kronecker terms with small integer factors: signed, coupled, weighted, repeated."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
+    pool = [[_random_factor(rng, n) for _ in range(3)] for n in sizes]
+    terms = []
+    for _ in range(rng.integers(1, 4)):
+        first = [factors[rng.integers(3)] for factors in pool]
+        products = [(Fraction(1), first)]
+        if rng.random() < 0.4:
+            shape = [f.shape[0] for f in first]
+            second = [
+                rows(rng.integers(-1, 2, (count, n))) for count, n in zip(shape, sizes, strict=True)
+            ]
+            products.append((Fraction(int(rng.choice([-1, 1])), int(rng.integers(1, 3))), second))
+        terms.append((float(rng.choice([0.5, 1.0, 3.0])), products))
+    built = workload(sizes, *terms)
+    return built if np.any(built.to_sparse().toarray()) else random_workload(seed + 1_000_003)
+
+
+def _random_factor(rng: np.random.Generator, size: int):
+    kind = rng.integers(5)
+    if kind == 0:
+        return rows(np.eye(size))
+    if kind == 1:
+        return rows(np.ones((1, size)))
+    if kind == 2:
+        return rows(np.tri(size))
+    low = -1 if kind == 3 else 0
+    return rows(rng.integers(low, 2, (rng.integers(1, 4), size)))
