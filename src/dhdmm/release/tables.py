@@ -112,10 +112,9 @@ class Table:
 
     def varying(self) -> dict[str, list[str]]:
         """The other columns of words, row by row."""
-        words = {column.name: self.labels(column) for column in self.columns}
-        if self.has_conditions:
-            words[CONDITION] = self._conditions()
-        return {name: told.to_pylist() for name, told in words.items() if name not in self.fixed}
+        return {
+            name: told.to_pylist() for name, told in self._words.items() if name not in self.fixed
+        }
 
     def _said(self, column: Column) -> set[str]:
         """Up to two different labels of the column."""
@@ -132,9 +131,17 @@ class Table:
         """Whether some row's condition is not told by its labels."""
         return not all(labels_tell_condition(term) for term in self.item.terms)
 
-    def labels(self, column: Column) -> pa.Array:
-        """One string a row."""
-        return _stacked([self._term_labels(column, *part) for part in self._parts()])
+    @cached_property
+    def _words(self) -> dict[str, pa.Array]:
+        """The columns of words, one string a row."""
+        words = {
+            column.name: _stacked([_term_labels(column, *part) for part in self._parts()])
+            for column in self.columns
+        }
+        if self.has_conditions:
+            parts = [pa.repeat(term.condition, rows) for term, rows in self._parts()]
+            words[CONDITION] = _stacked(parts)
+        return words
 
     def _parts(self) -> Iterator[tuple[Term, int]]:
         """The terms with how many of their rows are in the table."""
@@ -144,17 +151,6 @@ class Table:
                 return
             yield term, min(term.queries, left)
             left -= term.queries
-
-    @staticmethod
-    def _term_labels(column: Column, term: Term, rows: int) -> pa.Array:
-        axis = column.axis(term)
-        if axis is None:
-            return pa.repeat(pa.scalar(column.absent(term), pa.string()), rows)
-        row = np.unravel_index(np.arange(rows), term.row_shape)[column.attribute]
-        return _taken(axis.labels, row)
-
-    def _conditions(self) -> pa.Array:
-        return _stacked([pa.repeat(term.condition, rows) for term, rows in self._parts()])
 
     def queries(self) -> Iterator[tuple[str, str]]:
         """Every row in words and in SQL."""
@@ -169,9 +165,7 @@ class Table:
 
     def to_arrow(self, *, queries: bool = False) -> pa.Table:
         """Labels, `value`, `standard_error`, `low`, `high`; on request `query` and `sql`."""
-        columns = {column.name: self.labels(column) for column in self.columns}
-        if self.has_conditions:
-            columns[CONDITION] = self._conditions()
+        columns = dict(self._words)
         shown = slice(len(self))
         statistics = (self.values[shown], self.standard_errors[shown], *self.bounds())
         columns |= zip(STATISTICS, map(pa.array, statistics), strict=True)
@@ -224,6 +218,15 @@ def _sql_column() -> Any:
     from sqlglot.expressions import Column as SqlColumn
 
     return SqlColumn
+
+
+def _term_labels(column: Column, term: Term, rows: int) -> pa.Array:
+    """The column's labels of the term's first rows."""
+    axis = column.axis(term)
+    if axis is None:
+        return pa.repeat(column.absent(term), rows)
+    row = np.unravel_index(np.arange(rows), term.row_shape)[column.attribute]
+    return _taken(axis.labels, row)
 
 
 def _taken(labels: Sequence[str], rows: Integers) -> pa.Array:
