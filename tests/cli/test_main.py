@@ -15,7 +15,7 @@ HEAVY = ["duckdb", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "scip
 
 def dhdmm(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from dhdmm.cli.main import main; main()", *arguments],
+        [str(Path(sys.executable).with_name("dhdmm")), *arguments],
         capture_output=True,
         text=True,
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **environment},
@@ -69,5 +69,4 @@ def test_wrong_usage_has_its_own_exit_code() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion_is_offered(shell: str) -> None:
-    shown = dhdmm(_DHDMM_COMPLETE=f"source_{shell}", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
-    assert "_DHDMM_COMPLETE" in shown.stdout
+    assert "_DHDMM_COMPLETE" in dhdmm(_DHDMM_COMPLETE=f"source_{shell}").stdout

@@ -41,7 +41,7 @@ def report(error: DhdmmError, as_json: bool) -> None:
     place = f"{error.where}: " if error.where else ""
     print(f"error: {place}{error.what}", file=sys.stderr)
     if error.hint:
-        print(f"  try: {error.hint}", file=sys.stderr)
+        print(f"  hint: {error.hint}", file=sys.stderr)
 
 
 Advance = Callable[[int], None]
