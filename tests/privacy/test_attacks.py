@@ -1,0 +1,336 @@
+"""Attacks that succeed against the published algorithm, and what becomes of them here.
+
+Each comes as a pair: the same adversary against the model of the paper and against dhdmm. What is
+statistical is seeded and raises a false alarm with probability below 10⁻⁴ (audit.FALSE_ALARM).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cache
+from hashlib import sha256
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from dhdmm.errors import StrategyError
+from dhdmm.participant.policy import PolicyRefusal, Reason, review
+from dhdmm.planning.draft import draft
+from dhdmm.planning.draft import plan as make_plan
+from dhdmm.planning.plan import Plan
+from dhdmm.privacy.keystream import KeyStream
+from dhdmm.release.decode import decode
+from dhdmm.runner import permissive, pinned
+from dhdmm.secagg import keys
+from dhdmm.secagg import messages as m
+from dhdmm.secagg.coordinator import Coordinator, Reply
+from dhdmm.secagg.errors import AbortReason
+from dhdmm.secagg.journal import Journal, MemoryJournal
+from dhdmm.secagg.masks import unpack
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.participant import Participant
+from dhdmm.secagg.round import RoundParameters, session_under_root
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.spec import Study
+from tests.planning.studies import records, with_triangle
+from tests.privacy.audit import ALARM, audit, in_bulk, views
+from tests.privacy.paper_model import PaperProtocol
+from tests.protocol.network import (
+    MALICIOUS,
+    SEMI_HONEST,
+    Network,
+    Setting,
+    Stream,
+    identity,
+    roster_of,
+    setting,
+)
+
+CELLS = 6
+STUDY = """
+study: attacked
+schema: {{value: {{type: integer, range: [0, 5]}}}}
+workload: [{{name: prefixes, ranges: {{of: value, kind: prefix}}}}]
+privacy: {{unit: record, rho: {rho}, corrupt_fraction: 0.1}}
+aggregation:
+  {{threat_model: semi-honest, participants: 20, max_dropout: 0.2, max_records_per_participant: 2}}
+"""
+
+
+def key_stream(*seed: object) -> KeyStream:
+    return KeyStream.from_key_for_tests(sha256(repr(seed).encode()).digest())
+
+
+@cache
+def planned(rho: float = 0.5) -> Plan:
+    return make_plan(Study.from_text(STUDY.format(rho=rho)), roster=roster_of(20))
+
+
+def one_hot(cell: int) -> np.ndarray:
+    return np.eye(CELLS)[cell]
+
+
+def ours(plan: Plan, rounds: int):
+    """The verdict on one record more or less, with dropouts at the limit and all corrupt known."""
+    stream = key_stream("ours")
+    one, zero = (
+        views(plan, in_bulk(plan), victim, records(1), rounds, stream)
+        for victim in (records(0, 3), records(3))
+    )
+    return audit(one, zero, float(plan.rho), plan.promise.epsilon, plan.promise.delta)
+
+
+def theirs(protocol: PaperProtocol, honest_survivors: int, rounds: int):
+    """The same against the paper: noise of corrupt clients is removed, dropouts are not there."""
+    A, stream = np.vstack([np.eye(CELLS), np.ones(CELLS)]), key_stream("theirs")
+
+    def view(victim: np.ndarray) -> np.ndarray:
+        total = protocol.encode(A, victim, rounds, stream)
+        for _ in range(honest_survivors - 1):
+            total += protocol.encode(A, one_hot(1), rounds, stream)
+        return (protocol.decode(total) * protocol.gamma).round().astype(np.int64)
+
+    one, zero = view(one_hot(0) + one_hot(3)), view(one_hot(3))
+    return audit(one, zero, protocol.rho, np.inf, 1e-6)
+
+
+# ---- tiny negative entries ----------------------------------------------------------------------
+
+
+def test_paper_tiny_negative_entries_read_exact_counts():
+    """−10⁻⁹·predicate has no sensitivity to speak of, so no noise; its floor is −1 a record."""
+    dice = np.random.default_rng(1)
+    protocol = PaperProtocol(clients=100, rho=0.1, theta=0.1)
+    hostile = -1e-9 * np.eye(CELLS)
+    stream, cells = key_stream("tiny"), dice.integers(CELLS, size=100)
+    total = sum(protocol.encode(hostile, one_hot(cell), 1, stream) for cell in cells)
+    read_off = -protocol.decode(total)[0] * protocol.gamma
+    assert read_off.tolist() == np.bincount(cells, minlength=CELLS).tolist()
+
+
+def hostile_plan(**changes: object) -> Plan:
+    """The smallest entries an integer strategy can have: −1 where a predicate holds."""
+    strategy = with_triangle(planned().strategy, -np.eye(CELLS, dtype=np.int64))
+    return replace(planned(), strategy=strategy, **changes)
+
+
+def test_tiny_negative_entries_cannot_be_written_down():
+    encoded = with_triangle(planned().strategy, -1e-9 * np.eye(CELLS)).to_bytes()
+    with pytest.raises(StrategyError, match="singular"):  # what is left of them is zero
+        Strategy.from_bytes(encoded)
+
+
+def test_smallest_entries_with_little_noise_are_refused():
+    plan = hostile_plan(participant_variance=Fraction(9))
+    variance = Fraction(1) / (2 * plan.rho * plan.honest_floor)
+    policy = pinned(permissive(planned()), roster_of(20))
+    assert variance < 9  # what −1 entries would be given by the formula alone
+    with pytest.raises(PolicyRefusal) as refusal:
+        review(hostile_plan(participant_variance=variance).to_bytes(), policy, roster_of(20))
+    assert refusal.value.reason is Reason.NOISE_TOO_SMALL
+
+
+def test_smallest_entries_reveal_no_more_than_the_budget():
+    """A planner scales them up until every participant has σ ≥ 3 of noise."""
+    plan = draft(planned().study, hostile_plan().strategy).plan(20, roster_of(20).digest)
+    verdict = ours(plan, 50_000)
+    assert not verdict.violations
+    assert verdict.rho > 0.9 * float(plan.rho)
+
+
+# ---- θ in the prose, dropout --------------------------------------------------------------------
+
+
+def test_paper_prose_variance_breaks_the_claim_elevenfold():
+    """ρ is off by 1/(θ(1−θ)) = 11.1: 5.6 where 0.5 is claimed."""
+    protocol = PaperProtocol(clients=20, rho=0.5, theta=0.1, gamma=100, prose=True)
+    verdict = theirs(protocol, honest_survivors=18, rounds=20_000)
+    assert verdict.violations
+    assert verdict.rho == pytest.approx(0.5 / (0.1 * 0.9), rel=0.05)
+
+
+def test_paper_algorithm_without_dropouts_keeps_its_claim():
+    """The control: the audit does not cry wolf at the variance of the algorithm."""
+    protocol = PaperProtocol(clients=20, rho=0.5, theta=0.1, gamma=100)
+    assert not theirs(protocol, honest_survivors=18, rounds=50_000).violations
+
+
+def test_paper_dropouts_break_the_claim():
+    """ρ grows by (1−θ)/(1−θ−δ) = 9/7: 0.643 where 0.5 is claimed."""
+    protocol = PaperProtocol(clients=20, rho=0.5, theta=0.1, gamma=100)
+    verdict = theirs(protocol, honest_survivors=14, rounds=50_000)
+    assert verdict.violations == {"rho"}
+    assert verdict.rho == pytest.approx(0.643, rel=0.05)
+
+
+def test_dropouts_and_collusion_at_the_limit_stay_within_the_budget():
+    assert planned().graph.minimum_survivors == 16
+    assert planned().graph.corrupt == 2
+    verdict = ours(planned(), 50_000)
+    assert not verdict.violations
+    assert verdict.rho > 0.9 * float(planned().rho)  # the audit would have seen more
+
+
+# ---- bias of the floor --------------------------------------------------------------------------
+
+PEOPLE = 2000
+
+
+def people(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(CELLS, size=PEOPLE)
+
+
+def test_paper_floor_biases_every_measurement():
+    """About n/2γ a coordinate with one record a client, many times the noise."""
+    protocol = PaperProtocol(clients=PEOPLE, rho=0.5, theta=0.1, gamma=10.0)
+    A = np.random.default_rng(2).uniform(0.1, 0.9, size=(200, CELLS))
+    counts = np.bincount(people(3), minlength=CELLS)
+    stream = key_stream("floor")
+    total = sum(
+        protocol.encode(A, one_hot(cell), 1, stream)[0]
+        for cell, n in enumerate(counts)
+        for _ in range(n)
+    )
+    error = protocol.decode(total) - A @ counts
+    noise = np.sqrt(PEOPLE * protocol.variance(A)) / protocol.gamma
+    assert error.mean() == pytest.approx(-PEOPLE / (2 * protocol.gamma), rel=0.1)
+    assert abs(error.mean()) > 10 * noise
+
+
+def test_integer_strategy_has_no_bias():
+    plan, rounds, stream = planned(), 4000, key_stream("no floor")
+    tables = people(4)[:40].reshape(20, 2)
+    contribute = in_bulk(plan)
+    total = np.zeros((rounds, plan.strategy.rows), plan.modulus.dtype)
+    for table in tables:
+        plan.modulus.add(total, contribute(records(*table), rounds, stream))
+    error = decode(plan, total) - plan.strategy.measure(records(*tables.ravel()))
+    standard_error = np.sqrt(20 * float(plan.participant_variance) / rounds)
+    assert np.abs(error.mean(axis=0)).max() < (ALARM + 1) * standard_error
+
+
+# ---- strategy equivocation ----------------------------------------------------------------------
+
+VICTIM, N = 0, 5
+
+
+def test_paper_equivocation_isolates_one_client():
+    """A = 0 sent to all others: they add nothing, not even noise. ρ is n times what is claimed."""
+    protocol = PaperProtocol(clients=1000, rho=0.1, gamma=1000.0)
+    A, nothing = np.eye(CELLS), np.zeros((CELLS, CELLS))
+    stream, rounds = key_stream("equivocation"), 4000
+
+    def view(victim: np.ndarray) -> np.ndarray:
+        total = protocol.encode(A, victim, rounds, stream)
+        total += 999 * protocol.encode(nothing, one_hot(1), rounds, stream)
+        return (protocol.decode(total) * protocol.gamma).round().astype(np.int64)
+
+    verdict = audit(view(one_hot(0)), view(np.zeros(CELLS)), protocol.rho, np.inf, 1e-6)
+    assert verdict.rho == pytest.approx(100, rel=0.1)
+    assert "rho" in verdict.violations
+
+
+@dataclass(frozen=True)
+class Equivocation(Setting):
+    """The victim holds one plan, everybody else another; only the victim contributes."""
+
+    victims: RoundParameters
+
+    def participant(self, position: int, randomness: Stream, journal: Journal) -> Participant:
+        parameters = self.victims if position == VICTIM else self.parameters
+        return Participant(
+            parameters, self.roster, identity(position), position, randomness, journal
+        )
+
+    def unit_vector(self, position: int) -> np.ndarray:
+        return np.full(self.parameters.length, 1000 if position == VICTIM else 0)
+
+
+class Gullible(Coordinator):
+    """Passes on keys without looking at their signatures."""
+
+    def receive(self, position: int, data: bytes) -> Reply:
+        with patch.object(keys, "signature_holds", return_value=True):
+            return super().receive(position, data)
+
+
+@dataclass
+class Bridge(Network):
+    """A coordinator that shows each side the session it expects, and keeps what it is sent."""
+
+    masked: dict[int, np.ndarray] = field(default_factory=dict)
+    sessions: dict[bytes, bytes] = field(default_factory=dict)
+    """The victim's session ids with what the others have in their place."""
+
+    def __post_init__(self) -> None:
+        victims, others = self.setting.victims.session, self.setting.parameters.session
+        self.sessions[victims] = others
+        self.to_coordinator, self.to_participant = self.from_victim, self.to_victim
+
+    def from_victim(self, _state: CoordinatorState, position: int, data: bytes) -> bytes:
+        message, parameters = m.decode(data), self.setting.parameters
+        if isinstance(message, m.MaskedInput):
+            self.masked[position] = unpack(parameters.modulus, parameters.length, message.vector)
+        if position == VICTIM:
+            data = data.replace(message.session, self.sessions[message.session])
+        return data
+
+    def to_victim(self, _state: CoordinatorState, position: int, data: bytes) -> bytes:
+        root = getattr(m.decode(data), "root", None)
+        if root is not None:
+            victims, others = (
+                session_under_root(s, root) for s in next(iter(self.sessions.items()))
+            )
+            self.sessions[victims] = others
+        for victims, others in self.sessions.items():
+            data = data.replace(others, victims) if position == VICTIM else data
+        return data
+
+
+def equivocate(threat_model: ThreatModel, victims_plan: bytes, length: int = N) -> Bridge:
+    common = setting(N, threat_model, minimum_survivors=3)
+    parameters = replace(common.parameters, length=length)
+    victims = replace(parameters, plan_digest=victims_plan)
+    split = Equivocation(parameters, common.roster, victims)
+    coordinator = Gullible(parameters, common.roster, Stream("bridge"), {})
+    participants = {i: split.participant(i, Stream(i), MemoryJournal()) for i in range(N)}
+    bridge = Bridge(split, coordinator, participants)
+    bridge.run()
+    return bridge
+
+
+ONE_PLAN, ANOTHER = setting(N).parameters.plan_digest, sha256(b"the victim's plan").digest()
+
+
+@pytest.mark.parametrize("threat_model", [SEMI_HONEST, MALICIOUS])
+def test_equivocation_would_succeed_if_digests_did_not_differ(threat_model):
+    """The weakened variant: two strategies under one digest, and the victim stands alone."""
+    bridge = equivocate(threat_model, ONE_PLAN)
+    assert bridge.coordinator.result.total.tolist() == [1000] * N
+
+
+def test_equivocation_in_the_malicious_model_ends_before_any_input():
+    bridge = equivocate(MALICIOUS, ANOTHER)
+    assert bridge.coordinator.departed == dict.fromkeys(range(N), AbortReason.BAD_SIGNATURE)
+    assert not bridge.masked
+    assert bridge.coordinator.result is None
+
+
+def test_equivocation_in_the_semi_honest_model_leaves_uniform_masks():
+    """No share of the victim's opens, and its masks are not those of its neighbours.
+
+    What the coordinator can add up is tested for uniformity: χ² over 16 bins, false alarm 10⁻⁶.
+    """
+    bridge = equivocate(SEMI_HONEST, ANOTHER, length=4096)
+    assert bridge.coordinator.result is None
+    modulus = bridge.setting.parameters.modulus
+    seen = modulus.zeros(4096)
+    for vector in bridge.masked.values():
+        modulus.add(seen, vector)
+    for vector in (modulus.reduce(seen), bridge.masked[VICTIM]):
+        bins = np.bincount(vector >> (modulus.bits - 4), minlength=16)
+        assert chisquare(bins).pvalue > 1e-6
