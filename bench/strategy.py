@@ -1,0 +1,124 @@
+"""Every preset from its file to an integer strategy: error, bound, time, memory, plan.
+
+Each workload has a process of its own, so that its peak memory is its own. Seconds are processor
+time from reading the file to the integer strategy; a check is what a participant does with the
+bytes of a plan: read them, see that the queries can be answered, recompute sensitivity and promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+from dhdmm.planning.draft import plan
+from dhdmm.planning.plan import Plan
+from dhdmm.strategy.optimise import optimise
+from dhdmm.study.spec import Study
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NUMERIC = ("age", "fnlwgt", "capital-gain", "capital-loss", "hours-per-week")
+LONGEST = 900
+"""Seconds before a workload is given up."""
+MEGABYTE = 1024
+"""Linux counts resident memory in kilobytes."""
+
+
+def example(path: str) -> Callable[[], Study]:
+    return lambda: Study.load(EXAMPLES / path)
+
+
+def mixed() -> Study:
+    """All two-way tables of Adult-14, every range of its numeric attributes, prefixes by sex."""
+    ranges = [f"  - {{name: {a}, ranges: {{of: {a}, kind: all}}}}" for a in NUMERIC]
+    prefixes = [f"  - {{name: {a} by sex, ranges: {{of: {a}}}, by: [sex]}}" for a in NUMERIC]
+    text = (EXAMPLES / "adult-14/study.yaml").read_text(encoding="utf-8")
+    more = "\n".join(["workload:", *ranges, *prefixes])
+    return Study.from_text(text.replace("workload:", more))
+
+
+PRESETS: dict[str, Callable[[], Study]] = {
+    "SF1": example("census-sf1/study.yaml"),
+    "SF1 x 51 states": example("census-sf1-states/study.yaml"),
+    "Adult-5, 2-way": example("adult-5/study.yaml"),
+    "Adult-14, 2-way": example("adult-14/study.yaml"),
+    "AllRange 256": example("ranges/all-256.yaml"),
+    "AllRange 1024": example("ranges/all-1024.yaml"),
+    "Prefix 256": example("ranges/prefix-256.yaml"),
+    "Adult-14 + ranges": mixed,
+}
+
+
+def measure(load: Callable[[], Study]) -> dict[str, Any]:
+    """One workload's figures; run in a fresh process."""
+    start = process_time()
+    study = load()
+    strategy = optimise(study.workload)
+    seconds = process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MEGABYTE
+    encoded = plan(study, strategy=strategy).to_bytes()
+    start = process_time()
+    read = Plan.from_bytes(encoded)
+    assert read.sensitivity_squared
+    assert read.promise.epsilon > 0
+    return {
+        "queries": study.workload.queries,
+        "rows": strategy.rows,
+        "rmse": strategy.rmse,
+        "bound": strategy.lower_bound,
+        "ratio": strategy.ratio,
+        "seconds": seconds,
+        "peak_megabytes": peak,
+        "plan_bytes": len(encoded),
+        "check_milliseconds": (process_time() - start) * 1000,
+    }
+
+
+def measure_apart(name: str) -> dict[str, Any] | str:
+    """The figures from a process of their own, or why there are none."""
+    command = [sys.executable, "-m", "bench.strategy", "--only", name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
+    except subprocess.TimeoutExpired:
+        return f"not finished after {LONGEST} s"
+    if done.returncode:
+        reason = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        return reason[-1][:60]
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", choices=PRESETS, help="measure here and print JSON")
+    only = options.parse_args().only
+    if only:
+        print(json.dumps(measure(PRESETS[only])))
+        return
+    print("Error: root mean square per weighted query at L2 sensitivity 1 and noise 1")
+    print(
+        f"{'workload':<18}{'queries':>8}{'rows':>8}{'error':>8}{'bound':>8}{'ratio':>7}"
+        f"{'s':>6}{'MB':>6}{'kB':>6}{'ms':>5}"
+    )
+    for name in PRESETS:
+        found = measure_apart(name)
+        print(f"{name:<18}{found if isinstance(found, str) else row(found)}", flush=True)
+    print("s, MB: processor time and peak memory to the strategy; kB, ms: size and check of a plan")
+
+
+def row(found: dict[str, Any]) -> str:
+    return (
+        f"{found['queries']:>8,}{found['rows']:>8,}{found['rmse']:>8.4f}{found['bound']:>8.4f}"
+        f"{found['ratio']:>7.4f}{found['seconds']:>6.1f}{found['peak_megabytes']:>6,.0f}"
+        f"{found['plan_bytes'] / 1000:>6,.0f}{found['check_milliseconds']:>5,.0f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
