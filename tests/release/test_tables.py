@@ -119,6 +119,8 @@ def test_head_is_the_beginning_of_the_table(release):
     for table in release.values():
         for rows in (0, 1, 3, 10**6):
             assert rows_of(table.head(rows)) == rows_of(table)[:rows]
+        assert table.head(0).to_arrow(queries=True).num_rows == 0
+        assert table.head(2).to_arrow(queries=True).num_rows == min(2, len(table))
 
 
 def test_head_of_a_long_table_makes_only_the_labels_it_shows():

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ class Table:
 
     def head(self, rows: int) -> Table:
         """The first rows, without making the others."""
-        return replace(self, shown=rows)
+        return replace(self, shown=max(rows, 0))
 
     def bounds(self, joint: int = 1) -> tuple[Floats, Floats]:
         """Lower and upper ends: each answer's own interval, or that of `joint` answers at once."""
@@ -100,7 +101,8 @@ class Table:
             if axis is not None
         }
         in_order = sorted(headers, key=lambda found: found[0])
-        return tuple(Column(_free_name(header), a, header) for a, header in in_order)
+        names = _free_names([header for _, header in in_order])
+        return tuple(Column(name, *found) for name, found in zip(names, in_order, strict=True))
 
     @cached_property
     def fixed(self) -> dict[str, str]:
@@ -155,10 +157,7 @@ class Table:
     def queries(self) -> Iterator[tuple[str, str]]:
         """Every row in words and in SQL."""
         for term, rows in self._parts():
-            for row in np.ndindex(*term.row_shape):
-                if rows == 0:
-                    break
-                rows -= 1
+            for row in islice(np.ndindex(*term.row_shape), rows):
                 yield query_label(term, row), query_sql(self.schema, term, row)
 
     # -- to other libraries and files -------------------------------------------------------------
@@ -172,8 +171,9 @@ class Table:
         if self.together is not None:
             columns |= zip(JOINT, map(pa.array, self.bounds(self.together)), strict=True)
         if queries:
-            words = zip(*self.queries(), strict=True)
-            columns |= {name: pa.array(w) for name, w in zip(IN_WORDS, words, strict=True)}
+            rows = list(self.queries())
+            for i, name in enumerate(IN_WORDS):
+                columns[name] = pa.array([row[i] for row in rows], pa.string())
         return pa.table(columns)
 
     def to_pandas(self, *, queries: bool = False) -> pandas.DataFrame:
@@ -193,11 +193,20 @@ class Table:
         pa.parquet.write_table(self.to_arrow(queries=queries), str(path))
 
 
-def _free_name(header: str) -> str:
-    """Names differ by more than case, because SQL does not see case."""
-    while header.casefold() in TAKEN:
-        header = f"by_{header}"
-    return header
+def _free_names(headers: Sequence[str]) -> list[str]:
+    """Names that differ by more than case, because SQL does not see case.
+
+    >>> _free_names(["age", "Value", "by_value"])
+    ['age', 'by_by_Value', 'by_value']
+    """
+    taken = TAKEN | {header.casefold() for header in headers if header.casefold() not in TAKEN}
+    names = []
+    for header in headers:
+        name = header
+        while name.casefold() in (TAKEN if name == header else taken):
+            name = f"by_{name}"
+        names.append(name)
+    return names
 
 
 def is_fixed(axis: Axis) -> bool:
