@@ -36,15 +36,15 @@ EVIDENCE_BYTES = 16
 SEAL_OVERHEAD = 16
 
 _FIELD_PRIME = 2**255 - 19
-_LOW_ORDER = (
-    frozenset(  # u-coordinates of the points, on the curve or its twist, that 8 annihilates
-        {
-            0,
-            1,
-            _FIELD_PRIME - 1,
-            325606250916557431795983626356110631294008115727848805560023387167927233504,
-            39382357235489614581723060781553021112529911719440698176882885853963445705823,
-        }
+# the u-coordinates of the points that 8 annihilates, on the curve and on its twist
+LOW_ORDER_KEYS = frozenset(
+    u.to_bytes(KEY_BYTES, "little")
+    for u in (
+        0,
+        1,
+        _FIELD_PRIME - 1,
+        325606250916557431795983626356110631294008115727848805560023387167927233504,
+        39382357235489614581723060781553021112529911719440698176882885853963445705823,
     )
 )
 
@@ -104,10 +104,9 @@ class KeyPair:
 
 def check_public_key(public: bytes) -> None:
     """Refuse anything but the canonical 32-byte encoding of a point that is not of low order."""
-    u = int.from_bytes(public, "little")
-    if len(public) != KEY_BYTES or u >= _FIELD_PRIME:
+    if len(public) != KEY_BYTES or int.from_bytes(public, "little") >= _FIELD_PRIME:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "not a canonical X25519 key")
-    if u in _LOW_ORDER:
+    if public in LOW_ORDER_KEYS:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order")
 
 

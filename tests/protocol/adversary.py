@@ -1,0 +1,405 @@
+"""A malicious coordinator with corrupt participants, and all it can compute from what it saw.
+
+`Adversary` drives honest machines through a round and, by default, tells them the truth. An attack
+is a subclass that lies in one of the small methods below "What it tells": each is asked separately
+for every participant, so different people can be told different things. `view` is the adversary's
+best guess of the sum of some inputs: their masked inputs minus every mask it can derive.
+If a mask is left, the view is uniform in Z_m; if none is, it is the sum itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import chisquare
+
+from dhdmm.secagg import keys, masks, shamir
+from dhdmm.secagg import messages as m
+from dhdmm.secagg.channels import MacChannels, Neighbour
+from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
+from dhdmm.secagg.journal import MemoryJournal
+from dhdmm.secagg.keys import Endpoint, Identity, KeyPair, Label
+from dhdmm.secagg.masks import Modulus
+from dhdmm.secagg.merkle import MerkleTree
+from dhdmm.secagg.messages import Direction, ShareKind
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.participant import Participant, bitmap_hash
+from dhdmm.secagg.round import Roster, RoundParameters, session_under_root
+from dhdmm.secagg.states import ParticipantState
+from dhdmm.secagg.wire import Bitmap
+from tests.protocol.network import MALICIOUS, Setting, Stream, identity, setting
+
+TARGET = 0
+MODULUS, LENGTH = 16, 16
+RUNS = 20  # with LENGTH coordinates each: 320 samples, 20 expected for each residue
+FALSE_ALARM = 1e-6  # of one χ² test; seeds are fixed, so a test that passes goes on passing
+NOTHING = bytes(keys.EVIDENCE_BYTES)
+
+
+def fault(*rows: int) -> Callable[[Callable], Callable]:
+    """Names the rows of the table of faults and attacks that a test shows to be harmless."""
+
+    def mark(test: Callable) -> Callable:
+        test.fault_rows = rows
+        return test
+
+    return mark
+
+
+@dataclass(frozen=True)
+class Group:
+    """Few participants, short vectors over Z_16; a complete graph unless a degree is given."""
+
+    participants: int = 5
+    corrupt: frozenset[int] = frozenset({4})
+    minimum_survivors: int = 4
+    degree: int | None = None
+    threshold: int | None = None
+
+    def setting(self, threat_model: ThreatModel) -> Setting:
+        made = setting(
+            self.participants,
+            threat_model,
+            degree=self.degree,
+            threshold=self.threshold,
+            minimum_survivors=self.minimum_survivors,
+        )
+        small = replace(made.parameters, modulus=Modulus(MODULUS), length=LENGTH)
+        return replace(made, parameters=small)
+
+
+class Adversary:
+    """Coordinator and corrupt participants in one mind, against honest machines."""
+
+    group = Group()
+    targets: Collection[int] = (TARGET,)  # whose sum the attack is after
+    corrupt_class = Participant  # what the corrupt run while they pretend
+
+    def __init__(
+        self,
+        seed: object = 0,
+        threat_model: ThreatModel = MALICIOUS,
+        honest: type[Participant] = Participant,
+    ) -> None:
+        self.setting, self.corrupt = self.group.setting(threat_model), self.group.corrupt
+        self.malicious = threat_model is MALICIOUS
+        self.everybody = frozenset(self.setting.everybody)
+        self.honest = self.everybody - self.corrupt
+        self._seed, self._honest_class = seed, honest
+        self.said: dict[type[m.Message], dict[int, m.Message]] = defaultdict(dict)
+        self.left: dict[int, AbortReason] = {}
+        self.refused: dict[int, AbortReason] = {}
+        self.revealed: dict[tuple[int, ShareKind], dict[int, bytes]] = defaultdict(dict)
+        self.known: dict[bytes, KeyPair] = {}  # key pairs that it owns, by public key
+        self.journals = {i: self.journal() for i in self.everybody}
+        self.participants = {i: self.participant(i) for i in sorted(self.everybody)}
+
+    # What it tells whom. The truth, unless an attack overrides it.
+
+    def parameters_for(self, to: int) -> RoundParameters:
+        return self.setting.parameters
+
+    def leaf(self, position: int, to: int) -> bytes:
+        """The signed keys that the tree shown to `to` holds at a position."""
+        shown = self.keys_of(position, to)
+        return shown.mask_key + shown.channel_key + shown.signature
+
+    def keys_of(self, position: int, to: int) -> m.SignedKeys | m.Keys:
+        return self.said[m.SignedKeys if self.malicious else m.Keys][position]
+
+    def neighbours(self, to: int) -> dict[int, Direction]:
+        if not self.malicious:
+            return dict.fromkeys(sorted(self.everybody - {to}), Direction.BOTH)
+        chosen = set(self.said[m.Choice][to].out_neighbours)
+        choosing = {j for j, choice in self.said[m.Choice].items() if to in choice.out_neighbours}
+        return {
+            j: Direction((j in chosen) * Direction.OUT + (j in choosing) * Direction.IN)
+            for j in sorted(chosen | choosing)
+        }
+
+    def shared(self, to: int) -> Collection[int]:
+        """Who is in A1."""
+        return self.said[m.Shares].keys()
+
+    def ciphertext(self, sender: int, to: int) -> bytes:
+        holders = [j for j, way in self.told_neighbours[sender].items() if way & Direction.OUT]
+        sealed = dict(zip(holders, self.said[m.Shares][sender].ciphertexts, strict=True))
+        return sealed.get(to, bytes(m.CIPHERTEXT_BYTES))
+
+    def alive(self, to: int) -> Collection[int]:
+        """Who is in A2."""
+        return self.everybody
+
+    def included(self, by: int, to: int) -> bytes:
+        if by in self.corrupt:
+            return self.forged(Label.INCLUDED, by, to)
+        return self.evidence_of(by).get(to, NOTHING)
+
+    def ack(self, by: int, to: int) -> bytes:
+        agreed = bitmap_hash(Bitmap.of(len(self.everybody), self.alive(to)))
+        if by in self.corrupt:
+            return self.forged(Label.ACK, by, to, agreed)
+        around, alive = self.told_neighbours[by], self.alive(by)
+        subjects = [j for j, way in around.items() if way & Direction.IN and j in alive]
+        return dict(zip(subjects, self.said[m.Acks][by].evidence, strict=True)).get(to, NOTHING)
+
+    def hears_inputs_of(self) -> Collection[int]:
+        """Who is asked for a masked input."""
+        return self.honest
+
+    def journal(self) -> MemoryJournal:
+        return MemoryJournal()
+
+    def participant(self, position: int) -> Participant:
+        made = self.corrupt_class if position in self.corrupt else self._honest_class
+        randomness, journal = Stream(self._seed, position), self.journals[position]
+        parameters, roster = self.parameters_for(position), self.roster()
+        return made(parameters, roster, self.identity(position), position, randomness, journal)
+
+    def roster(self) -> Roster:
+        return self.setting.roster
+
+    def identity(self, position: int) -> Identity:
+        return identity(position)
+
+    def input(self, position: int) -> np.ndarray:
+        return np.full(LENGTH, (3 * position + 5) % MODULUS, dtype=np.int64)
+
+    # The round
+
+    def run(self) -> Adversary:
+        for i, participant in self.participants.items():
+            self._hear(i, participant.begin())
+        self._own_the_corrupt()
+        if self.malicious:
+            self.tell(self.everybody, self.root_message)
+        self.told_neighbours = {i: self.neighbours(i) for i in self._listening()}
+        self.tell(self.everybody, self.neighbours_message)
+        self.tell(self.hears_inputs_of(), self.shares_message)
+        self.ask_for_shares()
+        return self
+
+    def ask_for_shares(self) -> None:
+        self.tell(self.said_input(), self.survivors_message)
+        if self.malicious:
+            self.tell(self.said[m.Acks].keys(), self.acks_message)
+
+    def tell(self, whom: Iterable[int], message_for: Callable[[int], m.Message]) -> None:
+        """Send each its message, then listen: nobody's answer changes what the others are told."""
+        listening = self._listening()
+        messages = {i: message_for(i).encode() for i in sorted(whom) if i in listening}
+        for i, message in messages.items():
+            try:
+                self._hear(i, self.participants[i].receive(message))
+            except RemoteProtocolError as error:
+                self.refused.setdefault(i, error.reason)
+
+    def root_message(self, to: int) -> m.Message:
+        return m.Root(self.parameters_for(to).session, to, self.tree(to).root)
+
+    def neighbours_message(self, to: int) -> m.Message:
+        around = self.told_neighbours[to]
+        if not self.malicious:
+            shown = [self.keys_of(j, to) for j in around]
+            listed = [m.PublicKeys(k.position, k.mask_key, k.channel_key) for k in shown]
+            return m.Neighbours(self.session_of(to), to, tuple(listed))
+        signed = []
+        for j, way in around.items():
+            shown = self.keys_of(j, to)
+            pair = shown.mask_key, shown.channel_key
+            signed.append(m.SignedPublicKeys(j, way, *pair, shown.signature))
+        proof = self.tree(to).multiproof([to, *around])
+        return m.ProvenNeighbours(self.session_of(to), to, tuple(signed), proof)
+
+    def shares_message(self, to: int) -> m.Message:
+        around, shared = self.told_neighbours[to], set(self.shared(to))
+        bits = Bitmap.of(len(around), [e for e, j in enumerate(around) if j in shared])
+        senders = [j for j, way in around.items() if j in shared and way & Direction.IN]
+        sealed = tuple(self.ciphertext(j, to) for j in senders)
+        return m.RelayedShares(self.session_of(to), to, bits, sealed)
+
+    def survivors_message(self, to: int) -> m.Message:
+        alive = Bitmap.of(len(self.everybody), self.alive(to))
+        if not self.malicious:
+            return m.Survivors(self.session_of(to), to, alive)
+        evidence = tuple(self.included(j, to) for j in self.told_neighbours[to] if j in alive)
+        return m.EvidencedSurvivors(self.session_of(to), to, alive, evidence)
+
+    def acks_message(self, to: int) -> m.Message:
+        around = self.told_neighbours[to]
+        able = self.corrupt | self.said[m.Acks].keys()
+        acking = [j for j, way in around.items() if way & Direction.OUT and j in able]
+        bits = Bitmap.of(len(around), [e for e, j in enumerate(around) if j in acking])
+        evidence = tuple(self.ack(j, to) for j in acking)
+        return m.RelayedAcks(self.session_of(to), to, bits, evidence)
+
+    def _listening(self) -> frozenset[int]:
+        return self.everybody - self.left.keys()
+
+    def _hear(self, position: int, answer: bytes | None) -> None:
+        participant = self.participants[position]
+        if participant.state is ParticipantState.READY_FOR_INPUT:
+            answer = participant.give_input(self.input(position))
+        if answer is None:
+            return
+        message = m.decode(answer)
+        self.said[type(message)][position] = message
+        if isinstance(message, m.Aborted):
+            self.left[position] = message.reason
+        if isinstance(message, m.Unmask):
+            for subject, kind, share in message.reveals:
+                self.revealed[subject, ShareKind(kind)][position] = share
+
+    # What it knows
+
+    def tree(self, to: int) -> MerkleTree:
+        return MerkleTree([self.leaf(j, to) for j in sorted(self.everybody)])
+
+    def session_of(self, position: int) -> bytes:
+        session = self.parameters_for(position).session
+        return session_under_root(session, self.tree(position).root) if self.malicious else session
+
+    def said_input(self) -> dict[int, m.Message]:
+        return self.said[m.EvidencedInput if self.malicious else m.MaskedInput]
+
+    def evidence_of(self, position: int) -> dict[int, bytes]:
+        """To whom an honest participant said "included", and how."""
+        said = self.said[m.EvidencedInput].get(position)
+        if said is None:
+            return {}
+        around = list(self.told_neighbours[position])
+        members = [around[e] for e in said.included.members()]
+        return dict(zip(members, said.evidence, strict=True))
+
+    def masked_with(self, position: int) -> Collection[int]:
+        """M_i, as the coordinator knows it."""
+        if self.malicious:
+            return self.evidence_of(position).keys()
+        return set(self.shared(position)) & self.told_neighbours[position].keys()
+
+    def forged(self, label: Label, by: int, to: int, agreed: bytes = b"") -> bytes:
+        """A corrupt participant says whatever is useful."""
+        own = self.known[self.keys_of(by, to).channel_key]
+        return self._channels(by, to, own).say(label, self._as_neighbour(to), agreed)
+
+    def view(self, positions: Collection[int] | None = None) -> np.ndarray | None:
+        """The best guess of the sum of these inputs; None if one was never sent in any form."""
+        members = set(self.targets if positions is None else positions)
+        said = self.said_input()
+        if not members <= said.keys():
+            return None
+        modulus = self.setting.parameters.modulus
+        total = modulus.zeros(LENGTH)
+        for i in sorted(members):
+            modulus.add(total, masks.unpack(modulus, LENGTH, said[i].vector))
+            self._remove_masks(i, members, total)
+        return modulus.reduce(total)
+
+    def _remove_masks(self, i: int, members: set[int], total: np.ndarray) -> None:
+        modulus, session = self.setting.parameters.modulus, self.session_of(i)
+        seed = self.seed_of(i)
+        if seed is not None:
+            masks.add_mask(modulus, total, keys.self_mask_seed(seed, session, i), -1)
+        for j in self.masked_with(i):
+            if j in members and i in self.masked_with(j):
+                continue  # these two cancel each other
+            agreed = self._agreement(i, j)
+            if agreed is not None:
+                ends = self._mask_end(i, i), self._mask_end(j, i)
+                mask = keys.pairwise_mask_seed(agreed, session, *ends)
+                masks.add_mask(modulus, total, mask, -1 if j > i else 1)
+
+    def _agreement(self, i: int, j: int) -> bytes | None:
+        """What i and j agreed on for their mask, if the mask key of either is known."""
+        own, other = self._mask_end(i, i), self._mask_end(j, i)
+        for secret, public in ((self.mask_key_of(i), other), (self.mask_key_of(j), own)):
+            if secret is not None:
+                return secret.agree(public.public)
+        if other.public in self.known:
+            return self.known[other.public].agree(own.public)
+        return None
+
+    def seed_of(self, position: int) -> bytes | None:
+        seed = self._reconstructed(position, ShareKind.SEED)
+        committed = self.said[m.Shares][position].seed_commitment
+        session = self.session_of(position)
+        known = seed is not None and keys.seed_commitment(seed, session, position) == committed
+        return seed if known else None
+
+    def mask_key_of(self, position: int) -> KeyPair | None:
+        if position not in self.said[m.Shares]:
+            return None
+        secret = self._reconstructed(position, ShareKind.MASK_KEY)
+        pair = None if secret is None else KeyPair.from_secret(secret)
+        return pair if pair and pair.public == self._mask_end(position, position).public else None
+
+    def _reconstructed(self, subject: int, kind: ShareKind) -> bytes | None:
+        shares = self._own_shares_of(subject, kind) | self.revealed[subject, kind]
+        if not shares:
+            return None
+        threshold = min(self.setting.parameters.threshold, len(shares))
+        try:
+            return shamir.reconstruct([shares], threshold)[0]
+        except RemoteProtocolError:
+            return None
+
+    def _own_shares_of(self, subject: int, kind: ShareKind) -> dict[int, bytes]:
+        """The shares that were sealed for keys that the adversary owns."""
+        opened = {}
+        for holder, way in self.told_neighbours[subject].items():
+            own = self.known.get(self.keys_of(holder, subject).channel_key)
+            if own is None or not way & Direction.OUT:
+                continue
+            sealed = Adversary.ciphertext(self, subject, holder)
+            channels, sender = self._channels(holder, subject, own), self._as_neighbour(subject)
+            pair = channels.unseal(sender, sealed)
+            start = int(kind) * shamir.SHARE_BYTES
+            opened[holder] = pair[start : start + shamir.SHARE_BYTES]
+        return opened
+
+    def _channels(self, by: int, to: int, own: KeyPair) -> MacChannels:
+        return MacChannels(self.session_of(to), by, own)
+
+    def _as_neighbour(self, position: int) -> Neighbour:
+        shown = self.keys_of(position, position)
+        return Neighbour(position, Direction.BOTH, shown.mask_key, shown.channel_key)
+
+    def _mask_end(self, position: int, to: int) -> Endpoint:
+        return Endpoint(position, self.keys_of(position, to).mask_key)
+
+    def _own_the_corrupt(self) -> None:
+        for i in self.corrupt:
+            memory = self.participants[i]._memory
+            self.own(memory.mask_secret, memory.channel_secret)
+
+    def own(self, *secrets: bytes) -> None:
+        self.known |= {pair.public: pair for pair in map(KeyPair.from_secret, secrets)}
+
+
+# Measuring what was learned
+
+
+def assert_learns_nothing(attack: type[Adversary], **options: object) -> None:
+    """The view of the targets' sum is uniform in Z_m over many runs, or there is none."""
+    views = [attack(("run", seed), **options).run().view() for seed in range(RUNS)]
+    assert_uniform([view for view in views if view is not None])
+
+
+def assert_learns_the_sum(attack: type[Adversary], **options: object) -> None:
+    """The weakened variant: the view *is* the sum of the targets' inputs, in every run."""
+    for seed in range(4):
+        adversary = attack(("run", seed), **options).run()
+        expected = sum(adversary.input(i) for i in adversary.targets) % MODULUS
+        view = adversary.view()
+        assert view is not None
+        assert view.tolist() == expected.tolist()
+
+
+def assert_uniform(samples: list[np.ndarray]) -> None:
+    """χ² with 15 degrees of freedom; a false alarm has probability FALSE_ALARM."""
+    if samples:
+        counts = np.bincount(np.concatenate(samples).astype(np.int64), minlength=MODULUS)
+        assert chisquare(counts).pvalue > FALSE_ALARM, counts

@@ -1,0 +1,323 @@
+"""Parties with exactly one safeguard taken away, so that an attack has something to succeed on.
+
+Each is a subclass that leaves one check out, or a context in which one derivation is weaker. They
+show that the tests of the real machines can fail; nothing of this is reachable from the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from dhdmm.secagg import coordinator as coordinator_module
+from dhdmm.secagg import keys, machine, masks, merkle, unmasking
+from dhdmm.secagg import messages as m
+from dhdmm.secagg import participant as participant_module
+from dhdmm.secagg.channels import MacChannels
+from dhdmm.secagg.coordinator import Coordinator, Reply
+from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
+from dhdmm.secagg.journal import MemoryJournal
+from dhdmm.secagg.keys import Endpoint, KeyPair, Label
+from dhdmm.secagg.masks import Modulus
+from dhdmm.secagg.messages import Direction, ShareKind
+from dhdmm.secagg.participant import Participant
+from dhdmm.secagg.round import RoundParameters
+from dhdmm.secagg.states import ParticipantState
+from dhdmm.secagg.wire import Bitmap
+from tests.protocol import adversary
+
+# Participants
+
+
+class WithoutOwnMask(Participant):
+    """y_i lacks F(b_i)."""
+
+    def _masked(self, vector: masks.Vector) -> masks.Vector:
+        seed = keys.self_mask_seed(self._memory.seed, self._session, self.position)
+        masked = super()._masked(vector)
+        masks.add_mask(self.parameters.modulus, masked, seed, -1)
+        return masked
+
+
+class WithoutFloor(Participant):
+    """Reveals shares for however few survivors."""
+
+    def __init__(self, parameters: RoundParameters, *others: object) -> None:
+        super().__init__(replace(parameters, minimum_survivors=2), *others)
+
+
+class WithLowerThreshold(Participant):
+    """Shares its secrets so that two holders suffice."""
+
+    def __init__(self, parameters: RoundParameters, *others: object) -> None:
+        super().__init__(replace(parameters, threshold=2), *others)
+
+
+class CredulousChannels(MacChannels):
+    """Believes every "included"."""
+
+    def heard(self, label: Label, sender, tag: bytes, bitmap_hash: bytes = b"") -> bool:
+        return label is Label.INCLUDED or super().heard(label, sender, tag, bitmap_hash)
+
+
+class WithoutIncludedEvidence(Participant):
+    """Does not ask whether its alive neighbours have masked with it."""
+
+    @property
+    def _channels(self) -> MacChannels:
+        return CredulousChannels(self._session, self.position, self._channel_keys)
+
+
+class BelievesInPhantoms(WithoutIncludedEvidence):
+    """Step 5 without its rule on alive neighbours: in M_i, and in evidence."""
+
+    def _require_plausible(self, alive: Bitmap) -> None:
+        try:
+            super()._require_plausible(alive)
+        except RemoteProtocolError as error:
+            if error.reason is not AbortReason.PHANTOM_SURVIVOR:
+                raise
+
+
+class WithoutAckThreshold(Participant):
+    """Reveals shares whoever else has accepted the bitmap."""
+
+    def _on_relayed_acks(self, message: m.RelayedAcks) -> m.Message:
+        return self._reveal(self._memory.alive)
+
+
+class TakesPlainSurvivors(Participant):
+    """Its table lists the semi-honest model's last message in the malicious model, too."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
+        waiting = ParticipantState.AWAITING_SURVIVORS
+        accepted = {**self._table[waiting], m.Survivors: ParticipantState.DONE}
+        self._table = {**self._table, waiting: accepted}
+
+
+class RevealsAgain(Participant):
+    """Forgets that it has revealed, and keeps what it should have erased."""
+
+    def _forget(self) -> None:
+        pass
+
+    def receive(self, data: bytes) -> bytes | None:
+        if self.state is ParticipantState.DONE:
+            _rewind(self, ParticipantState.AWAITING_SURVIVORS, m.Survivors)
+        return super().receive(data)
+
+
+class TakesAnotherRoot(Participant):
+    """Chooses its neighbours anew for every root it is shown."""
+
+    def receive(self, data: bytes) -> bytes | None:
+        waiting = self.state is ParticipantState.AWAITING_NEIGHBOURS
+        if waiting and isinstance(m.decode(data), m.Root):
+            _rewind(self, ParticipantState.AWAITING_ROOT, m.Root)
+        return super().receive(data)
+
+
+class TakesNeighboursAsGiven(Participant):
+    """Lets the coordinator say whom it chose."""
+
+    def _on_proven_neighbours(self, message: m.ProvenNeighbours) -> m.Message:
+        said = [j.position for j in message.neighbours if j.direction & Direction.OUT]
+        self._memory.out_neighbours = tuple(said)
+        return super()._on_proven_neighbours(message)
+
+
+class TakesAnyRoster(Participant):
+    """Begins whatever the roster."""
+
+    def _require_own_seat(self) -> None:
+        pass
+
+
+class JournalRestoredFromBackup(MemoryJournal):
+    """Keeps nothing that is written after the masked input."""
+
+    def write(self, state: bytes, outgoing: bytes) -> None:
+        if not isinstance(m.decode(outgoing), m.Acks | m.Unmask):
+            super().write(state, outgoing)
+
+
+def _rewind(participant: Participant, state: ParticipantState, before: type[m.Message]) -> None:
+    memory = participant._memory
+    memory.state = state
+    memory.seen = tuple(seen for seen in memory.seen if seen.type < before.TYPE)
+
+
+# Coordinators
+
+
+class CountsEveryCopy(Coordinator):
+    """Does not recognise a message of which it already has one."""
+
+    def receive(self, position: int, data: bytes) -> Reply:
+        self._store.pop(f"{type(m.decode(data)).__name__}/{position}", None)
+        return super().receive(position, data)
+
+
+class AddsLateInputs(Coordinator):
+    """Adds a masked input that comes after the survivors are fixed."""
+
+    def receive(self, position: int, data: bytes) -> Reply:
+        message = m.decode(data)
+        if isinstance(message, m.MaskedInput) and self.survivors is not None:
+            self._add(message)
+            return Reply.ACCEPTED
+        return super().receive(position, data)
+
+
+# Derivations and checks shared by all
+
+
+@contextmanager
+def patched(*replacements: tuple[object, str, object]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for where, name, weaker in replacements:
+            patch.setattr(where, name, weaker)
+        yield
+
+
+def session_of_roster_alone():
+    """Neither plan nor round is bound into the session."""
+
+    def session(parameters: RoundParameters) -> bytes:
+        return sha256(b"some session" + parameters.roster_digest).digest()
+
+    return patched((RoundParameters, "session", property(session)))
+
+
+def session_without_root():
+    """session' = session. (The adversary of the tests, who computes it too, is told.)"""
+
+    def unbound(session: bytes, root: bytes) -> bytes:
+        return session
+
+    return patched(
+        (machine, "session_under_root", unbound), (adversary, "session_under_root", unbound)
+    )
+
+
+def session_without_plan_or_root():
+    """Constant masks: what a participant draws twice, it uses twice."""
+
+    @contextmanager
+    def both() -> Iterator[None]:
+        with session_of_roster_alone(), session_without_root():
+            yield
+
+    return both()
+
+
+def unsigned_keys():
+    """Any signature will do."""
+    return patched((keys, "signature_holds", lambda public, message, signature: True))
+
+
+def unproven_keys():
+    """No key tree is looked at."""
+    return patched((merkle, "verify_multiproof", lambda *_: None))
+
+
+def undirected_channels():
+    """One key and one statement for both directions of a channel."""
+    statement, channel_key = keys.statement, keys.channel_key
+
+    def undirected_statement(label, session, sender, receiver, bitmap_hash=b""):
+        ends = min(sender, receiver), max(sender, receiver)
+        return statement(label, session, *ends, bitmap_hash)
+
+    def undirected_key(pairwise, label, session, sender: Endpoint, receiver: Endpoint) -> bytes:
+        ends = min(sender, receiver), max(sender, receiver)
+        return channel_key(pairwise, label, session, *ends)
+
+    return patched((keys, "statement", undirected_statement), (keys, "channel_key", undirected_key))
+
+
+def any_number_of_neighbours():
+    return patched((participant_module, "NEIGHBOUR_LIMIT", 1000))
+
+
+def points_of_low_order():
+    """X25519 as the bare function: an all-zero secret is a secret like any other."""
+
+    def agree(own: KeyPair, peer_public: bytes) -> bytes:
+        try:
+            shared = own._private.exchange(X25519PublicKey.from_public_bytes(peer_public))
+        except ValueError:
+            shared = bytes(32)
+        return keys.hkdf_extract(shared)
+
+    return patched((KeyPair, "agree", agree), (keys, "check_public_key", lambda public: None))
+
+
+def shares_without_authentication():
+    """AES-GCM without its tag: CTR mode from the second block on."""
+
+    def unseal(key: bytes, session: bytes, sender: int, receiver: int, ciphertext: bytes) -> bytes:
+        counter = bytes(12) + (2).to_bytes(4, "big")
+        decryptor = Cipher(AES256(key), CTR(counter)).decryptor()
+        return decryptor.update(ciphertext[: -keys.SEAL_OVERHEAD])
+
+    return patched((keys, "unseal", unseal))
+
+
+def vectors_of_any_shape():
+    """Missing values are zero, surplus ones are cut off, and none is compared with m."""
+    unpack = masks.unpack
+
+    def lenient(modulus: Modulus, length: int, packed: bytes) -> np.ndarray:
+        size = masks.packed_size(modulus, length)
+        wider = Modulus(1 << modulus.bits)
+        return unpack(wider, length, packed[:size].ljust(size, b"\0"))
+
+    return patched((masks, "unpack", lenient))
+
+
+def unrecognised_seeds():
+    """A reconstructed seed is not compared with its commitment."""
+
+    def seeds(collected, survivors):
+        return unmasking._reconstruct(collected, survivors, ShareKind.SEED)
+
+    return patched((unmasking, "_seeds", seeds))
+
+
+def masks_of_dropouts_forgotten():
+    return patched((unmasking, "_mourners", lambda collected: {}))
+
+
+def seeds_of_the_silent_forgotten():
+    """Only who answers to the end counts as a survivor."""
+    unmask: Callable = unmasking.unmask
+
+    def of_revealers(collected, total):
+        for silent in collected.evidence.keys() - collected.reveals.keys():
+            del collected.evidence[silent]
+        return unmask(collected, total)
+
+    return patched((coordinator_module, "unmask", of_revealers))
+
+
+def malleable_signatures():
+    """Ed25519 as first described, without asking that S be below the group's order."""
+    order = 2**252 + 27742317777372353535851937790883648493
+    strict = keys.signature_holds
+
+    def lenient(public: bytes, message: bytes, signature: bytes) -> bool:
+        reduced = int.from_bytes(signature[32:], "little") % order
+        return strict(public, message, signature[:32] + reduced.to_bytes(32, "little"))
+
+    return patched((keys, "signature_holds", lenient))
