@@ -117,6 +117,19 @@ class VectorBook:
             self._spans[index] = np.array([self.number(row) for row in independent], np.int64)
         return self._spans[index]
 
+    def zero_sum_spanning(self, index: int) -> Integers:
+        """The same for the rows of factor `index` minus their means over all merged values."""
+        size = len(self.axis.orbit)
+        centred = (
+            primitive(size * rows - rows @ np.ones((size, size), np.int64))
+            for rows in self._sparse_first(index)
+        )
+        independent = independent_rows(centred, size, stop=size - 1)
+        if len(independent) == size - 1:
+            eye = np.eye(size, dtype=np.int64)
+            independent = eye[:-1] - eye[-1]
+        return np.array([self.number(row) for row in independent], np.int64)
+
     @cached_property
     def _spans(self) -> dict[int, Integers]:
         return {}
@@ -146,7 +159,7 @@ class BasisBuilder:
         coupled = self._choose(space, block, self._coupled_candidates(block))
         if space.rank == space.columns:
             return self._units(block)
-        return _concatenate([*simple, *coupled], len(block.axes))
+        return concatenate([*simple, *coupled], len(block.axes))
 
     def _units(self, block: BlockGram) -> Basis:
         """One row per orbit: the sparsest basis when the block has full rank."""
@@ -166,8 +179,8 @@ class BasisBuilder:
         for start in range(0, len(order), CHUNK):
             if space.rank == space.columns:
                 break
-            chunk = _select(candidates, order[start : start + CHUNK])
-            kept.append(_select(chunk, space.extend(chunk.dense(vectors))))
+            chunk = select(candidates, order[start : start + CHUNK])
+            kept.append(select(chunk, space.extend(chunk.dense(vectors))))
         return kept
 
     def _nonzeros(self, block: BlockGram, ids: Integers) -> Integers:
@@ -208,7 +221,7 @@ class BasisBuilder:
             if len(term.indices) > 1:
                 found += self._coupled_rows(term, block)
         if not found:
-            return _concatenate([], len(block.axes))
+            return concatenate([], len(block.axes))
         starts = np.concatenate([[0], np.cumsum([len(c) for c, _ in found])])
         coefficients = np.concatenate([c for c, _ in found])
         return Basis(starts, coefficients, np.concatenate([ids for _, ids in found]))
@@ -270,13 +283,13 @@ class BasisBuilder:
         return np.asarray(values[:, :1] - values[:, 1:])
 
 
-def _select(basis: Basis, rows: Sequence[int] | Integers) -> Basis:
+def select(basis: Basis, rows: Sequence[int] | Integers) -> Basis:
     chosen = basis.combine[np.asarray(rows, np.int64)]
     used = chosen.indices
     return Basis(chosen.indptr.astype(np.int64), chosen.data, basis.ids[used])
 
 
-def _concatenate(parts: Sequence[Basis], axes: int) -> Basis:
+def concatenate(parts: Sequence[Basis], axes: int) -> Basis:
     lengths = [np.diff(part.starts) for part in parts]
     starts = np.concatenate([[0], np.cumsum(np.concatenate([*lengths, np.zeros(0, np.int64)]))])
     none = np.zeros(0, np.int64)

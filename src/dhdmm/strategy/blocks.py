@@ -1,10 +1,12 @@
-"""What a strategy is made of: integer blocks (T·B) ⊗ E, one copy per attribute of all maps.
+"""What a strategy is made of: integer blocks (T₁·B₁) ⊗ (T₂·B₂) ⊗ … ⊗ E₁ ⊗ E₂ ⊗ …
 
-Rows of a block are (i, e₁, …, e_j): row i of T·B and a row of each residual's contrast. At a cell
-u = (u₁, …, u_d) the entry is (T·B)[i, orbits of u] · ∏ E[e, position of u_a in the part], and zero
-when some u_a lies outside its residual's part.
+A *side* T·B measures vectors that are constant on orbits of its axes; nearly always a block has one
+side, several when the best strategy itself is a Kronecker product. A *residual* measures what sums
+to zero over a part of one attribute. Rows of a block run over the rows of its sides, then of its
+contrasts, the last fastest. The entry at a cell is the product of the sides' entries at its orbits
+and of the contrasts' entries at its positions, zero when it lies outside a residual's part.
 
-T: (r, r) upper triangular, non-singular; B: (r, orbits of the block's axes); E: contrast.
+T: (r, r) upper triangular, non-singular; B: (r, orbits of the side's axes); E: contrast.
 """
 
 from __future__ import annotations
@@ -73,33 +75,25 @@ class Residual:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A share of T·B that varies with `axes` only: table (r, orbits of axes)."""
+    """A share of a side that varies with `axes` only: table (r, orbits of axes)."""
 
     axes: tuple[int, ...]
     table: Exact
 
 
+SidePieces = list[list[Piece]]
+"""For every side of a block, the pieces that it is the sum of."""
+
+
 @dataclass(frozen=True, eq=False)
-class Block:
-    residuals: tuple[Residual, ...]
+class Side:
+    """T·B over some axes."""
+
     axes: tuple[int, ...]
     basis: Basis
     T: Integers
 
-    @property
-    def attributes(self) -> tuple[int, ...]:
-        """Attributes on which the block's entries depend."""
-        return tuple(sorted([*self.axes, *(residual.attribute for residual in self.residuals)]))
-
-    @property
-    def copies(self) -> int:
-        return math.prod(residual.contrast.n - 1 for residual in self.residuals)
-
-    @property
-    def rows(self) -> int:
-        return self.basis.rows * self.copies
-
-    def patterns(self, axes: Sequence[StrategyAxis]) -> list[tuple[tuple[int, ...], Integers]]:
+    def patterns(self, axes: Sequence[StrategyAxis]) -> list[tuple[list[int], list[int]]]:
         """Groups of the basis's products: (positions of axes they vary with, their numbers).
 
         One group with all axes, unless that table would be too large.
@@ -110,11 +104,11 @@ class Block:
             varies = ids != 0
         found, place = np.unique(varies, axis=0, return_inverse=True)
         return [
-            (tuple(np.flatnonzero(pattern).tolist()), np.flatnonzero(place.ravel() == i))
+            (np.flatnonzero(pattern).tolist(), np.flatnonzero(place.ravel() == i).tolist())
             for i, pattern in enumerate(found)
         ]
 
-    def table_entries(self, axes: Sequence[StrategyAxis]) -> int:
+    def largest_table(self, axes: Sequence[StrategyAxis]) -> int:
         """Entries of the largest piece."""
         return max(self._entries(axes, positions) for positions, _ in self.patterns(axes))
 
@@ -127,48 +121,91 @@ class Block:
         found: list[Piece] = []
         for positions, mine in self.patterns(axes):
             held = tuple(self.axes[i] for i in positions)
-            ids = self.basis.ids[np.ix_(mine, positions)]
+            ids = self.basis.ids[mine][:, positions]
             K = kronecker_rows(ids, [axes[a].vectors for a in held])
             table = multiply(combined[:, mine], K)
             found.append(Piece(held, table.reshape(-1, *(len(axes[a].sizes) for a in held))))
         return found
+
+    def renumbered(self, numbers: Sequence[Integers]) -> Side:
+        """The same with vectors numbered anew, numbers[a][old] = new."""
+        ids = self.basis.ids.copy()
+        for i, a in enumerate(self.axes):
+            ids[:, i] = numbers[a][ids[:, i]]
+        return replace(self, basis=replace(self.basis, ids=ids))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The Kronecker product of its sides and its residuals' contrasts."""
+
+    residuals: tuple[Residual, ...]
+    sides: tuple[Side, ...]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes of all sides."""
+        return tuple(a for side in self.sides for a in side.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows of every side, then rows of every contrast."""
+        contrasts = (residual.contrast.n - 1 for residual in self.residuals)
+        return (*(side.basis.rows for side in self.sides), *contrasts)
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape)
+
+    def pieces(self, axes: Sequence[StrategyAxis]) -> SidePieces:
+        return [side.pieces(axes) for side in self.sides]
 
 
 def drop_unused_vectors(
     axes: Sequence[StrategyAxis], blocks: Sequence[Block]
 ) -> tuple[tuple[StrategyAxis, ...], tuple[Block, ...]]:
     """The same strategy with only the extra vectors that some block uses, renumbered."""
-    kept_axes: list[StrategyAxis] = []
+    sides = [side for block in blocks for side in block.sides]
+    kept: list[StrategyAxis] = []
     numbers: list[Integers] = []
     for a, axis in enumerate(axes):
-        ids = [b.basis.ids[:, b.axes.index(a)] for b in blocks if a in b.axes]
+        ids = [side.basis.ids[:, side.axes.index(a)] for side in sides if a in side.axes]
         standing = len(axis.sizes) + 1
         used = np.unique(np.concatenate([*ids, np.zeros(1, np.int64)]))
         used = used[used >= standing]
         renumber = np.arange(len(axis.vectors))
         renumber[used] = standing + np.arange(len(used))
         numbers.append(renumber)
-        kept_axes.append(replace(axis, extra=axis.extra[used - standing]))
-    kept_blocks: list[Block] = []
-    for block in blocks:
-        columns = [numbers[a][block.basis.ids[:, i]] for i, a in enumerate(block.axes)]
-        ids = np.stack(columns, axis=1) if columns else block.basis.ids
-        kept_blocks.append(replace(block, basis=replace(block.basis, ids=ids)))
-    return tuple(kept_axes), tuple(kept_blocks)
+        kept.append(replace(axis, extra=axis.extra[used - standing]))
+    renumbered = tuple(
+        replace(block, sides=tuple(side.renumbered(numbers) for side in block.sides))
+        for block in blocks
+    )
+    return tuple(kept), renumbered
 
 
-def entry_bound(block: Block, pieces: Sequence[Piece]) -> int:
-    """At least the largest |entry| of the block; exact when there is one piece."""
-    contrast = math.prod(largest(residual.contrast.matrix) for residual in block.residuals)
-    return sum(largest(piece.table) for piece in pieces) * contrast
+def entry_bound(block: Block, pieces: SidePieces) -> int:
+    """At least the largest |entry| of the block; exact when every side is one piece."""
+    sides = [sum(largest(piece.table) for piece in side) for side in pieces]
+    contrasts = [largest(residual.contrast.matrix) for residual in block.residuals]
+    return math.prod([*sides, *contrasts])
 
 
-def columns(pieces: Sequence[Piece], orbits: Integers) -> Exact:
-    """T·B at the given cells: orbits (cells, attributes) → (r, cells)."""
-    shares = [
-        piece.table[(slice(None), *(orbits[:, a] for a in piece.axes))]
-        if piece.axes
-        else np.repeat(piece.table[:, None], len(orbits), axis=1)
-        for piece in pieces
-    ]
-    return np.asarray(sum(shares[1:], start=shares[0]))
+def side_columns(pieces: Sequence[Piece], orbits: Integers) -> Exact:
+    """T·B of one side at the given cells: orbits (cells, attributes) → (r, cells)."""
+    total = np.zeros((len(pieces[0].table), len(orbits)), pieces[0].table.dtype)
+    for piece in pieces:
+        flat = piece.table.reshape(len(piece.table), -1)
+        held = tuple(orbits[:, a] for a in piece.axes)
+        cell = np.ravel_multi_index(held, piece.table.shape[1:]) if held else np.zeros(1, np.int64)
+        total = total + flat[:, cell]
+    return total
+
+
+def columns(pieces: SidePieces, orbits: Integers) -> Exact:
+    """All sides at the given cells: (product of the sides' rows, cells)."""
+    total = np.ones((1, len(orbits)), np.int64)
+    for side in pieces:
+        rows = side_columns(side, orbits)
+        total = (total[:, None, :] * rows[None, :, :]).reshape(-1, len(orbits))
+    return total

@@ -5,15 +5,17 @@ CBOR with integers, byte strings and arrays only:
     [b"dhdmm strategy", version, [axis, …], [block, …]]
     axis  = [values, merged values, orbits, value → merged value, merged value → orbit, count,
              vectors]
-    block = [[[attribute, part + 1, p, q], …], [axis, …], [rows, products], starts, coefficients,
-             vector numbers, T]
+    block = [[[attribute, part + 1, p, q], …], [side, …]]
+    side  = [[axis, …], [rows, products], lengths, coefficients, vector numbers, T]
 
 Integer arrays are packed: one byte with the width in bits, then every entry's zigzag code (0, −1,
 1, −2, …) in that many bits, least significant first, zero padded. Vectors 0 … orbits (all ones,
-then one per orbit) are not written; of T only the upper triangle is; `starts` and `coefficients`
-are empty when every row is a single product of coefficient 1. There is one encoding of a strategy:
-what was read is written again and compared. From it anybody applies A' and recomputes its
-sensitivity; nothing here is trusted. Sizes are checked before anything of that size is made.
+then one per orbit) are not written; of T only the upper triangle is; `lengths` (products a row) and
+`coefficients` are empty when every row is a single product of coefficient 1.
+
+There is one encoding of a strategy: what was read is written again and compared. From it anybody
+applies A' and recomputes its sensitivity; nothing here is trusted. Sizes are checked before
+anything of that size is made.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import numpy as np
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
-from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, Residual, StrategyAxis
+from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, Residual, Side, StrategyAxis
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Integers
 
@@ -38,6 +40,8 @@ LARGEST_ATTRIBUTES = 128
 LARGEST_AXIS = 2**22
 LARGEST_TRIANGLE = 2**13
 """Rows of one T."""
+LARGEST_PRODUCTS = 2**26
+"""Rows times products of one side."""
 LARGEST_VECTOR_TABLE = 2**26
 LARGEST_NUMBER = 2**40
 """Bound for every integer written down."""
@@ -144,44 +148,57 @@ def _onto(labels: Integers, count: int) -> Integers:
 
 
 def _block_document(block: Block) -> list[Any]:
-    basis, T = block.basis, block.T
-    plain = basis.is_plain
+    residuals = [[r.attribute, r.part + 1, r.contrast.p, r.contrast.q] for r in block.residuals]
+    return [residuals, [_side_document(side) for side in block.sides]]
+
+
+def _side_document(side: Side) -> list[Any]:
+    basis, T = side.basis, side.T
     return [
-        [[r.attribute, r.part + 1, r.contrast.p, r.contrast.q] for r in block.residuals],
-        list(block.axes),
+        list(side.axes),
         [basis.rows, len(basis.coefficients)],
-        b"" if plain else pack(np.diff(basis.starts)),
-        b"" if plain else pack(basis.coefficients),
+        b"" if basis.is_plain else pack(np.diff(basis.starts)),
+        b"" if basis.is_plain else pack(basis.coefficients),
         pack(basis.ids),
         pack(T[np.triu_indices(len(T))]),
     ]
 
 
 def _read_block(document: Any, axes: tuple[StrategyAxis, ...]) -> Block:
-    residuals, held, sizes, starts, coefficients, ids, T = _array(document, 7, "a block")
-    read = tuple(_read_residual(r, axes) for r in _list(residuals, len(axes), "the residuals"))
-    held = tuple(
-        _number(a, 0, len(axes) - 1, "an axis") for a in _list(held, len(axes), "a block's axes")
+    residuals, sides = _array(document, 2, "a block")
+    block = Block(
+        tuple(_read_residual(r, axes) for r in _list(residuals, len(axes), "the residuals")),
+        tuple(_read_side(side, axes) for side in _list(sides, len(axes) + 1, "the sides")),
     )
-    used = [r.attribute for r in read]
-    for attributes in (used, list(held)):
-        if attributes != sorted(set(attributes)):
-            raise refused("a block's attributes are not increasing")
-    if set(used) & set(held):
-        raise refused("an attribute is both an axis and a residual of a block")
-    rows, products = _array(sizes, 2, "a block's size")
-    rows = _number(rows, 1, LARGEST_TRIANGLE, "a block's rows")
-    products = _number(products, rows, LARGEST_ROWS // max(len(held), 1), "a block's products")
-    basis = _read_basis(rows, products, starts, coefficients, ids, [axes[a] for a in held])
-    triangle = unpack(T, rows * (rows + 1) // 2, "T")
+    attributes = [r.attribute for r in block.residuals]
+    if attributes != sorted(attributes):
+        raise refused("a block's residuals are not in order")
+    if len({*attributes, *block.axes}) != len(attributes) + len(block.axes):
+        raise refused("an attribute occurs twice in a block")
+    if not block.sides:
+        raise refused("a block without a side")
+    return block
+
+
+def _read_side(document: Any, axes: tuple[StrategyAxis, ...]) -> Side:
+    held, sizes, lengths, coefficients, ids, T = _array(document, 6, "a side")
+    held = tuple(
+        _number(a, 0, len(axes) - 1, "an axis") for a in _list(held, len(axes), "a side's axes")
+    )
+    if list(held) != sorted(set(held)):
+        raise refused("a side's axes are not increasing")
+    rows, products = _array(sizes, 2, "a side's size")
+    rows = _number(rows, 1, LARGEST_TRIANGLE, "a side's rows")
+    products = _number(products, rows, LARGEST_PRODUCTS // rows, "a side's products")
+    basis = _read_basis(rows, products, lengths, coefficients, ids, [axes[a] for a in held])
     matrix = np.zeros((rows, rows), np.int64)
-    matrix[np.triu_indices(rows)] = triangle
+    matrix[np.triu_indices(rows)] = unpack(T, rows * (rows + 1) // 2, "T")
     if not np.all(np.diag(matrix)):
         raise refused("T is singular")
-    block = Block(read, held, basis, matrix)
-    if block.table_entries(axes) > LARGEST_TABLE:
-        raise refused("a block is too large to apply")
-    return block
+    side = Side(held, basis, matrix)
+    if side.largest_table(axes) > LARGEST_TABLE:
+        raise refused("a side is too large to apply")
+    return side
 
 
 def _read_residual(document: Any, axes: tuple[StrategyAxis, ...]) -> Residual:
@@ -201,22 +218,22 @@ def _read_residual(document: Any, axes: tuple[StrategyAxis, ...]) -> Residual:
 
 
 def _read_basis(
-    rows: int, products: int, starts: Any, coefficients: Any, ids: Any, axes: list[StrategyAxis]
+    rows: int, products: int, lengths: Any, coefficients: Any, ids: Any, axes: list[StrategyAxis]
 ) -> Basis:
-    if starts == b"" and coefficients == b"":
+    if lengths == b"" and coefficients == b"":
         if rows != products:
             raise refused("a plain basis has one product a row")
-        lengths, weights = np.ones(rows, np.int64), np.ones(rows, np.int64)
+        counts, weights = np.ones(rows, np.int64), np.ones(rows, np.int64)
     else:
-        lengths = unpack(starts, rows, "the rows' lengths")
+        counts = unpack(lengths, rows, "the rows' lengths")
         weights = unpack(coefficients, products, "the coefficients")
-        if lengths.min() < 1 or lengths.sum() != products:
+        if counts.min() < 1 or counts.sum() != products:
             raise refused("the rows' lengths do not add up")
     numbers = unpack(ids, products * len(axes), "the vector numbers").reshape(products, len(axes))
     for i, axis in enumerate(axes):
         if numbers[:, i].min() < 0 or numbers[:, i].max() >= len(axis.vectors):
             raise refused("a vector number is out of range")
-    return Basis(np.concatenate([[0], np.cumsum(lengths)]), weights, numbers)
+    return Basis(np.concatenate([[0], np.cumsum(counts)]), weights, numbers)
 
 
 def refused(reason: str) -> StrategyError:

@@ -10,6 +10,7 @@ f, g: rows of two products of a term, restricted to an attribute; A = T·B; G = 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from scipy import linalg, sparse
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import kronecker_rows
-from dhdmm.strategy.blocks import Block, Residual, StrategyAxis
+from dhdmm.strategy.blocks import Block, Residual, Side, StrategyAxis
 from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.study.factor import Factor, Ranges
@@ -101,42 +102,42 @@ class Group:
     """Products of a block's basis that vary with the same axes."""
 
     axes: tuple[int, ...]
-    products: Integers
+    products: list[int]
     K: Integers
     """(products, orbits of axes)"""
 
 
 @dataclass(frozen=True, eq=False)
-class BlockInverse:
-    """(T·B)⁺ of one block, as coefficients of the basis's Kronecker products."""
+class SideInverse:
+    """(T·B)⁺ of one side, as coefficients of the basis's Kronecker products."""
 
     axes: tuple[StrategyAxis, ...]
-    block: Block
+    side: Side
 
     @cached_property
     def groups(self) -> list[Group]:
-        block, found = self.block, list[Group]()
-        for positions, mine in block.patterns(self.axes):
-            held = tuple(block.axes[i] for i in positions)
-            ids = block.basis.ids[np.ix_(mine, positions)]
-            found.append(
-                Group(held, mine, kronecker_rows(ids, [self.axes[a].vectors for a in held]))
+        side, found = self.side, list[Group]()
+        for positions, mine in side.patterns(self.axes):
+            held = tuple(side.axes[i] for i in positions)
+            K = kronecker_rows(
+                side.basis.ids[mine][:, positions], [self.axes[a].vectors for a in held]
             )
+            found.append(Group(held, mine, K))
         return found
 
     @cached_property
     def _mixing(self) -> Floats:
         """T C: A's rows as combinations of Kronecker products, (r, products)."""
-        return np.asarray(self.block.T.astype(np.float64) @ self.block.basis.combine.toarray())
+        return np.asarray(self.side.T.astype(np.float64) @ self.side.basis.combine.toarray())
 
     @cached_property
     def _gram_root(self) -> Floats:
         """Lower triangular L with L Lᵀ = A Aᵀ."""
-        inner = np.ones((len(self.block.basis.ids),) * 2)
-        for i, a in enumerate(self.block.axes):
+        inner = np.ones((len(self.side.basis.ids),) * 2)
+        for i, a in enumerate(self.side.axes):
             vectors = self.axes[a].vectors.astype(np.float64)
             table = (vectors * self.axes[a].sizes) @ vectors.T
-            ids = self.block.basis.ids[:, i]
+            ids = self.side.basis.ids[:, i]
             inner *= table[np.ix_(ids, ids)]
         return np.asarray(linalg.cholesky(self._mixing @ inner @ self._mixing.T, lower=True))
 
@@ -168,7 +169,7 @@ class BlockInverse:
 class Rule:
     """How a quadratic form acts outside T·B: variance of answers, or norm inside the row space."""
 
-    coefficients: Callable[[BlockInverse], Floats]
+    coefficients: Callable[[SideInverse], Floats]
     residual: Callable[[Residual, RowSums, RowSums, Floats], Floats]
     constant: Callable[[Floats, Floats, int], Floats]
     """For attributes outside the block: from both row sums and the number of merged values."""
@@ -196,47 +197,51 @@ class Reconstruction:
     blocks: tuple[Block, ...]
 
     @cached_property
-    def _inverses(self) -> list[BlockInverse]:
-        return [BlockInverse(self.axes, block) for block in self.blocks]
+    def _inverses(self) -> list[list[SideInverse]]:
+        return [[SideInverse(self.axes, side) for side in block.sides] for block in self.blocks]
 
     def estimate(self, measurement: Floats) -> Estimate:
         """x̂ = A'⁺ M."""
         tensors: dict[tuple[int, ...], Floats] = {}
         start = 0
-        for inverse in self._inverses:
-            M = measurement[start : start + inverse.block.rows].reshape(
-                inverse.block.basis.rows, -1
-            )
-            start += inverse.block.rows
-            for held, table in inverse.tables(inverse.inverse @ M):
-                self._add_share(tensors, inverse.block, held, table)
+        for block, sides in zip(self.blocks, self._inverses, strict=True):
+            M = measurement[start : start + block.rows].reshape(block.shape)
+            start += block.rows
+            for i, side in enumerate(sides):
+                M = np.moveaxis(np.tensordot(side.inverse, M, axes=(1, i)), 0, i)
+            for groups in itertools.product(*(side.groups for side in sides)):
+                self._add_share(tensors, block, groups, M)
         return Estimate(self.axes, tensors)
 
     def _add_share(
         self,
         tensors: dict[tuple[int, ...], Floats],
         block: Block,
-        held: tuple[int, ...],
-        table: Floats,
+        groups: Sequence[Group],
+        M: Floats,
     ) -> None:
-        """Adds table (orbits of held…, contrasts' rows) expanded to merged values."""
-        residuals = block.residuals
-        table = table.reshape((*table.shape[:-1], *(r.contrast.n - 1 for r in residuals)))
+        """Adds Σ M over the groups' products, expanded to merged values."""
+        for i, group in enumerate(groups):
+            M = np.moveaxis(
+                np.tensordot(group.K, M.take(group.products, axis=i), axes=(0, i)), 0, i
+            )
+        held = tuple(a for group in groups for a in group.axes)
+        contrasts = tuple(r.contrast.n - 1 for r in block.residuals)
+        table = M.reshape((*(len(self.axes[a].sizes) for a in held), *contrasts))
         for i, a in enumerate(held):
             table = table.take(self.axes[a].orbit, axis=i)
-        for i, r in enumerate(residuals, start=len(held)):
+        for i, r in enumerate(block.residuals, start=len(held)):
             table = np.moveaxis(np.tensordot(r.contrast.pseudo_inverse, table, axes=(1, i)), 0, i)
         # Axes of the block that this group is constant in are summed, not averaged, by the basis.
         table = table * math.prod(len(self.axes[a].orbit) for a in block.axes if a not in held)
-        attributes = (*held, *(r.attribute for r in residuals))
-        order = np.argsort(attributes)
+        attributes = (*held, *(r.attribute for r in block.residuals))
         home = tuple(sorted(attributes))
-        parts = {r.attribute: self.axes[r.attribute].part(r.part) for r in residuals}
+        parts = {r.attribute: self.axes[r.attribute].part(r.part) for r in block.residuals}
         if home not in tensors:
             tensors[home] = np.zeros([len(self.axes[a].orbit) for a in home])
         everything = [np.arange(len(self.axes[a].orbit)) for a in home]
         index = np.ix_(*(parts.get(a, whole) for a, whole in zip(home, everything, strict=True)))
-        tensors[home][index] += table.transpose(order)
+        tensors[home][index] += table.transpose(np.argsort(attributes))
 
     def variances(self, term: Term) -> Floats:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
@@ -280,9 +285,9 @@ class Reconstruction:
         for left, right in _product_pairs(term):
             pair = _FactorPair(self.axes, left, right)
             scale = float(left.coefficient * right.coefficient)
-            for inverse in self._inverses:
-                if pair.meets(inverse.block):
-                    total += scale * pair.quadratic(inverse, rule)
+            for block, sides in zip(self.blocks, self._inverses, strict=True):
+                if pair.meets(block):
+                    total += scale * pair.quadratic(block, sides, rule)
         return total.ravel()
 
 
@@ -333,26 +338,34 @@ class _FactorPair:
             self._on_orbits[a, is_left] = factor if single else _sum_orbits(factor, axis)
         return self._on_orbits[a, is_left]
 
-    def quadratic(self, inverse: BlockInverse, rule: Rule) -> Floats:
+    def quadratic(self, block: Block, sides: Sequence[SideInverse], rule: Rule) -> Floats:
         """Row by row f Q gᵀ, Q the rule's matrix on this block, shaped by the factors' rows."""
-        block = inverse.block
-        vectors: list[Floats] = []
         residuals = {r.attribute: r for r in block.residuals}
+        result = np.ones([1] * len(self.axes))
         for a, axis in enumerate(self.axes):
             if a in residuals:
                 r = residuals[a]
-                vectors.append(rule.residual(r, *self.part(a, r.part)))
+                vector = rule.residual(r, *self.part(a, r.part))
             elif a not in block.axes:
-                sums = self.total(a, True), self.total(a, False)
-                vectors.append(rule.constant(*sums, len(axis.orbit)))
+                vector = rule.constant(self.total(a, True), self.total(a, False), len(axis.orbit))
             else:
-                vectors.append(self.total(a, True) * self.total(a, False))
-        tables = inverse.tables(rule.coefficients(inverse))
-        return np.asarray(
-            sum(
-                _outer(*self._contract(left, right), vectors) for left in tables for right in tables
-            )
-        )
+                continue
+            result = result * vector.reshape([-1 if b == a else 1 for b in range(len(self.axes))])
+        for side in sides:
+            result = result * self._side(side, rule)
+        return result
+
+    def _side(self, side: SideInverse, rule: Rule) -> Floats:
+        """The side's share, with axes of length 1 for attributes outside it."""
+        tables = side.tables(rule.coefficients(side))
+        total = np.zeros([1] * len(self.axes))
+        for left, right in itertools.product(tables, tables):
+            held, tensor = self._contract(left, right)
+            vectors = [np.ones(1)] * len(self.axes)
+            for a in side.side.axes:
+                vectors[a] = self.total(a, True) * self.total(a, False)
+            total = total + _outer(held, tensor, vectors)
+        return total
 
     def _contract(
         self,
@@ -407,11 +420,14 @@ def _paired(left: Factor | Floats, middle: Floats, right: Factor | Floats) -> Fl
     L, R = (np.asarray(_dense(side)) for side in (left, right))
     both, inverse = np.unique(np.concatenate([L, R], axis=1), axis=0, return_inverse=True)
     half = np.tensordot(both[:, : L.shape[1]], middle, axes=(1, 0))
-    return np.einsum("iv,iv...->i...", both[:, L.shape[1] :], half)[inverse.ravel()]
+    paired = np.einsum("iv,iv...->i...", both[:, L.shape[1] :], half)
+    return np.asarray(paired[inverse.ravel()])
 
 
 def _dense(rows: Factor | Floats) -> Floats:
-    return rows if isinstance(rows, np.ndarray) else rows.to_sparse().toarray().astype(np.float64)
+    if isinstance(rows, np.ndarray):
+        return rows
+    return np.asarray(rows.to_sparse().toarray(), np.float64)
 
 
 def _row_sums(factor: Factor) -> RowSums:
@@ -439,4 +455,4 @@ def _constant_on_merged(axis: StrategyAxis, factor: Factor) -> bool:
         if np.array_equal(axis.merged, np.sort(axis.merged)):
             return bool(np.all(np.isin(factor.low, allowed) & np.isin(factor.high, allowed)))
     matrix = factor.to_sparse()
-    return (matrix != matrix[:, axis.representatives[axis.merged]]).nnz == 0
+    return bool((matrix != matrix[:, axis.representatives[axis.merged]]).nnz == 0)

@@ -79,10 +79,9 @@ class SymmetricProblem:
             tuple((a, o, int(self.reduction.axes[a].sizes[o])) for a, o in block.residuals),
             block.axes,
             self.bases[i],
-            self.B[i].astype(np.float64),
-            np.linalg.cholesky((S + S.T) / 2).T,
+            np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
             dual.R @ inverse,
-            q[dual.cells],
+            (self.B[i] * q[dual.cells]) @ self.B[i].T,
         )
 
     def round(self, optimum: Optimum, scale: float) -> list[Rounded]:

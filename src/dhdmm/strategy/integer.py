@@ -8,7 +8,7 @@ decided by a block's share of the cost.
 Near the optimum the total error max_u X_uu · tr(V X⁺) is, to first order, a sum over blocks: with
 max_u X_uu = 1 and total = tr(V X⁺), block b costs  Σ_u d_u X^b_uu + tr(V_b X_b⁺)/total.
 
-γ: scale; T: (r, r) upper triangular; C: (r, r) with V_b = (CB)ᵀ(CB); q: d's mass on the block.
+γ: scale; T: (r, r) upper triangular; C: (r, r) with V_b = (CB)ᵀ(CB); P: (r, r) = B D Bᵀ.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from scipy import linalg
 
 from dhdmm.strategy.basis import Basis
-from dhdmm.strategy.blocks import Block, Residual
+from dhdmm.strategy.blocks import Block, Residual, Side
 from dhdmm.strategy.contrast import Contrast, contrasts
 from dhdmm.strategy.matrix import Floats, Integers
 
@@ -34,12 +34,9 @@ class RealBlock:
     """(attribute, part, merged values in the part)"""
     axes: tuple[int, ...]
     basis: Basis
-    B: Floats
-    """(r, dimension), values on orbits"""
     T: Floats
     C: Floats
-    q: Floats
-    """(dimension,): mass of d on the cells of each coordinate"""
+    P: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +51,7 @@ def contrast_scale(contrast: Contrast) -> float:
     n = contrast.n
     columns = max(contrast.norms) * n / (n - 1)
     inverse = (n - 1) / contrast.inverse_trace
-    return (columns * inverse) ** 0.25
+    return math.sqrt(math.sqrt(columns * inverse))
 
 
 class Rounder:
@@ -80,7 +77,7 @@ class Rounder:
             Residual(a, part, contrast)
             for (a, part, _), contrast in zip(self.real.residuals, chosen, strict=True)
         )
-        block = Block(residuals, self.real.axes, self.real.basis, T)
+        block = Block(residuals, (Side(self.real.axes, self.real.basis, T),))
         return Rounded(block, self.error(T, chosen))
 
     def _best_for_one_number(self, scale: float) -> list[Contrast]:
@@ -92,7 +89,7 @@ class Rounder:
             norms = np.multiply.outer(norms, [float(max(c.norms)) for c in candidates])
             inverses = np.multiply.outer(inverses, [c.inverse_trace for c in candidates])
         t = np.maximum(np.rint(float(self.real.T[0, 0]) * unit), 1)
-        mass = float(np.square(self.real.B[0]) @ self.real.q)
+        mass = float(self.real.P[0, 0])
         error = float(np.square(self.real.C).sum()) / self.total
         cost = t**2 * norms * mass / scale**2 + inverses * error * scale**2 / t**2
         best = np.unravel_index(int(np.argmin(cost)), cost.shape)
@@ -108,9 +105,8 @@ class Rounder:
 
     def _cost(self, scale: float, T: Integers, chosen: Sequence[Contrast]) -> float:
         """Σ d X + tr(V X⁺)/total, with X = A'ᵀA'/scale²."""
-        columns = T @ self.real.B
         norms = math.prod(max(contrast.norms) for contrast in chosen)
-        mass = float(np.einsum("ij,ij,j->", columns, columns, self.real.q)) * norms
+        mass = float(np.einsum("ij,ij->", T @ self.real.P, T)) * norms
         return mass / scale**2 + self.error(T, chosen) * scale**2 / self.total
 
     def error(self, T: Integers, chosen: Sequence[Contrast]) -> float:

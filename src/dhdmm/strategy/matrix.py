@@ -52,7 +52,7 @@ def primitive(rows: Integers) -> Integers:
     return np.asarray(np.where(first < 0, -rows, rows))
 
 
-def _multiply_modulo(left: Integers, right: Integers) -> Integers:
+def multiply_modulo(left: Integers, right: Integers) -> Integers:
     """left @ right mod p by doubles: 2¹³ · 2²⁶ · 2¹⁴ columns stay below 2⁵³."""
     assert left.shape[1] < 2**14
     high, low = np.divmod(left, 2**HALF_BITS)
@@ -107,7 +107,7 @@ class RowSpace:
             fresh = panel[chosen]
             older = self._echelon
             if len(older):
-                older = (older - _multiply_modulo(older[:, pivots], fresh)) % PRIME
+                older = (older - multiply_modulo(older[:, pivots], fresh)) % PRIME
             self._echelon = np.concatenate([older, fresh])
             self._pivots += pivots
         return chosen
@@ -115,7 +115,7 @@ class RowSpace:
     def _reduce(self, rows: Integers) -> Integers:
         if not self.rank:
             return rows.copy()
-        return (rows - _multiply_modulo(rows[:, self._pivots], self._echelon)) % PRIME
+        return (rows - multiply_modulo(rows[:, self._pivots], self._echelon)) % PRIME
 
 
 def independent_rows(chunks: Iterable[Integers], columns: int, stop: int | None = None) -> Integers:

@@ -9,14 +9,16 @@ products are sums over blocks, maximised by `maximise.maximum`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.strategy.blocks import Block, Piece, Residual, StrategyAxis, entry_bound
+from dhdmm.strategy.blocks import Block, Piece, Residual, SidePieces, StrategyAxis, entry_bound
 from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
 from dhdmm.strategy.maximise import Table, combine, maximum
 
@@ -42,7 +44,7 @@ class Kinds:
         value = np.where(
             position == residual.contrast.n - 1, _cast(last, dtype), _cast(usual, dtype)
         )
-        return np.where(position >= 0, value, _cast(0, dtype))
+        return np.asarray(np.where(position >= 0, value, _cast(0, dtype)))
 
     def pairs(self) -> Pairs:
         count = len(self.first)
@@ -96,7 +98,7 @@ def find_kinds(axes: Sequence[StrategyAxis], blocks: Sequence[Block]) -> list[Ki
     return found
 
 
-def number_type(blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]) -> Any:
+def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
     """int64 if no sum of squares here can overflow it, else Python integers."""
     total = sum(
         block.rows * entry_bound(block, mine) ** 2
@@ -106,49 +108,62 @@ def number_type(blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]) -> A
 
 
 def norm_tables(
-    block: Block, pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any
+    block: Block, pieces: SidePieces, kinds: Sequence[Kinds], dtype: Any
 ) -> list[Table]:
     """‖a_u‖² within one block, as tables over the kinds of u."""
+    factors = [((r.attribute,), kinds[r.attribute].norms(r, dtype)) for r in block.residuals]
+    sides = [_side_norms(side, kinds, dtype) for side in pieces]
+    return _products([*sides, *([factor] for factor in factors)])
+
+
+def _side_norms(pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any) -> list[Table]:
     shares: list[Table] = []
-    for left in pieces:
-        for right in pieces:
-            held = tuple(sorted({*left.axes, *right.axes}))
-            if left is right:
-                flat = left.table.reshape(len(left.table), -1)
-                values = squared_column_norms(flat).reshape(left.table.shape[1:])
-                index = np.ix_(*(kinds[a].orbit for a in held))
-            else:
-                values = _gram(left, right)
-                grid = dict(zip(held, np.ix_(*(kinds[a].orbit for a in held)), strict=True))
-                index = tuple(grid[a] for a in (*left.axes, *right.axes))
-            shares.append((held, np.asarray(values.astype(dtype)[index], dtype)))
-    factors = {r.attribute: kinds[r.attribute].norms(r, dtype) for r in block.residuals}
-    return [_times(share, factors) for share in shares]
+    for left, right in itertools.product(pieces, pieces):
+        held = tuple(sorted({*left.axes, *right.axes}))
+        grid = dict(zip(held, np.ix_(*(kinds[a].orbit for a in held)), strict=True))
+        if left is right:
+            flat = left.table.reshape(len(left.table), -1)
+            values = squared_column_norms(flat).reshape(left.table.shape[1:])
+            index = tuple(grid[a] for a in held)
+        else:
+            values = _gram(left, right)
+            index = tuple(grid[a] for a in (*left.axes, *right.axes))
+        shares.append((held, np.asarray(values.astype(dtype)[index], dtype)))
+    return shares
 
 
 def inner_tables(
-    block: Block, pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any
+    block: Block, pieces: SidePieces, pairs: Sequence[Pairs], dtype: Any
 ) -> list[Table]:
     """⟨a_u, a_v⟩ within one block, as tables over the pairs of kinds of u and v."""
+    factors = [((r.attribute,), pairs[r.attribute].inner(r, dtype)) for r in block.residuals]
+    sides = [_side_inner(side, pairs, dtype) for side in pieces]
+    return _products([*sides, *([factor] for factor in factors)])
+
+
+def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> list[Table]:
     shares: list[Table] = []
-    for left in pieces:
-        for right in pieces:
-            held = tuple(sorted({*left.axes, *right.axes}))
-            sides = [
-                dict(
-                    zip(
-                        held,
-                        np.ix_(*(pairs[a].kinds.orbit[side(pairs[a])] for a in held)),
-                        strict=True,
-                    )
-                )
-                for side in (lambda p: p.i, lambda p: p.j)
-            ]
-            index = (*(sides[0][a] for a in left.axes), *(sides[1][a] for a in right.axes))
-            values = _gram(left, right).astype(dtype)
-            shares.append((held, np.asarray(values[index], dtype)))
-    factors = {r.attribute: pairs[r.attribute].inner(r, dtype) for r in block.residuals}
-    return [_times(share, factors) for share in shares]
+    for left, right in itertools.product(pieces, pieces):
+        held = tuple(sorted({*left.axes, *right.axes}))
+        first = np.ix_(*(pairs[a].kinds.orbit[pairs[a].i] for a in held))
+        second = np.ix_(*(pairs[a].kinds.orbit[pairs[a].j] for a in held))
+        u, v = dict(zip(held, first, strict=True)), dict(zip(held, second, strict=True))
+        index = (*(u[a] for a in left.axes), *(v[a] for a in right.axes))
+        shares.append((held, np.asarray(_gram(left, right).astype(dtype)[index], dtype)))
+    return shares
+
+
+def _products(factors: Sequence[Sequence[Table]]) -> list[Table]:
+    """The product of sums of tables over different attributes, multiplied out."""
+    return [reduce(_outer, combination) for combination in itertools.product(*factors)]
+
+
+def _outer(left: Table, right: Table) -> Table:
+    (held, L), (more, R) = left, right
+    home = tuple(sorted((*held, *more)))
+    shapes = [dict(zip(names, T.shape, strict=True)) for names, T in (left, right)]
+    spread = [T.reshape([s.get(a, 1) for a in home]) for T, s in zip((L, R), shapes, strict=True)]
+    return home, np.asarray(spread[0] * spread[1], L.dtype)
 
 
 def _gram(left: Piece, right: Piece) -> NDArray[Any]:
@@ -157,19 +172,8 @@ def _gram(left: Piece, right: Piece) -> NDArray[Any]:
     return multiply(L.T, R).reshape((*left.table.shape[1:], *right.table.shape[1:]))
 
 
-def _times(share: Table, factors: dict[int, NDArray[Any]]) -> Table:
-    """The table times one vector per further attribute."""
-    held, values = share
-    home = tuple(sorted({*held, *factors}))
-    sizes = {**dict(zip(held, values.shape, strict=True))}
-    product = values.reshape([sizes.get(a, 1) for a in home])
-    for a, vector in factors.items():
-        product = product * vector.reshape([-1 if b == a else 1 for b in home])
-    return home, product
-
-
 def all_norms(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> tuple[list[Kinds], list[Table]]:
     """‖a_u‖² as a sum of tables over kinds."""
     kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
@@ -180,7 +184,7 @@ def all_norms(
 
 
 def sensitivity_squared(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_u ‖a_u‖² over every cell."""
     return maximum(all_norms(axes, blocks, pieces)[1])
@@ -207,7 +211,7 @@ def largest_by_orbit(
 
 
 def replace_sensitivity_squared(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[Sequence[Piece]]
+    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
     kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)

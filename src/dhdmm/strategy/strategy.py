@@ -19,10 +19,10 @@ from scipy import sparse
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
-from dhdmm.strategy.blocks import Block, Piece, StrategyAxis, columns, entry_bound
+from dhdmm.strategy.blocks import Block, SidePieces, StrategyAxis, columns, entry_bound
 from dhdmm.strategy.encoding import decode, encode, refused
 from dhdmm.strategy.estimate import Estimate, Reconstruction
-from dhdmm.strategy.matrix import Floats, Integers, largest, multiply
+from dhdmm.strategy.matrix import Floats, Integers, multiply
 from dhdmm.study.factor import Factor
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
@@ -74,7 +74,7 @@ class Strategy:
         return max(entry_bound(block, pieces) for block, pieces in parts)
 
     @cached_property
-    def _pieces(self) -> list[list[Piece]]:
+    def _pieces(self) -> list[SidePieces]:
         return [block.pieces(self.axes) for block in self.blocks]
 
     def to_bytes(self) -> bytes:
@@ -95,13 +95,9 @@ class Strategy:
         """The same strategy times the smallest integer that lifts its sensitivity to the given."""
         needed = min_sensitivity / math.sqrt(self.sensitivity_squared)
         factor = max(1, math.ceil(needed * (1 - 1e-12)))
-        if largest(np.concatenate([block.T.ravel() for block in self.blocks])) * factor >= 2**62:
-            raise StrategyError(
-                f"a sensitivity of {min_sensitivity:g} needs entries beyond 64 bits"
-            )
-        return replace(
-            self, blocks=tuple(replace(block, T=block.T * factor) for block in self.blocks)
-        )
+        if self.max_entry * factor > LARGEST_ENTRY:
+            raise StrategyError(f"a sensitivity of {min_sensitivity:g} needs entries over 53 bits")
+        return replace(self, blocks=tuple(_times(block, factor) for block in self.blocks))
 
     # -- measuring --------------------------------------------------------------------------------
 
@@ -125,29 +121,27 @@ class Strategy:
             raise StrategyError(f"{total:,} records times entries of {self.max_entry:,} overflow")
 
     def _measure(
-        self, block: Block, pieces: Sequence[Piece], merged: Integers, counts: Integers
+        self, block: Block, pieces: SidePieces, merged: Integers, counts: Integers
     ) -> Integers:
         """Counts per (position in each part, orbits that occur), contrasts applied, then T·B."""
         positions = [
             self.axes[r.attribute].positions(r.part)[merged[:, r.attribute]]
             for r in block.residuals
         ]
-        inside = np.all([p >= 0 for p in positions], axis=0) if positions else slice(None)
-        if not positions or np.any(inside):
-            orbits = np.stack(
-                [axis.orbit[merged[inside, a]] for a, axis in enumerate(self.axes)], axis=1
-            )
-            present, place = np.unique(orbits[:, list(block.axes)], axis=0, return_inverse=True)
-            sizes = [r.contrast.n for r in block.residuals]
-            Z = np.zeros((*sizes, len(present)), np.int64)
-            np.add.at(Z, (*(p[inside] for p in positions), place.ravel()), counts[inside])
-            for i, r in enumerate(block.residuals):
-                Z = r.contrast.apply(Z, i)
-            full = np.zeros((len(present), len(self.axes)), np.int64)
-            full[:, list(block.axes)] = present
-            TB = columns(pieces, full)
-            return multiply(TB, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
-        return np.zeros(block.rows, np.int64)
+        inside = np.all([np.ones(len(merged), bool), *(p >= 0 for p in positions)], axis=0)
+        if not np.any(inside):
+            return np.zeros(block.rows, np.int64)
+        held = [self.axes[a].orbit[merged[inside, a]] for a in block.axes]
+        cells = np.stack([*held, np.zeros(np.count_nonzero(inside), np.int64)], axis=1)
+        present, place = np.unique(cells, axis=0, return_inverse=True)
+        Z = np.zeros((*(r.contrast.n for r in block.residuals), len(present)), np.int64)
+        np.add.at(Z, (*(p[inside] for p in positions), place.ravel()), counts[inside])
+        for i, r in enumerate(block.residuals):
+            Z = r.contrast.apply(Z, i)
+        orbits = np.zeros((len(present), len(self.axes)), np.int64)
+        orbits[:, list(block.axes)] = present[:, :-1]
+        rows = columns(pieces, orbits)
+        return multiply(rows, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
         """A' as a CSR matrix (rows, cells), the last attribute fastest."""
@@ -230,3 +224,8 @@ class Strategy:
     def answer(self, measurement: NDArray[Any], factors: Sequence[Factor]) -> Any:
         """(values, variances per unit σ², relative distances from the row space) of a product."""
         return self.reconstruction.answer(self.estimate(measurement), factors)
+
+
+def _times(block: Block, factor: int) -> Block:
+    first, *others = block.sides
+    return replace(block, sides=(replace(first, T=first.T * factor), *others))

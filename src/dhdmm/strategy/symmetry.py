@@ -280,7 +280,7 @@ def orbits(grams: Sequence[Integers]) -> Integers:
         rivals = np.flatnonzero((candidates.ravel() == candidates.ravel()[u]) & (orbit < 0))
         for v in rivals:
             others = np.ones(size, bool)
-            others[[u, v]] = False
+            others[u] = others[v] = False
             if np.array_equal(stacked[:, u, others], stacked[:, v, others]) and np.array_equal(
                 stacked[:, u, v], stacked[:, v, u]
             ):
