@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dhdmm.planning.draft import plan
     from dhdmm.planning.plan import Plan
+    from dhdmm.release.release import Release
+    from dhdmm.runner import run
     from dhdmm.strategy.optimise import optimise
     from dhdmm.strategy.strategy import Strategy
     from dhdmm.study.schema import Schema
@@ -19,16 +21,18 @@ if TYPE_CHECKING:
     from dhdmm.study.workload import Workload
 
 __version__ = "0.1.0"
-__all__ = ["Plan", "Schema", "Strategy", "Study", "Workload", "optimise", "plan"]
+__all__ = ["Plan", "Release", "Schema", "Strategy", "Study", "Workload", "optimise", "plan", "run"]
 
 _HOMES = {
     "Plan": "dhdmm.planning.plan",
+    "Release": "dhdmm.release.release",
     "Schema": "dhdmm.study.schema",
     "Strategy": "dhdmm.strategy.strategy",
     "Study": "dhdmm.study.spec",
     "Workload": "dhdmm.study.workload",
     "optimise": "dhdmm.strategy.optimise",
     "plan": "dhdmm.planning.draft",
+    "run": "dhdmm.runner",
 }
 
 

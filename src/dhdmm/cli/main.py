@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import dhdmm
-from dhdmm.cli import demo, ledger, output, policy, run, show, study
+from dhdmm.cli import demo, ledger, output, plan, policy, run, show, study
 from dhdmm.errors import DhdmmError, ExitCode
 
 app = typer.Typer(
@@ -41,6 +41,7 @@ def _root(
 app.command("demo")(demo.demo)
 app.command("init")(study.init)
 app.command("describe")(study.describe)
+app.command("plan")(plan.plan)
 app.command("run")(run.run)
 app.command("show")(show.show)
 app.command("policy")(policy.policy)
