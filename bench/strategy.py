@@ -37,7 +37,9 @@ def example(path: str) -> Callable[[], Study]:
 def mixed() -> Study:
     """All two-way tables of Adult-14, every range of its numeric attributes, prefixes by sex."""
     ranges = [f"  - {{name: {a}, ranges: {{of: {a}, kind: all}}}}" for a in NUMERIC]
-    prefixes = [f"  - {{name: {a} by sex, ranges: {{of: {a}}}, by: [sex]}}" for a in NUMERIC]
+    prefixes = [
+        f"  - {{name: {a} by sex, ranges: {{of: {a}, kind: prefix}}, by: [sex]}}" for a in NUMERIC
+    ]
     text = (EXAMPLES / "adult-14/study.yaml").read_text(encoding="utf-8")
     more = "\n".join(["workload:", *ranges, *prefixes])
     return Study.from_text(text.replace("workload:", more))
