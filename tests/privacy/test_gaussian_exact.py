@@ -10,12 +10,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from mpmath import iv
-from tests.privacy.reference_gaussian import VECTORS, block_bits, make_vectors, reference_samples
 
 from dhdmm.errors import PrivacyError
 from dhdmm.privacy import gaussian
 from dhdmm.privacy.gaussian import DiscreteGaussian, block_ends, exponential_bounds
 from dhdmm.privacy.keystream import KeyStream
+from tests.privacy.reference_gaussian import VECTORS, block_bits, make_vectors, reference_samples
 
 VARIANCES = [
     Fraction(text)

@@ -16,10 +16,10 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import ECB
-from tests.privacy.reference_gaussian import VECTORS
 
 from dhdmm.privacy.gaussian import DiscreteGaussian
 from dhdmm.privacy.keystream import KeyStream, StreamMisuse
+from tests.privacy.reference_gaussian import VECTORS
 
 KEY = bytes(range(32))
 

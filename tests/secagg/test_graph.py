@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from tests.secagg.seeded import scripted, seeded
 
 from dhdmm.secagg.errors import LocalProtocolError
 from dhdmm.secagg.graph import complete_neighbours, harary_neighbours, sample_out_neighbours
 from dhdmm.secagg.randomness import uniform_below, uniform_permutation
+from tests.secagg.seeded import scripted, seeded
 
 FALSE_ALARM = 1e-6
 

@@ -7,8 +7,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.secagg.seeded import seeded
-from tests.vectors.make_secagg_primitives import x25519
 
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.keys import (
@@ -30,6 +28,8 @@ from dhdmm.secagg.keys import (
     statement,
     unseal,
 )
+from tests.secagg.seeded import seeded
+from tests.vectors.make_secagg_primitives import x25519
 
 P = 2**255 - 19
 L = 2**252 + 27742317777372353535851937790883648493

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
-from tests.secagg.seeded import seeded
 
 from dhdmm.secagg.errors import LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.masks import Modulus, add_mask, pack, packed_size, unpack
+from tests.secagg.seeded import seeded
 
 FALSE_ALARM = 1e-6
 PRIMES = [2, 3, 251, 65537, 2**30 + 3, 2**31 - 1, 2**31 + 11, 2**32 + 15, 2**61 - 1, 2**63 - 25]

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from tests.vectors.make_secagg_primitives import VECTORS, Stream, make_vectors
 
 from dhdmm.secagg.graph import harary_neighbours, sample_out_neighbours
 from dhdmm.secagg.keys import (
@@ -23,6 +22,7 @@ from dhdmm.secagg.keys import (
 from dhdmm.secagg.masks import Modulus, add_mask, pack, unpack
 from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
 from dhdmm.secagg.shamir import reconstruct, split
+from tests.vectors.make_secagg_primitives import VECTORS, Stream, make_vectors
 
 STORED = json.loads(VECTORS.read_text())
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.secagg.seeded import scripted, seeded
 
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.shamir import (
@@ -21,6 +20,7 @@ from dhdmm.secagg.shamir import (
     reconstruct,
     split,
 )
+from tests.secagg.seeded import scripted, seeded
 
 secrets = st.binary(min_size=32, max_size=32)
 holder_lists = st.lists(st.integers(0, 2**31 - 3), min_size=1, max_size=12, unique=True)

@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m bench`. Ratios within one run, never a timed assertion."""
