@@ -24,6 +24,9 @@ class Reason(StrEnum):
     """Why a participant stays out. Stable: scripts and transcripts may rely on them."""
 
     UNREADABLE = "unreadable-plan"
+    NOT_CANONICAL = "plan-not-canonical"
+    UNUSABLE_STUDY = "unusable-study"
+    UNUSABLE_STRATEGY = "unusable-strategy"
     TOO_LARGE = "plan-too-large"
     WRONG_DIGEST = "wrong-plan-digest"
     WRONG_STUDY = "study-not-agreed-to"
@@ -36,7 +39,6 @@ class Reason(StrEnum):
     HONEST_FLOOR = "honest-floor"
     CORRUPT_FRACTION = "corrupt-fraction"
     UNIT = "unit"
-    NO_SENSITIVITY = "no-sensitivity"
     NOISE_TOO_SMALL = "noise-too-small"
     NOISE_TOO_LARGE = "noise-too-large"
     MODULUS = "modulus"

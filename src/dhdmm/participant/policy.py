@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import StrategyError, StudyError
 from dhdmm.participant.limits import Policy, PolicyRefusal, Reason
 from dhdmm.planning.calibrate import (
     HEADROOM,
     SMALLEST_PARTICIPANT_VARIANCE,
     participants_allowed,
 )
-from dhdmm.planning.plan import NO_ROSTER, Plan
+from dhdmm.planning.plan import NO_ROSTER, Plan, PlanError, PlanFault
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import release_rho
@@ -46,15 +46,25 @@ def review(
     """The plan, if every check holds; otherwise `PolicyRefusal` with the first reason."""
     if len(encoded) > policy.max_plan_bytes:
         raise PolicyRefusal(Reason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
-    try:
-        plan = Plan.from_bytes(encoded)
-    except DhdmmError as error:
-        raise PolicyRefusal(Reason.UNREADABLE, str(error)) from error
+    plan = _read(encoded)
     if expected_digest is not None and plan.digest != expected_digest:
         raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan with the expected digest")
     for check in _CHECKS:
         check(plan, policy, roster)
     return Review(plan, tuple(_warnings(plan)))
+
+
+def _read(encoded: bytes) -> Plan:
+    try:
+        return Plan.from_bytes(encoded)
+    except PlanError as error:
+        canonical = error.fault is not PlanFault.NOT_CANONICAL
+        reason = Reason.UNREADABLE if canonical else Reason.NOT_CANONICAL
+        raise PolicyRefusal(reason, error.what) from None
+    except StudyError as error:
+        raise PolicyRefusal(Reason.UNUSABLE_STUDY, str(error)) from None
+    except StrategyError as error:
+        raise PolicyRefusal(Reason.UNUSABLE_STRATEGY, str(error)) from None
 
 
 def _require(holds: bool, reason: Reason, what: str, hint: str | None = None) -> None:
@@ -152,7 +162,6 @@ def _unit(plan: Plan, policy: Policy, roster: Roster) -> None:
 def _noise(plan: Plan, policy: Policy, roster: Roster) -> None:
     """σ_c ≥ 3 and Δ′²/(2hσ_c²) + τk ≤ ρ, with Δ′ recomputed over all columns."""
     variance = plan.participant_variance
-    _require(plan.sensitivity_squared > 0, Reason.NO_SENSITIVITY, "the strategy measures nothing")
     _require(
         variance >= SMALLEST_PARTICIPANT_VARIANCE,
         Reason.NOISE_TOO_SMALL,

@@ -1,0 +1,289 @@
+"""Hostile plans: each is refused for its own reason, before anything is paid or said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import cbor2
+import numpy as np
+import pytest
+
+from dhdmm.participant.policy import PolicyRefusal, Reason
+from dhdmm.planning.draft import plan as make_plan
+from dhdmm.planning.plan import NO_ROSTER
+from dhdmm.secagg.masks import Modulus
+from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.strategy import Strategy
+from tests.participant.data_holder import POLICY, ROSTER, DataHolder
+from tests.planning.studies import planned, replanned, study, with_triangle
+from tests.protocol.network import roster_of
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> DataHolder:
+    return DataHolder.with_budget(tmp_path / "ledger")
+
+
+def refusal(holder: DataHolder, encoded: bytes, **expected: bytes) -> PolicyRefusal:
+    with pytest.raises(PolicyRefusal) as caught:
+        holder.take_part(encoded, **expected)
+    assert holder.untouched
+    return caught.value
+
+
+def fields() -> dict[str, Any]:
+    return cbor2.loads(planned().to_bytes())
+
+
+def encoded(**changes: Any) -> bytes:
+    """The agreed plan with some encoded fields changed, canonically encoded."""
+    return cbor2.dumps(fields() | changes, canonical=True)
+
+
+def changed(**changes: Any) -> bytes:
+    return replace(planned(), **changes).to_bytes()
+
+
+def graph(**changes: int) -> bytes:
+    return changed(graph=replace(planned().graph, **changes))
+
+
+def triangle(T: np.ndarray) -> bytes:
+    return changed(strategy=with_triangle(planned().strategy, T))
+
+
+def at_rho(factor: Fraction) -> bytes:
+    """Consistent noise, for a budget that nobody agreed to."""
+    plan = planned()
+    return changed(rho=plan.rho * factor, participant_variance=plan.participant_variance / factor)
+
+
+def zero_strategy() -> Strategy:
+    """A′ = 0, written with a vector of zeros and a T that is the identity."""
+    strategy = planned().strategy
+    (axis,), (block,) = strategy.axes, strategy.blocks
+    (side,) = block.sides
+    orbits = len(axis.sizes)
+    zero = replace(axis, extra=np.zeros((1, orbits), np.int64))
+    basis = replace(side.basis, ids=np.full_like(side.basis.ids, 1 + orbits))
+    sides = (replace(side, basis=basis, T=np.eye(orbits, dtype=np.int64)),)
+    return replace(strategy, axes=(zero,), blocks=(replace(block, sides=sides),))
+
+
+WINDOWS = {"of": "value", "kind": "width", "width": 4}
+HUGE = np.diag(np.full(5, np.iinfo(np.int64).min))
+
+BYTES: dict[str, tuple[Callable[[], bytes], Reason]] = {
+    "empty": (lambda: b"", Reason.UNREADABLE),
+    "truncated": (lambda: planned().to_bytes()[:-1], Reason.UNREADABLE),
+    "trailing byte": (lambda: planned().to_bytes() + b"\0", Reason.NOT_CANONICAL),
+    "second plan behind it": (lambda: 2 * planned().to_bytes(), Reason.NOT_CANONICAL),
+    "not a map": (lambda: cbor2.dumps([fields()]), Reason.UNREADABLE),
+    "other version": (lambda: encoded(version=2), Reason.UNREADABLE),
+    "unknown field": (lambda: encoded(extra=1), Reason.UNREADABLE),
+    "keys in another order": (
+        lambda: cbor2.dumps(dict(reversed(fields().items()))),
+        Reason.NOT_CANONICAL,
+    ),
+    "indefinite map": (
+        lambda: b"\xbf" + planned().to_bytes()[1:] + b"\xff",
+        Reason.NOT_CANONICAL,
+    ),
+    "fraction not in lowest terms": (
+        lambda: encoded(rho=[2 * part for part in fields()["rho"]]),
+        Reason.NOT_CANONICAL,
+    ),
+    "NaN budget": (lambda: encoded(rho=[float("nan"), 1]), Reason.UNREADABLE),
+    "infinite variance": (lambda: encoded(variance=float("inf")), Reason.UNREADABLE),
+    "float variance": (lambda: encoded(variance=[100.0, 1]), Reason.UNREADABLE),
+    "zero denominator": (lambda: encoded(variance=[1, 0]), Reason.UNREADABLE),
+    "negative budget": (lambda: encoded(rho=[-1, 10]), Reason.UNREADABLE),
+    "float participants": (lambda: encoded(participants=12.0), Reason.UNREADABLE),
+    "boolean threshold": (lambda: encoded(threshold=True), Reason.UNREADABLE),
+    "participants at 2^63": (lambda: encoded(participants=2**63), Reason.UNREADABLE),
+    "composite modulus": (lambda: encoded(modulus=15), Reason.UNREADABLE),
+    "short roster digest": (lambda: encoded(roster=bytes(31)), Reason.UNREADABLE),
+    "study that is none": (lambda: encoded(study=b"{}"), Reason.UNUSABLE_STUDY),
+    "study with NaN": (lambda: encoded(study=b'{"study":NaN}'), Reason.UNUSABLE_STUDY),
+    "study without privacy": (
+        lambda: changed(study=replace(study(), model=_without_privacy())),
+        Reason.UNUSABLE_STUDY,
+    ),
+    "strategy that is none": (lambda: encoded(strategy=b"\x80"), Reason.UNUSABLE_STRATEGY),
+    "strategy of floats": (
+        lambda: encoded(strategy=cbor2.dumps([b"dhdmm strategy", 1, [], [0.5]])),
+        Reason.UNUSABLE_STRATEGY,
+    ),
+    "entries at 2^63": (lambda: triangle(HUGE), Reason.UNUSABLE_STRATEGY),
+    "zero columns": (lambda: changed(strategy=zero_strategy()), Reason.UNUSABLE_STRATEGY),
+    "singular T": (
+        lambda: triangle(np.zeros((5, 5), np.int64)),
+        Reason.UNUSABLE_STRATEGY,
+    ),
+    "strategy that misses a query": (
+        lambda: changed(
+            strategy=optimise(study(workload=[{"name": "w", "ranges": WINDOWS}]).workload)
+        ),
+        Reason.UNUSABLE_STRATEGY,
+    ),
+    "strategy for another schema": (
+        lambda: changed(study=study(schema={"value": {"type": "integer", "range": [0, 5]}})),
+        Reason.UNUSABLE_STRATEGY,
+    ),
+}
+
+
+def _without_privacy() -> Any:
+    return study().model.model_copy(update={"privacy": None})
+
+
+@pytest.mark.parametrize("case", BYTES)
+def test_refuses_bytes_that_are_no_plan(holder, case):
+    make, reason = BYTES[case]
+    assert refusal(holder, make()).reason is reason
+
+
+NUMBERS: dict[str, tuple[Callable[[], bytes], Reason]] = {
+    "half the noise": (
+        lambda: changed(participant_variance=planned().participant_variance / 2),
+        Reason.NOISE_TOO_SMALL,
+    ),
+    "noise without room for the sum": (
+        lambda: changed(participant_variance=_exact_variance() * (1 - Fraction(1, 2**60))),
+        Reason.NOISE_TOO_SMALL,
+    ),
+    "σ below three": (
+        lambda: changed(participant_variance=Fraction(899, 100)),
+        Reason.NOISE_TOO_SMALL,
+    ),
+    "column longer than the noise was made for": (
+        lambda: triangle(np.diag([1, 1, 1, 1, 2000])),
+        Reason.NOISE_TOO_SMALL,
+    ),
+    "noise that cannot be drawn": (
+        lambda: changed(participant_variance=Fraction(10**18 + 1)),
+        Reason.NOISE_TOO_LARGE,
+    ),
+    "price above the cost": (lambda: changed(rho=2 * planned().rho), Reason.OVERCHARGED),
+    "price that empties the ledger": (lambda: changed(rho=Fraction(1)), Reason.OVERCHARGED),
+    "price beyond all bounds": (lambda: changed(rho=Fraction(2**200)), Reason.BUDGET),
+    "more than the study promises": (lambda: at_rho(Fraction(101, 100)), Reason.PROMISE),
+    "threshold one": (lambda: graph(threshold=1), Reason.GRAPH),
+    "threshold zero": (lambda: graph(threshold=0), Reason.GRAPH),
+    "nobody corrupt": (lambda: graph(corrupt=0), Reason.GRAPH),
+    "more survivors than there can be": (lambda: graph(minimum_survivors=12), Reason.GRAPH),
+    "fewer survivors": (lambda: graph(minimum_survivors=4), Reason.GRAPH),
+    "sparse graph": (lambda: graph(degree=4, threshold=3, complete=False), Reason.GRAPH),
+    "degree beyond the roster": (lambda: graph(degree=2**40, complete=False), Reason.GRAPH),
+    "margin beyond the survivors": (lambda: graph(margin=2**40), Reason.GRAPH),
+    "modulus too small": (
+        lambda: changed(modulus=Modulus(planned().modulus.value // 2)),
+        Reason.MODULUS,
+    ),
+    "modulus of one bit": (lambda: changed(modulus=Modulus(2)), Reason.MODULUS),
+    "preview": (lambda: changed(roster_digest=NO_ROSTER), Reason.ROSTER_MISMATCH),
+    "another roster": (lambda: changed(roster_digest=bytes([7]) * 32), Reason.ROSTER_MISMATCH),
+    "more participants than the roster": (
+        lambda: changed(participants=2**62),
+        Reason.ROSTER_MISMATCH,
+    ),
+    "participants outside the study": (
+        lambda: changed(study=study(aggregation={"participants": 13})),
+        Reason.WRONG_COUNT,
+    ),
+    "semi-honest": (
+        lambda: replanned(aggregation={"threat_model": "semi-honest"}).to_bytes(),
+        Reason.THREAT_MODEL,
+    ),
+    "nobody may conspire": (
+        lambda: replanned(privacy={"corrupt_fraction": 0.04}).to_bytes(),
+        Reason.CORRUPT_FRACTION,
+    ),
+    "large budget": (lambda: replanned(privacy={"epsilon": 1.01}).to_bytes(), Reason.BUDGET),
+    "large budget as ρ": (
+        lambda: replanned(privacy={"epsilon": None, "rho": 0.5}).to_bytes(),
+        Reason.BUDGET,
+    ),
+    "small ε at a large δ": (
+        lambda: replanned(privacy={"epsilon": 0.9, "delta": 1e-3}).to_bytes(),
+        Reason.BUDGET,
+    ),
+}
+
+
+def _exact_variance() -> Fraction:
+    plan = planned()
+    return Fraction(plan.sensitivity_squared) / (2 * plan.rho * plan.honest_floor)
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_refuses_numbers_that_do_not_hold(holder, case):
+    make, reason = NUMBERS[case]
+    assert refusal(holder, make()).reason is reason
+
+
+LIMITS: dict[str, tuple[dict[str, Any], Reason]] = {
+    "unpinned roster": ({"rosters": []}, Reason.UNPINNED_ROSTER),
+    "another pinned roster": ({"rosters": ["ab" * 32]}, Reason.UNPINNED_ROSTER),
+    "study not agreed to": ({"studies": ["ab" * 32]}, Reason.WRONG_STUDY),
+    "unit not allowed": ({"units": ["person", "participant"]}, Reason.UNIT),
+    "rows": ({"max_rows": 4}, Reason.TOO_LARGE),
+    "bytes": ({"max_plan_bytes": 100}, Reason.TOO_LARGE),
+    "company": ({"min_participants": 13}, Reason.TOO_FEW_PARTICIPANTS),
+    "honest floor": ({"max_honest_floor": 9}, Reason.HONEST_FLOOR),
+    "corrupt fraction": ({"min_corrupt_fraction": 0.11}, Reason.CORRUPT_FRACTION),
+    "ε": ({"max_epsilon": 0.99}, Reason.BUDGET),
+    "δ": ({"max_delta": 1e-6}, Reason.BUDGET),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_refuses_what_its_own_limits_exclude(holder, case):
+    limits, reason = LIMITS[case]
+    holder.policy = POLICY.model_copy(update=limits)
+    assert refusal(holder, planned().to_bytes()).reason is reason
+
+
+def test_refuses_another_plan_than_the_expected_one(holder):
+    refused = refusal(holder, planned().to_bytes(), expected_digest=bytes(32))
+    assert refused.reason is Reason.WRONG_DIGEST
+
+
+def test_refuses_a_plan_for_another_roster(holder):
+    holder.roster = roster_of(11)
+    assert refusal(holder, planned().to_bytes()).reason is Reason.ROSTER_MISMATCH
+
+
+def test_every_reason_has_a_case():
+    shown = {reason for cases in (BYTES, NUMBERS, LIMITS) for _, reason in cases.values()}
+    assert shown | {Reason.WRONG_DIGEST} == set(Reason)
+
+
+def test_agrees_with_the_honest_plan(holder):
+    reviewed = holder.take_part(planned().to_bytes(), planned().digest)
+    assert reviewed.plan.digest == planned().digest
+    assert reviewed.warnings == ()
+    assert holder.ledger.reserved() == planned().rho
+    assert len(holder.sent) == 1
+
+
+def test_agrees_with_a_prime_modulus(holder):
+    prime = make_plan(study(), roster=ROSTER, modulus="prime")
+    assert holder.take_part(prime.to_bytes()).plan.modulus == prime.modulus
+
+
+def test_warns_when_more_is_measured_than_asked(holder):
+    """Windows of four values are asked for, and all five values are measured."""
+    asked = study(workload=[{"name": "wide", "ranges": WINDOWS}])
+    plan = make_plan(asked, roster=ROSTER, strategy=planned().strategy.attach(asked.workload))
+    (warning,) = holder.take_part(plan.to_bytes()).warnings
+    assert "more than the workload asks for" in warning
+
+
+def test_a_refusal_says_why(holder):
+    refused = refusal(holder, graph(threshold=1))
+    assert str(refused).startswith("policy: graph-parameters: degree 11, threshold 1 violate E4")
