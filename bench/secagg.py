@@ -11,6 +11,7 @@ to remove.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -213,6 +214,7 @@ def main() -> None:
     options.add_argument("--evidence", default=EvidenceKind.MAC, type=EvidenceKind)
     options.add_argument("--itemise", action="store_true", help="bytes by message type")
     chosen = options.parse_args()
+    gc.disable()  # a thousand participants in one heap would pay for each other's objects
     print("ms of processor time a participant, beside two floors; s for the coordinator; kB")
     print(
         f"{'model':<11}{'n':>6}{'k':>4}{'t':>4}{'length':>7}"
@@ -222,6 +224,7 @@ def main() -> None:
         for n in chosen.participants:
             for length in chosen.lengths:
                 report(n, length, model, chosen.evidence, chosen.itemise)
+                gc.collect()
 
 
 if __name__ == "__main__":

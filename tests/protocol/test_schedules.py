@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.coordinator import Coordinator, Reply
+from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from tests.protocol.network import MALICIOUS, SEMI_HONEST, assert_sum_is_of_announced_survivors
 from tests.protocol.schedule import CALM, EXPECTED_ABORTS, FlakyJournal, Weather, run
@@ -88,12 +88,12 @@ def test_simulation_notices_participants_that_draw_anew_after_a_restart() -> Non
 def test_simulation_notices_a_coordinator_that_counts_an_input_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def forgetful(self: Coordinator, message: m.MaskedInput) -> Reply:
-        added(self, message)
-        return added(self, message)
+    def forgetful(self: Coordinator, message: m.MaskedInput) -> None:
+        add(self, message)
+        add(self, message)
 
-    added = Coordinator._check_input
-    monkeypatch.setattr(Coordinator, "_check_input", forgetful)
+    add = Coordinator._add
+    monkeypatch.setattr(Coordinator, "_add", forgetful)
     simulated = run(0, CALM)
     with pytest.raises(AssertionError):
         assert_sum_is_of_announced_survivors(simulated.coordinator)

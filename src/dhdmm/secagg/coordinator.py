@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 
@@ -107,17 +106,6 @@ class Coordinator:
         self._taken_keys: set[bytes] = set()
         self._sum = parameters.modulus.zeros(parameters.length)
         self._collected = Collected(parameters, self._graph(randomness))
-        self._checks: dict[type[m.Message], Callable[[Any], Reply]] = {
-            m.Keys: self._check_keys,
-            m.SignedKeys: self._check_signed_keys,
-            m.Choice: self._check_choice,
-            m.Shares: self._check_shares,
-            m.MaskedInput: self._check_input,
-            m.EvidencedInput: self._check_evidenced_input,
-            m.Acks: self._check_acks,
-            m.Unmask: self._check_reveals,
-            m.Aborted: lambda _: Reply.ACCEPTED,
-        }
 
     @classmethod
     def resume(cls, parameters: RoundParameters, roster: Roster, store: Store) -> Coordinator:
@@ -158,7 +146,7 @@ class Coordinator:
         self._follow(type(message))
         if position not in self.invited:
             raise RemoteProtocolError(AbortReason.WRONG_PHASE, "not invited", status_hint=409)
-        reply = self._checks[type(message)](message)
+        reply = self._check(message)
         kept = replace(message, vector=b"") if isinstance(message, m.MaskedInput) else message
         if reply is Reply.ACCEPTED:
             self._keep(kept)
@@ -201,7 +189,30 @@ class Coordinator:
 
     # What is asked of a message before it counts
 
-    def _check_keys(self, message: m.Keys) -> Reply:
+    def _check(self, message: m.Message) -> Reply:
+        match message:
+            case m.SignedKeys():
+                self._check_signature(message)
+                self._check_keys(message)
+            case m.Keys():
+                self._check_keys(message)
+            case m.Choice():
+                self._check_choice(message)
+            case m.Shares():
+                expected = self._collected.expected_ciphertexts(message.position)
+                _require_count(len(message.ciphertexts), expected)
+            case m.EvidencedInput():
+                return self._check_evidenced_input(message)
+            case m.MaskedInput():
+                self._add(message)
+            case m.Acks():
+                expected = self._collected.expected_acks(message.position)
+                _require_count(len(message.evidence), expected)
+            case m.Unmask():
+                self._check_reveals(message)
+        return Reply.ACCEPTED
+
+    def _check_keys(self, message: m.Keys) -> None:
         pair = {message.mask_key, message.channel_key}
         for key in pair:
             keys.check_public_key(key)
@@ -209,32 +220,23 @@ class Coordinator:
             raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order")
         if len(pair) != 2 or pair & self._taken_keys:
             raise RemoteProtocolError(AbortReason.REPEATED_KEY)
-        return Reply.ACCEPTED
 
-    def _check_signed_keys(self, message: m.SignedKeys) -> Reply:
+    def _check_signature(self, message: m.SignedKeys) -> None:
         i, session = message.position, message.session
         said = keys_statement(session, i, message.mask_key, message.channel_key)
         if not keys.signature_holds(self._roster.identities[i], said, message.signature):
             raise RemoteProtocolError(AbortReason.BAD_SIGNATURE)
-        return self._check_keys(message)
 
-    def _check_choice(self, message: m.Choice) -> Reply:
+    def _check_choice(self, message: m.Choice) -> None:
         chosen, n = message.out_neighbours, self.parameters.participants
         _require_count(len(chosen), self.parameters.degree)
         if chosen[-1] >= n or message.position in chosen:
             raise MalformedMessage("a neighbour that cannot be one")
-        return Reply.ACCEPTED
 
-    def _check_shares(self, message: m.Shares) -> Reply:
-        expected = self._collected.expected_ciphertexts(message.position)
-        _require_count(len(message.ciphertexts), expected)
-        return Reply.ACCEPTED
-
-    def _check_input(self, message: m.MaskedInput) -> Reply:
-        """The vector is added here and now: the coordinator keeps the sum, not the summands."""
+    def _add(self, message: m.MaskedInput) -> None:
+        """At once: the coordinator keeps the sum, not the summands."""
         modulus, length = self.parameters.modulus, self.parameters.length
         modulus.add(self._sum, masks.unpack(modulus, length, message.vector))
-        return Reply.ACCEPTED
 
     def _check_evidenced_input(self, message: m.EvidencedInput) -> Reply:
         """A MAC cannot be verified here, but it can be seen to be missing.
@@ -250,19 +252,15 @@ class Coordinator:
             raise MalformedMessage("evidence of the other kind")
         if self._collected.is_one_sided(i, included):
             return Reply.EXCLUDED
-        return self._check_input(message)
-
-    def _check_acks(self, message: m.Acks) -> Reply:
-        _require_count(len(message.evidence), self._collected.expected_acks(message.position))
+        self._add(message)
         return Reply.ACCEPTED
 
-    def _check_reveals(self, message: m.Unmask) -> Reply:
+    def _check_reveals(self, message: m.Unmask) -> None:
         subjects, alive = self._collected.subjects(message.position), self._collected.alive
         for reveal in message.reveals:
             kind = ShareKind.SEED if reveal.position in alive else ShareKind.MASK_KEY
             if reveal.position not in subjects or reveal.kind != kind:
                 raise MalformedMessage("a share that was not asked for")
-        return Reply.ACCEPTED
 
     # Plumbing
 

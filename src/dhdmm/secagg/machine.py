@@ -8,9 +8,7 @@ an attack.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from hashlib import sha256
-from typing import Any
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
@@ -33,7 +31,6 @@ class JournalledMachine(ABC):
         self.parameters, self.position, self._journal = parameters, position, journal
         self._memory = Memory(parameters.session, position.to_bytes(4, "big"))
         self._table = PARTICIPANT[parameters.threat_model]
-        self._steps: dict[type[m.Message], Callable[[Any], m.Message | None]] = {}
         self._journal_failed = False
         self.outgoing: bytes | None = None  # the last message, to be sent again after a restart
 
@@ -67,7 +64,7 @@ class JournalledMachine(ABC):
             return None if following is self.state else self._leave(message.reason)
         self._memory.seen = tuple(sorted((*self._memory.seen, seen)))
         try:
-            answer = self._steps[type(message)](message)
+            answer = self._act(message)
         except RemoteProtocolError as error:
             return self._leave(error.reason)
         if answer is None:
@@ -79,6 +76,10 @@ class JournalledMachine(ABC):
         """Leave the session for good."""
         self._follow(Local.ABORT)
         return self._leave(reason)
+
+    @abstractmethod
+    def _act(self, message: m.Message) -> m.Message | None:
+        """The step of the protocol that this message begins, and the answer if it has one."""
 
     @abstractmethod
     def _forget(self) -> None:

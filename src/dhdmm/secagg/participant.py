@@ -52,15 +52,6 @@ class Participant(JournalledMachine):
         super().__init__(parameters, position, journal)
         self._roster, self._identity, self._randomness = roster, identity, randomness
         self._require_own_seat()
-        self._steps = {
-            m.Neighbours: self._on_neighbours,
-            m.Root: self._on_root,
-            m.ProvenNeighbours: self._on_proven_neighbours,
-            m.RelayedShares: self._on_relayed_shares,
-            m.Survivors: self._on_survivors,
-            m.EvidencedSurvivors: self._on_evidenced_survivors,
-            m.RelayedAcks: self._on_relayed_acks,
-        }
 
     @classmethod
     def resume(
@@ -110,6 +101,25 @@ class Participant(JournalledMachine):
         evidence = tuple([self._channels.say(Label.INCLUDED, j) for j in self._where(included)])
         message = m.EvidencedInput(self._session, i, masked, included, evidence)
         return self._send(message, following)
+
+    def _act(self, message: m.Message) -> m.Message | None:
+        match message:
+            case m.Root():
+                return self._on_root(message)
+            case m.Neighbours():
+                return self._on_neighbours(message)
+            case m.ProvenNeighbours():
+                return self._on_proven_neighbours(message)
+            case m.RelayedShares():
+                self._on_relayed_shares(message)
+                return None
+            case m.EvidencedSurvivors():
+                return self._on_evidenced_survivors(message)
+            case m.Survivors():
+                return self._on_survivors(message)
+            case m.RelayedAcks():
+                return self._on_relayed_acks(message)
+        raise LocalProtocolError(f"the table has a step for {message!r}, this machine has none")
 
     # The semi-honest protocol
 
