@@ -26,7 +26,7 @@ from scipy import optimize
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.matrix import Floats
+from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.maximise import Table, maximum
 from dhdmm.strategy.symmetry import Axis, Reduction, reduce_workload
 from dhdmm.study.factor import Factor, Ranges
@@ -152,7 +152,7 @@ class GramSum:
             yield held, table
 
 
-def _round_up(table: Floats) -> Floats:
+def _round_up(table: Floats) -> Integers:
     return np.asarray(np.ceil(table).astype(np.int64))
 
 

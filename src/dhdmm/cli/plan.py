@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
     participants: Annotated[
         int | None,
         typer.Option(min=2, help="How many take part; by default the most the study allows."),
@@ -43,14 +43,15 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
     """The same for a person, in 80 columns."""
     from rich.markup import escape
 
+    queries = _count(document["queries"], "query", "queries")
+    sums = _count(document["rows"], "measured sum", "measured sums")
     screen.print(
-        f"[bold]{escape(document['study'])}[/bold]: {document['queries']:,}"
-        f" {'query' if document['queries'] == 1 else 'queries'} over"
-        f" {_large(document['cells'])} cells, answered from {document['rows']:,} measured sums."
+        f"[bold]{escape(document['study'])}[/bold]: {queries} over {_large(document['cells'])} cells,"
+        f" answered from {sums}."
     )
     weighted = " (by the workload's weights)" if document["weighted"] else ""
     screen.print(
-        f"Their error{weighted} is at most {100 * (document['ratio'] - 1):.2f} % above the smallest"
+        f"The error{weighted} is at most {100 * (document['ratio'] - 1):.2f} % above the smallest"
         " that any choice of sums can have.\n"
     )
     _draw_items(screen, document)
@@ -164,6 +165,10 @@ def _figure(value: float | None) -> str:
         return f"{value:.3g}"
     places = max(0, 3 - math.floor(math.log10(value))) if value > 0 else 0
     return f"{value:,.{min(places, 4)}f}"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _large(count: int | None) -> str:
