@@ -46,8 +46,8 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
     queries = _count(document["queries"], "query", "queries")
     sums = _count(document["rows"], "measured sum", "measured sums")
     screen.print(
-        f"[bold]{escape(document['study'])}[/bold]: {queries} over {_large(document['cells'])} cells,"
-        f" answered from {sums}."
+        f"[bold]{escape(document['study'])}[/bold]: {queries} over"
+        f" {_large(document['cells'])} cells, answered from {sums}."
     )
     weighted = " (by the workload's weights)" if document["weighted"] else ""
     screen.print(
