@@ -10,10 +10,10 @@ import pytest
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.aggregation import IdealSum, NoResult, SecureAggregation
 from dhdmm.secagg.channels import Neighbour, keys_statement
-from dhdmm.secagg.coordinator import LOW_ORDER_KEYS, Coordinator, Reply
+from dhdmm.secagg.coordinator import Coordinator, Reply
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.journal import Held, Memory, MemoryJournal, Seen
-from dhdmm.secagg.keys import KeyPair
+from dhdmm.secagg.keys import LOW_ORDER_KEYS, KeyPair
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import EvidenceKind, Roster

@@ -40,13 +40,6 @@ Store = MutableMapping[str, bytes]
 _C = CoordinatorState
 _TAG_BYTES = {EvidenceKind.MAC: keys.EVIDENCE_BYTES, EvidenceKind.SIGNATURES: keys.SIGNATURE_BYTES}
 _DIGEST_BYTES = 32
-_ORDER_EIGHT = (
-    325606250916557431795983626356110631294008115727848805560023387167927233504,
-    39382357235489614581723060781553021112529911719440698176882885853963445705823,
-)
-LOW_ORDER_KEYS = frozenset(
-    u.to_bytes(32, "little") for u in (0, 1, 2**255 - 20, *_ORDER_EIGHT)
-)  # the canonical ones, with which every agreement is zero
 _QUORATE = (_C.COLLECTING_KEYS, _C.COLLECTING_CHOICES, _C.COLLECTING_SHARES, _C.COLLECTING_INPUTS)
 _OPENINGS: Mapping[ThreatModel, Mapping[_C, Callable[[Collected, int], m.Message]]] = {
     ThreatModel.SEMI_HONEST: {
@@ -216,8 +209,6 @@ class Coordinator:
         pair = {message.mask_key, message.channel_key}
         for key in pair:
             keys.check_public_key(key)
-        if pair & LOW_ORDER_KEYS:  # every neighbour would have to leave
-            raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order")
         if len(pair) != 2 or pair & self._taken_keys:
             raise RemoteProtocolError(AbortReason.REPEATED_KEY)
 

@@ -103,7 +103,11 @@ class KeyPair:
 
 
 def check_public_key(public: bytes) -> None:
-    """Refuse anything but the canonical 32-byte encoding of a point that is not of low order."""
+    """Refuse anything but the canonical encoding of a point that is not of low order.
+
+    Everybody looks at a key when it is first shown: found out later, when a mask is due, a bad key
+    of one corrupt participant would stop all its neighbours.
+    """
     if len(public) != KEY_BYTES or int.from_bytes(public, "little") >= _FIELD_PRIME:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "not a canonical X25519 key")
     if public in LOW_ORDER_KEYS:
