@@ -67,7 +67,7 @@ FIELDS: dict[str, Any] = cbor2.loads(planned().to_bytes())
 NATURALS = sorted(name for name, value in FIELDS.items() if type(value) is int)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(EDITS)
 def test_edited_bytes(edits):
     refused_or_the_same(edited(planned().to_bytes(), edits))
@@ -79,7 +79,7 @@ def test_any_value_in_any_field(name, value):
     refused_or_the_same(cbor2.dumps(FIELDS | {name: value}, canonical=True))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.dictionaries(st.sampled_from(NATURALS), st.integers(0, 2**63 - 1), min_size=1))
 @example({"participants": 2**62, "degree": 2**62 - 1})
 @example({"participants": 2**62, "minimum_survivors": 2**62, "margin": 0})
@@ -94,7 +94,7 @@ def test_any_budget_and_noise(rho, variance):
     refused_or_the_same(cbor2.dumps(FIELDS | changes, canonical=True))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.sampled_from(["study", "strategy"]), EDITS)
 def test_edited_study_or_strategy_inside_a_plan(part, edits):
     inner = edited(FIELDS[part], edits)

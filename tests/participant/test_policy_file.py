@@ -1,0 +1,148 @@
+"""The policy file and the commands around it: written with comments, read back strictly."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dhdmm.cli.ledger import ledger as ledger_command
+from dhdmm.cli.policy import policy as policy_command
+from dhdmm.errors import DhdmmError, Refused, StudyError
+from dhdmm.participant.limits import Policy, Reason, commented
+from dhdmm.privacy.ledger import Ledger
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "policy.md"
+
+
+def run(command, *arguments: str) -> str:
+    """What the command prints; its errors come through."""
+    app = typer.Typer()
+    app.command()(command)
+    outcome = CliRunner().invoke(app, arguments)
+    if outcome.exception is not None:
+        raise outcome.exception
+    return outcome.stdout
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ---- the file -----------------------------------------------------------------------------------
+
+
+def test_the_commented_file_is_the_defaults(tmp_path):
+    assert Policy.load(write(tmp_path / "policy.yaml", commented())) == Policy()
+
+
+def test_every_limit_is_explained():
+    for name in Policy.model_fields:
+        assert re.search(rf"(^# .+\n)+{name}: ", commented(), re.MULTILINE)
+
+
+def test_defaults_are_the_safe_ones():
+    policy = Policy()
+    assert policy.threat_models == ["malicious"]
+    assert policy.rosters == []
+    assert policy.max_epsilon <= 1
+    assert policy.max_delta <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("max_epsilom: 1\n", "max_epsilon"),
+        ("max_epsilon: 0\n", "more than 0"),
+        ("max_epsilon: 1e999\n", "finite"),
+        ("max_delta: 1\n", "less than 1"),
+        ("min_participants: 2\n", "at least 3"),
+        ("max_rows: 1.5\n", "whole number"),
+        ("max_rows: true\n", "whole number"),
+        ("threat_models: [honest]\n", "semi-honest"),
+        ("units: [household]\n", "participant"),
+        ("- 1\n", "mapping"),
+    ],
+)
+def test_mistakes_in_the_file_are_refused_with_their_line(tmp_path, text, complaint):
+    with pytest.raises(StudyError, match=complaint) as error:
+        Policy.load(write(tmp_path / "policy.yaml", text))
+    assert error.value.where.startswith("policy.yaml:1")
+
+
+def test_a_fingerprint_has_64_digits(tmp_path):
+    with pytest.raises(StudyError):
+        Policy.load(write(tmp_path / "policy.yaml", "rosters: [abc]\n"))
+
+
+def test_the_documentation_lists_every_reason_and_limit():
+    text = DOCUMENTATION.read_text(encoding="utf-8")
+    assert [reason for reason in Reason if f"`{reason}`" not in text] == []
+    assert [name for name in Policy.model_fields if f"`{name}`" not in text] == []
+
+
+# ---- dhdmm policy -------------------------------------------------------------------------------
+
+
+def test_the_command_writes_the_file(tmp_path):
+    path = tmp_path / "mine.yaml"
+    assert "mine.yaml" in run(policy_command, str(path))
+    assert path.read_text(encoding="utf-8") == commented()
+
+
+def test_the_command_never_overwrites(tmp_path):
+    path = write(tmp_path / "policy.yaml", "max_epsilon: 0.5\n")
+    with pytest.raises(DhdmmError, match="exists"):
+        run(policy_command, str(path))
+    assert Policy.load(path).max_epsilon == 0.5
+
+
+def test_the_command_reports_where_it_cannot_write(tmp_path):
+    with pytest.raises(DhdmmError, match="cannot write"):
+        run(policy_command, str(tmp_path / "absent" / "policy.yaml"))
+
+
+# ---- dhdmm ledger -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ledger_path(tmp_path: Path) -> Path:
+    path = tmp_path / "ledger.sqlite"
+    ledger = Ledger.create(path, Fraction(1), lambda: datetime(2030, 1, 1, tzinfo=UTC))
+    for number, rho in ((1, Fraction(1, 3)), (2, Fraction(1, 4))):
+        ledger.reserve(bytes([number]) * 32, bytes([number]) * 16, rho)
+    ledger.debit(bytes([1]) * 16, bytes(32))
+    return path
+
+
+def test_the_ledger_is_shown_in_json_with_exact_amounts(ledger_path):
+    shown = json.loads(run(ledger_command, str(ledger_path), "--json"))
+    amounts = {name: shown[name] for name in ("budget", "spent", "reserved", "remaining")}
+    assert amounts == {"budget": "1", "spent": "1/3", "reserved": "1/4", "remaining": "5/12"}
+    assert [entry["kind"] for entry in shown["entries"]] == ["open", "reserve", "reserve", "debit"]
+    assert shown["checkpoint"] == {"sequence": 4, "digest": shown["entries"][-1]["digest"]}
+
+
+def test_the_ledger_is_shown_to_people(ledger_path):
+    shown = run(ledger_command, str(ledger_path))
+    assert re.search(r"remaining +0\.416667", shown)
+    assert "debit" in shown
+    assert "2030-01-01" in shown
+
+
+def test_showing_a_ledger_changes_nothing(ledger_path):
+    before = ledger_path.read_bytes()
+    run(ledger_command, str(ledger_path))
+    assert ledger_path.read_bytes() == before
+
+
+def test_a_missing_ledger_is_refused(tmp_path):
+    with pytest.raises(Refused):
+        run(ledger_command, str(tmp_path / "absent.sqlite"))
