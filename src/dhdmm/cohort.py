@@ -8,7 +8,6 @@ since all of them would repeat it word by word. Frames to a worker are length-pr
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -121,7 +120,10 @@ class WorkerCohort:
     def __init__(self, invitation: Invitation, seats: Iterable[Seat]) -> None:
         self.cpu_seconds = 0.0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "dhdmm.cohort"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-m", "dhdmm.cohort"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the parent to act upon
         )
         self._write(_encode(invitation, seats))
 
@@ -195,8 +197,7 @@ def _read_frame(stream: IO[bytes]) -> dict[Any, Any] | None:
 
 
 def _work() -> None:
-    """A worker: one cohort, until the pipe closes. Ctrl-C is for the parent to act upon."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A worker: one cohort, until the pipe closes."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     setup = _read_frame(source)
     if setup is None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dhdmm.cohort import Cohort, Invitation, LocalCohort, Seat, WorkerCohort
-from dhdmm.errors import DataError
+from dhdmm.errors import DataError, Refused
 from dhdmm.participant.policy import Policy, review
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.planning.plan import Plan
@@ -28,6 +30,9 @@ from dhdmm.study.spec import Study
 
 SMALL_ROUND = 64
 """Up to here a worker process takes longer to start than the participants take to compute."""
+
+ROUNDING = 1e-9
+"""A dropout of 0.29 among 100 is 29, whatever the product is in floating point."""
 
 Progress = Callable[[CoordinatorState], None]
 """Told the phase that begins."""
@@ -61,20 +66,51 @@ def run(plan: Plan, tables: Sequence[Any], **tabulating: Any) -> Release:
     return run_round(enrol(plan), histograms_of(plan.study, tables, **tabulating)).release
 
 
-def histograms_of(study: Study, tables: Iterable[Any], **tabulating: Any) -> list[Histogram]:
-    """Each participant's table as a histogram, within the study's bounds."""
+def histograms_of(
+    study: Study,
+    tables: Iterable[Any],
+    advance: Callable[[int], None] = lambda _done: None,
+    **tabulating: Any,
+) -> list[Histogram]:
+    """Each participant's table as a histogram, within the study's bounds.
+
+    One table has all cores to itself; several share them, a core each. `advance` is told how many
+    are done.
+    """
     bound = study.sections()[1].max_records_per_participant
-    with ThreadPoolExecutor() as pool:  # DuckDB works outside the interpreter's lock
-        counted = pool.map(
-            lambda table: histogram_of(study, table, max_records=bound, **tabulating), tables
-        )
-        return list(counted)
+
+    def count(table: Any, **also: Any) -> Histogram:
+        return histogram_of(study, table, max_records=bound, **tabulating, **also)
+
+    waiting = list(tables)
+    if len(waiting) == 1:  # in this thread, where Ctrl-C reaches DuckDB
+        return [count(waiting[0])]
+    histograms: list[Histogram] = []
+    pool = ThreadPoolExecutor(os.cpu_count())  # DuckDB works outside the interpreter's lock
+    try:
+        for histogram in pool.map(partial(count, threads=1), waiting):
+            histograms.append(histogram)
+            advance(len(histograms))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return histograms
 
 
 def histogram_of(study: Study, table: Any, **tabulating: Any) -> Histogram:
     unit = study.sections()[0].unit
     person = None if isinstance(unit, str) else unit.person
     return tabulate(table, study.schema, unit=person, **tabulating).histogram
+
+
+def require_within_bound(study: Study, histograms: Iterable[Histogram]) -> None:
+    """Nobody has more records than the modulus and the sensitivity allow for."""
+    bound = study.sections()[1].max_records_per_participant
+    most = max((histogram.records for histogram in histograms), default=0)
+    if most > bound:
+        raise Refused(
+            f"a participant has {most:,} records, max_records_per_participant is {bound:,}",
+            hint="nothing is clipped: have more participants, or agree on a larger bound",
+        )
 
 
 def split(histogram: Histogram, parts: int) -> list[Histogram]:
@@ -123,12 +159,13 @@ def run_round(
     plan, roster = enrolment.plan, enrolment.roster
     if len(histograms) != plan.participants:
         raise DataError(f"{len(histograms)} tables for {plan.participants} participants")
+    require_within_bound(plan.study, histograms)
     invitation = Invitation(
         plan.to_bytes(), enrolment.round_id, roster, pinned(policy or permissive(plan), roster)
     )
     coordinator = CoordinatorSession(plan, enrolment.round_id, roster, os.urandom)
     order = uniform_permutation(os.urandom, len(roster))
-    silent = order[: int(dropout * len(roster))].tolist()
+    silent = order[: math.floor(dropout * len(roster) + ROUNDING)].tolist()
     people = zip(enrolment.identities, histograms, strict=True)
     seats = [Seat(i, identity, histogram) for i, (identity, histogram) in enumerate(people)]
     with _cohorts(invitation, seats, workers) as cohorts:

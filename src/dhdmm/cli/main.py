@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import dhdmm
 from dhdmm.cli import demo, ledger, output, plan, policy, run, show, study
 from dhdmm.errors import DhdmmError, ExitCode
 
+
+class _Interrupted(Exception):
+    """Ctrl-C, and what there is to say about it."""
+
+
+class _Commands(TyperGroup):
+    """Ctrl-C becomes ours before Typer turns it into an exit code without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise _Interrupted(*error.args) from None
+
+
 app = typer.Typer(
     name="dhdmm",
+    cls=_Commands,
     help="Answer counting queries over data that many parties hold, without a trusted curator.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -55,6 +72,6 @@ def main() -> None:
     except DhdmmError as error:
         output.report(error, as_json="--json" in sys.argv)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except _Interrupted as error:
+        print(": ".join(["interrupted", *error.args]), file=sys.stderr)
         sys.exit(ExitCode.INTERRUPTED)

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dhdmm.cli import output
-from dhdmm.errors import DataError
+from dhdmm.errors import DataError, DhdmmError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from rich.console import Console
 
+    from dhdmm.privacy.ledger import Ledger
     from dhdmm.runner import Enrolment, Outcome
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
 
+SPENT = "inputs had been sent, so the ledger keeps the round's budget as spent"
+UnknownValues = Literal["error", "drop", "other"]
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
@@ -45,13 +50,14 @@ def run(
         str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
     ] = None,
     on_unknown: Annotated[
-        str, typer.Option(help="Values outside the domain: error, drop or other.")
+        UnknownValues, typer.Option(help="What happens to values outside the domain.")
     ] = "error",
     ledger: Annotated[
         Path | None, typer.Option(help="The budget's file; by default beside the study.")
     ] = None,
     budget: Annotated[
-        float, typer.Option(help="The total ρ of a ledger that does not exist yet.")
+        float,
+        typer.Option(min=1e-6, max=1e6, help="The total ρ of a ledger that does not exist yet."),
     ] = 1.0,
     truth: Annotated[
         bool, typer.Option("--truth", help="Compare with the exact answers (not private!).")
@@ -84,7 +90,7 @@ def run(
             before_inputs=debit,
             progress=lambda _phase: advance(next(steps)),
         )
-    outcome.release.save(directory)
+        outcome.release.save(directory)
     document = summary(outcome, directory)
     if truth:
         document["actual_rmse"] = actual_rmse(outcome, histograms)
@@ -146,40 +152,52 @@ def _require_free(directory: Path) -> None:
             where=str(directory),
             hint="name another folder with --out",
         )
+    parent = next(folder for folder in directory.absolute().parents if folder.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise DataError(
+            "no folder can be made here",
+            where=str(parent),
+            hint="name another place with --out",
+        )
 
 
 def _histograms(
-    study: Study, data: list[Path], participants: int | None, on_unknown: str
+    study: Study, data: list[Path], participants: int | None, on_unknown: UnknownValues
 ) -> list[Histogram]:
     files = [file for path in data for file in _files(path)]
     if participants is not None:
         return _dealt_out(study, files, participants, on_unknown)
+    if len(files) == 1:
+        raise DataError(
+            "one table is one participant",
+            where=str(files[0]),
+            hint="--participants deals it out among so many",
+        )
     from dhdmm.runner import histograms_of
 
-    histograms: list[Histogram] = []
     with output.progress("tabulating", len(files)) as advance:
-        for file in files:
-            histograms += histograms_of(study, [file], on_unknown=on_unknown)
-            advance(len(histograms))
-    return histograms
+        return histograms_of(study, files, advance, on_unknown=on_unknown)
 
 
 def _dealt_out(
-    study: Study, files: list[Path], participants: int, on_unknown: str
+    study: Study, files: list[Path], participants: int, on_unknown: UnknownValues
 ) -> list[Histogram]:
-    from dhdmm.runner import histogram_of, split
+    from dhdmm.runner import histogram_of, require_within_bound, split
 
     if len(files) != 1:
         raise DataError(
             f"--participants deals out one table, not {len(files)}",
-            hint="leave it away: every file is a participant",
+            hint="leave it out: every file is a participant",
         )
     if not isinstance(study.sections()[0].unit, str):
         raise DataError(
             "a table cannot be dealt out by rows when the unit is a person",
             hint="give one file per participant",
         )
-    return split(histogram_of(study, files[0], on_unknown=on_unknown), participants)
+    with output.progress("tabulating", 1):
+        histograms = split(histogram_of(study, files[0], on_unknown=on_unknown), participants)
+    require_within_bound(study, histograms)
+    return histograms
 
 
 def _files(path: Path) -> list[Path]:
@@ -199,23 +217,31 @@ def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable
     """
     from dhdmm.privacy.ledger import Ledger
 
-    plan, round_id, debited = enrolment.plan, enrolment.round_id, False
+    plan, round_id = enrolment.plan, enrolment.round_id
     if path.exists():
         ledger = Ledger(path, _now)
     else:
         ledger = Ledger.create(path, Fraction(repr(total)), _now)
-    ledger.reserve(plan.digest, round_id, plan.rho)
-
-    def debit() -> None:
-        nonlocal debited
-        ledger.debit(round_id, plan.digest)
-        debited = True
-
     try:
-        yield debit
+        ledger.reserve(plan.digest, round_id, plan.rho)
+        yield partial(ledger.debit, round_id, plan.digest)
+    except DhdmmError as error:
+        error.hint = SPENT if _settle(ledger, round_id) else error.hint
+        raise
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(*[SPENT] * _settle(ledger, round_id)) from None
     finally:
-        if not debited:
-            ledger.cancel(round_id)
+        _settle(ledger, round_id)
+
+
+def _settle(ledger: Ledger, round_id: bytes) -> bool:
+    """Give a reservation back; whether the round is debited, by the ledger's own word."""
+    from dhdmm.privacy.chain import Kind
+
+    kinds = {entry.kind for entry in ledger.entries() if entry.round_id == round_id.hex()}
+    if kinds == {Kind.RESERVE}:
+        ledger.cancel(round_id)
+    return Kind.DEBIT in kinds
 
 
 def _now() -> datetime:
