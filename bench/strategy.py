@@ -105,20 +105,20 @@ def main() -> None:
         return
     print("Error: root mean square per weighted query at L2 sensitivity 1 and noise 1")
     print(
-        f"{'workload':<18}{'queries':>8}{'rows':>8}{'error':>8}{'bound':>8}{'ratio':>7}"
-        f"{'s':>6}{'MB':>6}{'kB':>6}{'ms':>5}"
+        f"{'workload':<17}{'queries':>9}{'rows':>9}{'error':>8}{'bound':>8}{'ratio':>7}"
+        f"{'s':>5}{'MB':>5}{'kB':>5}{'ms':>6}"
     )
     for name in PRESETS:
         found = measure_apart(name)
-        print(f"{name:<18}{found if isinstance(found, str) else row(found)}", flush=True)
-    print("s, MB: processor time and peak memory to the strategy; kB, ms: size and check of a plan")
+        print(f"{name:<17}{' ' + found if isinstance(found, str) else row(found)}", flush=True)
+    print("s, MB: processor time, peak memory for the strategy; kB, ms: a plan and its check")
 
 
 def row(found: dict[str, Any]) -> str:
     return (
-        f"{found['queries']:>8,}{found['rows']:>8,}{found['rmse']:>8.4f}{found['bound']:>8.4f}"
-        f"{found['ratio']:>7.4f}{found['seconds']:>6.1f}{found['peak_megabytes']:>6,.0f}"
-        f"{found['plan_bytes'] / 1000:>6,.0f}{found['check_milliseconds']:>5,.0f}"
+        f"{found['queries']:>9,}{found['rows']:>9,}{found['rmse']:>8.4f}{found['bound']:>8.4f}"
+        f"{found['ratio']:>7.4f}{found['seconds']:>5.1f}{found['peak_megabytes']:>5.0f}"
+        f"{found['plan_bytes'] / 1000:>5.0f}{found['check_milliseconds']:>6.0f}"
     )
 
 
