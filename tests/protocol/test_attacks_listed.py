@@ -12,7 +12,7 @@ ROWS = {1, 2, 3, 6, *range(8, 20), 21, 25, 26, 27}
 MODULES = (test_attacks_on_coordinator, test_attacks_on_keys, test_attacks_on_survivors)
 
 
-def tests_by_row() -> dict[int, list[str]]:
+def rows_tested() -> dict[int, list[str]]:
     """The names of the tests that each row has."""
     by_row: dict[int, list[str]] = {}
     for module in MODULES:
@@ -23,4 +23,4 @@ def tests_by_row() -> dict[int, list[str]]:
 
 
 def test_every_row_is_tested() -> None:
-    assert tests_by_row().keys() == ROWS
+    assert rows_tested().keys() == ROWS

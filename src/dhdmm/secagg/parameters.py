@@ -18,6 +18,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import logsumexp
 
+from dhdmm.secagg import phantoms
 from dhdmm.secagg.tails import (
     TERMS,
     Array,
@@ -110,7 +111,7 @@ def check(
     broken = _first_broken(n, c, s, k, t, threat_model)
     if broken is not None:
         raise ParameterError(f"degree {k}, threshold {t} violate {broken} for {n} participants")
-    needed = _margin_needed(n, c, k, threat_model)
+    needed = _margin_needed(n, c, s, k, t, threat_model)
     if parameters.margin < needed:
         raise ParameterError(f"margin {parameters.margin} is below the {needed} that E7 asks for")
     if parameters.honest_floor < 1:
@@ -147,7 +148,7 @@ def _graph(
     c, s = counts(n, gamma, delta)
     sparse = _search(n, c, s, threat_model)
     if sparse is not None:
-        margin = _margin_needed(n, c, sparse[0], threat_model)
+        margin = _margin_needed(n, c, s, *sparse, threat_model)
         if s - c - margin >= 1:
             return GraphParameters(*sparse, s, c, margin, complete=False)
     t = _lowest_threshold(n - 1, c + 1, threat_model)
@@ -319,18 +320,8 @@ def _e6(n: int, k: int) -> float:
     )
 
 
-def _margin_needed(n: int, c: int, k: int, threat_model: ThreatModel) -> int:
-    """E7: smallest f with Σ_{f' > f} C(n−c, f')·Pr[Bin(n−c−f', q_{f'}) > m] ≤ 2^−(σ+2).
-
-    q_f = C(n−1−f, k)/C(n−1, k) is the chance that none of f phantoms is an out-neighbour.
-    """
+def _margin_needed(n: int, c: int, s: int, k: int, t: int, threat_model: ThreatModel) -> int:
+    """E7; on a complete graph, and in the semi-honest model, there are no phantoms."""
     if threat_model is ThreatModel.SEMI_HONEST or k == n - 1:
         return 0
-    m = (n - c) // 2
-    phantoms = np.arange(1.0, min(n - c - m, n - k))  # with more, a sum of m+1 is impossible
-    log_unaware = log_choose(n - 1 - phantoms, k) - log_choose(n - 1, k)
-    log_terms = log_choose(n - c, phantoms) + log_binomial_tail(
-        n - c - phantoms, log_unaware, m + 1
-    )
-    beyond = np.logaddexp.accumulate(log_terms[::-1])[::-1]  # beyond[f]: the sum over f' > f
-    return int(np.sum(beyond > -(SECURITY_BITS + 2) * math.log(2) - _SLACK))
+    return phantoms.margin(n, c, s, k, t, SECURITY_BITS)
