@@ -51,7 +51,7 @@ def check_against_dense(strategy: Strategy, w: Workload) -> None:
 
 
 def random_workload(seed: int) -> Workload:
-    """A union of Kronecker terms with small integer factors: signed, coupled, weighted, repeated."""
+    """A union of Kronecker terms with small integer factors: signed, coupled, weighted."""
     rng = np.random.default_rng(seed)
     sizes = tuple(int(n) for n in rng.integers(1, 6, rng.integers(1, 4)))
     pool = [[_random_factor(rng, n) for _ in range(3)] for n in sizes]

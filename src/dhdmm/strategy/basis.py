@@ -153,6 +153,19 @@ class BasisBuilder:
         self.reduction = reduction
         self.books = [VectorBook(axis) for axis in reduction.axes]
 
+    def rank_bound(self) -> int:
+        """At least rank(W): the products' rows, or columns where they are fewer."""
+        shapes = {
+            tuple(
+                min(axis.factors[i].shape)
+                for axis, i in zip(self.reduction.axes, index, strict=True)
+            )
+            + index
+            for term in self.reduction.terms
+            for index in term.indices
+        }
+        return sum(math.prod(shape[: len(self.books)]) for shape in shapes)
+
     def basis(self, block: BlockGram) -> Basis:
         space = RowSpace(block.dimension)
         simple = self._choose(space, block, self._simple_candidates(block))

@@ -43,7 +43,8 @@ class Estimate:
     """x̂ on merged cells: Σ_S tensor_S(u_S), spread evenly over the attributes outside S."""
 
     axes: tuple[StrategyAxis, ...]
-    tensors: dict[tuple[int, ...], Floats]
+    tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats]
+    """(attributes S, those of S over which the tensor sums to zero) → tensor."""
 
     def product(self, factors: Sequence[Factor]) -> Floats:
         """Answers (rows of factor 1, …, rows of factor d) to a Kronecker product."""
@@ -54,7 +55,10 @@ class Estimate:
     def _on_merged(self, local: Sequence[Factor]) -> Floats:
         means = [f.dot(np.full(f.shape[1], 1 / f.shape[1])) for f in local]
         answers = np.zeros([len(mean) for mean in means])
-        for held, tensor in self.tensors.items():
+        constant = {a for a, factor in enumerate(local) if _is_constant(factor)}
+        for (held, centred), tensor in self.tensors.items():
+            if constant & centred:
+                continue
             for i, a in enumerate(held):
                 tensor = mode_product(local[a], tensor, i)
             answers += _outer(held, tensor, means)
@@ -202,7 +206,7 @@ class Reconstruction:
 
     def estimate(self, measurement: Floats) -> Estimate:
         """x̂ = A'⁺ M."""
-        tensors: dict[tuple[int, ...], Floats] = {}
+        tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats] = {}
         start = 0
         for block, sides in zip(self.blocks, self._inverses, strict=True):
             M = measurement[start : start + block.rows].reshape(block.shape)
@@ -215,7 +219,7 @@ class Reconstruction:
 
     def _add_share(
         self,
-        tensors: dict[tuple[int, ...], Floats],
+        tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats],
         block: Block,
         groups: Sequence[Group],
         M: Floats,
@@ -236,12 +240,13 @@ class Reconstruction:
         table = table * math.prod(len(self.axes[a].orbit) for a in block.axes if a not in held)
         attributes = (*held, *(r.attribute for r in block.residuals))
         home = tuple(sorted(attributes))
+        key = home, frozenset(r.attribute for r in block.residuals)
         parts = {r.attribute: self.axes[r.attribute].part(r.part) for r in block.residuals}
-        if home not in tensors:
-            tensors[home] = np.zeros([len(self.axes[a].orbit) for a in home])
+        if key not in tensors:
+            tensors[key] = np.zeros([len(self.axes[a].orbit) for a in home])
         everything = [np.arange(len(self.axes[a].orbit)) for a in home]
         index = np.ix_(*(parts.get(a, whole) for a, whole in zip(home, everything, strict=True)))
-        tensors[home][index] += table.transpose(np.argsort(attributes))
+        tensors[key][index] += table.transpose(np.argsort(attributes))
 
     def variances(self, term: Term) -> Floats:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
@@ -435,6 +440,14 @@ def _row_sums(factor: Factor) -> RowSums:
     last = np.zeros(size)
     last[-1] = 1
     return RowSums(factor.dot(np.ones(size)), factor.dot(last))
+
+
+def _is_constant(factor: Factor) -> bool:
+    """Whether every row is a multiple of 1; false is always a safe answer."""
+    if isinstance(factor, Ranges):
+        return bool(np.all((factor.low == 0) & (factor.high == factor.size)))
+    matrix = factor.to_sparse()
+    return matrix.shape[0] == 1 and matrix.nnz == matrix.shape[1] and np.ptp(matrix.data) == 0
 
 
 def _inner(f: Factor, g: Factor) -> Floats:

@@ -9,63 +9,94 @@ from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import BasisBuilder
-from dhdmm.strategy.blocks import drop_unused_vectors
+from dhdmm.strategy.blocks import StrategyAxis, drop_unused_vectors
 from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.integer import Rounded
+from dhdmm.strategy.residual import ResidualProblem
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
 from dhdmm.study.workload import Workload
 
+LARGEST_EXACT = 3000
+"""Orbits of cells up to which the exact path is always taken."""
+LARGEST_DUAL = 20_000_000
+"""Rank times orbits of cells up to which it is taken too: the dual works in rank × rank."""
 LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's root-mean-square error."""
-FIRST_SCALE, LARGEST_SCALE = 2.0**10, 2.0**40
+FIRST_SCALE, LARGEST_SCALE, FINEST_SCALE = 2.0**10, 2.0**40, 2.0**26
 
 
 def optimise(workload: Workload, *, seconds: float = 60.0) -> Strategy:
-    """The integer strategy of least expected error for `workload`, with rank(W) rows.
+    """The integer strategy of least expected error for `workload`.
 
-    `seconds` bounds the search for the real optimum; the certificate says what was reached.
+    It is the optimum over all strategies, with rank(W) rows, unless the workload has too many
+    orbits of cells; then it is a good one, and `ratio` says how good. `seconds` bounds the search
+    for the real optimum.
     """
     with threadpool_limits(limits=1, user_api="blas"):
-        return exact_strategy(workload, reduce_workload(workload), seconds)
+        reduction = reduce_workload(workload)
+        builder = BasisBuilder(reduction)
+        orbits = math.prod(reduction.orbit_shape)
+        if orbits <= LARGEST_EXACT or orbits * builder.rank_bound() <= LARGEST_DUAL:
+            return _exact(workload, reduction, builder, seconds)
+        return _residual(workload, reduction)
 
 
-def exact_strategy(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
+def _exact(
+    workload: Workload, reduction: Reduction, builder: BasisBuilder, seconds: float
+) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
-    builder = BasisBuilder(reduction)
     blocks = reduction.blocks()
+    if not blocks:
+        raise StrategyError("the workload asks nothing: all its queries are zero")
     problem = SymmetricProblem(reduction, builder, blocks, [builder.basis(b) for b in blocks])
     optimum = problem.dual.solve(seconds)
-    bound = math.sqrt(optimum.bound / workload.queries)
-
-    def strategy(rounded: Sequence[Rounded]) -> Strategy:
-        parts = drop_unused_vectors(problem.axes, [r.block for r in rounded])
-        return Strategy(*parts, workload, bound)
-
-    return smallest_scale(lambda scale: problem.round(optimum, scale), strategy, optimum.achieved)
+    search = _ScaleSearch(
+        workload, optimum.bound, problem.axes, lambda scale: problem.round(optimum, scale)
+    )
+    return search.smallest(optimum.achieved)
 
 
-def smallest_scale(
-    round_at: Callable[[float], Sequence[Rounded]],
-    strategy: Callable[[Sequence[Rounded]], Strategy],
-    achieved: float,
-) -> Strategy:
-    """The smallest scale, to a factor √2, whose rounding loses at most LARGEST_LOSS."""
+def _residual(workload: Workload, reduction: Reduction) -> Strategy:
+    """The best strategy for equal dual weights, by components of attribute sets."""
+    problem = ResidualProblem(reduction)
+    search = _ScaleSearch(workload, problem.bound, problem.axes, problem.round)
+    return search.smallest(search.error(FINEST_SCALE)[0])
 
-    def good_enough(scale: float) -> Strategy | None:
-        rounded = round_at(scale)
-        found = strategy(rounded)
-        error = math.fsum(r.error for r in rounded) * found.sensitivity_squared
-        return found if math.sqrt(error / achieved) - 1 <= LARGEST_LOSS else None
 
-    scale = FIRST_SCALE
-    best = good_enough(scale)
-    while best is None and scale < LARGEST_SCALE:
-        scale *= 2
+class _ScaleSearch:
+    """Finds the smallest scale, to a factor √2, whose rounding loses at most LARGEST_LOSS."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        bound: float,
+        axes: tuple[StrategyAxis, ...],
+        round_at: Callable[[float], Sequence[Rounded]],
+    ) -> None:
+        self.workload, self.axes, self.round_at = workload, axes, round_at
+        self.bound = math.sqrt(bound / workload.queries)
+
+    def error(self, scale: float) -> tuple[float, Strategy]:
+        """Total squared error at sensitivity 1 when rounded at this scale."""
+        rounded = self.round_at(scale)
+        parts = drop_unused_vectors(self.axes, [r.block for r in rounded])
+        strategy = Strategy(*parts, self.workload, self.bound)
+        return math.fsum(r.error for r in rounded) * strategy.sensitivity_squared, strategy
+
+    def smallest(self, achieved: float) -> Strategy:
+        def good_enough(scale: float) -> Strategy | None:
+            error, strategy = self.error(scale)
+            return strategy if math.sqrt(error / achieved) <= 1 + LARGEST_LOSS else None
+
+        scale = FIRST_SCALE
         best = good_enough(scale)
-    if best is None:
-        raise StrategyError(f"no integer scale keeps the loss below {LARGEST_LOSS:.2%}")
-    if scale == FIRST_SCALE:
-        while scale > 1 and (smaller := good_enough(scale / 2)) is not None:
-            scale, best = scale / 2, smaller
-    return good_enough(scale / math.sqrt(2)) or best
+        while best is None and scale < LARGEST_SCALE:
+            scale *= 2
+            best = good_enough(scale)
+        if best is None:
+            raise StrategyError(f"no integer scale keeps the loss below {LARGEST_LOSS:.2%}")
+        if scale == FIRST_SCALE:
+            while scale > 1 and (smaller := good_enough(scale / 2)) is not None:
+                scale, best = scale / 2, smaller
+        return good_enough(scale / math.sqrt(2)) or best

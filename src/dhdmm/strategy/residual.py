@@ -111,8 +111,6 @@ class ResidualProblem:
     def _size(self, a: int) -> int:
         return len(self.reduction.axes[a].orbit)
 
-    # -- inner products of Kronecker rows -----------------------------------------------------------
-
     def _inner(self, component: Component, basis: Basis) -> Floats:
         """G = B Bᵀ over merged cells."""
         total = np.ones((len(basis.ids),) * 2)
@@ -151,19 +149,20 @@ class ResidualProblem:
         C = basis.combine
         return np.asarray(C @ np.asarray(C @ table).T)
 
-    # -- integer basis ------------------------------------------------------------------------------
-
     def _basis(self, component: Component) -> Basis:
         """Sparse-first independent rows among the visits' own."""
         candidates = concatenate(
             [part for visit in component.visits for part in self._candidates(component, visit)],
             len(component.axes),
         )
+        if candidates.is_plain:
+            ids = np.unique(candidates.ids, axis=0)
+            candidates = Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
         weight = np.ones(len(candidates.ids), np.int64)
         for i, a in enumerate(component.axes):
             weight *= np.count_nonzero(self.books[a].vectors, axis=1)[candidates.ids[:, i]]
         order = np.argsort(abs(candidates.combine) @ weight, kind="stable")
-        space = RowSpace(min(len(order), LARGEST_RANK) + 1)
+        space = RowSpace(min(len(order), LARGEST_RANK + 1))
         sketches = [self._sketch(a, space.columns) for a in component.axes]
         kept: list[Basis] = []
         for start in range(0, len(order), CHUNK):

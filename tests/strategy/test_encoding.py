@@ -1,0 +1,155 @@
+"""What a stranger may send in place of a strategy."""
+
+from __future__ import annotations
+
+import cbor2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from workloads import marginals, one_attribute, plain
+
+from dhdmm.errors import StrategyError
+from dhdmm.strategy import encoding
+from dhdmm.strategy.encoding import pack, unpack
+from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.factor import Ranges
+
+STRATEGY = optimise(plain((4, 3), [[Ranges.each(4), Ranges.prefixes(3)]]))
+DATA = STRATEGY.to_bytes()
+
+
+def changed(path: list[int], value: object, data: bytes = DATA) -> bytes:
+    """The encoding with one part replaced."""
+    document = cbor2.loads(data)
+    parent = document
+    for step in path[:-1]:
+        parent = parent[step]
+    parent[path[-1]] = value
+    return cbor2.dumps(document, canonical=True)
+
+
+AXIS, BLOCK, SIDE = [2, 0], [3, 0], [3, 0, 1, 0]
+RESIDUAL_BLOCK = next(i for i, b in enumerate(STRATEGY.blocks) if b.residuals)
+RESIDUAL = [3, RESIDUAL_BLOCK, 0, 0]
+T = STRATEGY.blocks[0].sides[0].T
+ROWS = len(T)
+
+
+def triangle(matrix: np.ndarray) -> bytes:
+    return pack(matrix[np.triu_indices(ROWS)])
+
+
+def wide(value: int) -> bytes:
+    """All entries of T this large."""
+    return pack(np.full(ROWS * (ROWS + 1) // 2, value))
+
+
+RESIDUAL_SIDE = [3, RESIDUAL_BLOCK, 1, 0]
+HUGE_ENTRIES = changed([*RESIDUAL, 2], 2**40, changed([*RESIDUAL_SIDE, 5], wide(2**30)))
+
+
+HOSTILE = {
+    "empty": (b"", "not CBOR"),
+    "truncated": (DATA[:-1], "not CBOR"),
+    "trailing bytes": (DATA + b"\0", "canonical"),
+    "not an array": (cbor2.dumps({"a": 1}), "the document"),
+    "another document": (changed([0], b"dhdmm study"), "not a strategy"),
+    "a later version": (changed([1], 2), "version"),
+    "a boolean version": (changed([1], True), "version"),
+    "indefinite length": (b"\x9f" + DATA[1:] + b"\xff", "canonical"),
+    "no attribute": (changed([2], []), "no attribute"),
+    "no row": (changed([3], []), "no row"),
+    "too many attributes": (changed([2], [cbor2.loads(DATA)[2][0]] * 129), "at most 128"),
+    "huge attribute": (changed([*AXIS, 0], 2**40), "attribute's values"),
+    "attribute without values": (changed([*AXIS, 0], 0), "attribute's values"),
+    "more merged values than values": (changed([*AXIS, 1], 5), "merged values"),
+    "float size": (changed([*AXIS, 0], 4.0), "attribute's values"),
+    "NaN size": (changed([*AXIS, 0], float("nan")), "attribute's values"),
+    "negative size": (changed([*AXIS, 0], -4), "attribute's values"),
+    "map with a gap": (changed([*AXIS, 3], pack(np.array([0, 2, 3, 3]))), "gaps"),
+    "map out of range": (changed([*AXIS, 3], pack(np.array([0, 1, 2, -1]))), "gaps"),
+    "text for a map": (changed([*AXIS, 3], "0123"), "packed array"),
+    "map too short": (changed([*AXIS, 3], pack(np.arange(40))), "does not have 4 entries"),
+    "wider than needed": (changed([*AXIS, 3], b"\x08" + bytes([0, 2, 4, 6])), "canonical"),
+    "vectors without end": (changed([*AXIS, 5], 2**50), "attribute's vectors"),
+    "block without a side": (changed([*BLOCK, 1], []), "without a side"),
+    "huge rows": (changed([*SIDE, 1], [2**40, 2**40]), "side's rows"),
+    "huge products": (changed([*SIDE, 1], [ROWS, 2**40]), "side's products"),
+    "fewer products than rows": (changed([*SIDE, 1], [ROWS, ROWS - 1]), "side's products"),
+    "axis that does not exist": (changed([*SIDE, 0], [7]), "an axis"),
+    "axes out of order": (changed([*SIDE, 0], [1, 0]), "increasing"),
+    "vector that does not exist": (changed([*SIDE, 4], pack(np.full(ROWS, 99))), "out of range"),
+    "NaN bytes for T": (changed([*SIDE, 5], np.full(ROWS, np.nan).tobytes()), "T "),
+    "floats for T": (changed([*SIDE, 5], [1.0] * ROWS), "packed array"),
+    "singular T": (changed([*SIDE, 5], triangle(T * (1 - np.eye(ROWS, dtype=int)))), "singular"),
+    "entries near 2**63": (changed([*SIDE, 5], wide(2**62)), "bits"),
+    "entries over 53 bits": (HUGE_ENTRIES, "53 bits"),
+    "singular contrast": (changed([*RESIDUAL, 2], 3), "singular"),
+    "contrast of float": (changed([*RESIDUAL, 2], 3.5), "contrast's p"),
+    "residual twice": (
+        changed([*RESIDUAL[:-1]], [cbor2.loads(DATA)[3][RESIDUAL_BLOCK][0][0]] * 2),
+        "twice",
+    ),
+    "residual of no attribute": (changed([*RESIDUAL, 0], 9), "residual's attribute"),
+    "residual of no part": (changed([*RESIDUAL, 1], 9), "residual's part"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_refuses_with_its_own_reason(name):
+    data, reason = HOSTILE[name]
+    with pytest.raises(StrategyError, match=reason):
+        Strategy.from_bytes(data)
+
+
+def test_refuses_what_exceeds_the_byte_limit(monkeypatch):
+    monkeypatch.setattr(encoding, "LARGEST_BYTES", len(DATA) - 1)
+    with pytest.raises(StrategyError, match="exceed the limit"):
+        Strategy.from_bytes(DATA)
+
+
+def test_refuses_more_rows_than_the_limit(monkeypatch):
+    monkeypatch.setattr(encoding, "LARGEST_ROWS", STRATEGY.rows - 1)
+    with pytest.raises(StrategyError, match="rows"):
+        Strategy.from_bytes(DATA)
+
+
+def test_decoded_strategy_measures_and_reconstructs_like_the_original():
+    decoded = Strategy.from_bytes(DATA)
+    x = np.arange(12).reshape(4, 3)
+    assert np.array_equal(decoded.measure(x), STRATEGY.measure(x))
+    assert decoded.sensitivity_squared == STRATEGY.sensitivity_squared
+    with pytest.raises(StrategyError, match="attach"):
+        decoded.reconstruct(decoded.measure(x))
+    attached = decoded.attach(STRATEGY.workload)
+    assert np.allclose(attached.variances(), STRATEGY.variances())
+    assert np.isclose(attached.rmse, STRATEGY.rmse)
+
+
+@pytest.mark.parametrize(
+    "w", [marginals((5, 4, 3), 2), one_attribute(Ranges.all(9)), one_attribute(Ranges.total(1))]
+)
+def test_encoding_is_the_same_after_decoding(w):
+    data = optimise(w).to_bytes()
+    assert Strategy.from_bytes(data).to_bytes() == data
+
+
+@given(st.integers(0, len(DATA) - 1), st.integers(0, 255))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_any_changed_byte_is_refused_or_another_canonical_strategy(position, value):
+    data = DATA[:position] + bytes([value]) + DATA[position + 1 :]
+    try:
+        strategy = Strategy.from_bytes(data)
+    except StrategyError:
+        return
+    assert strategy.to_bytes() == data
+    assert strategy.sensitivity_squared > 0
+
+
+@given(st.lists(st.integers(-(2**40), 2**40), max_size=30))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_packing_round_trips(values):
+    array = np.array(values, np.int64)
+    assert np.array_equal(unpack(pack(array), len(values), "it"), array)
