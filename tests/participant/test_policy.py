@@ -12,6 +12,7 @@ import cbor2
 import numpy as np
 import pytest
 
+from dhdmm.participant import policy
 from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER
@@ -256,6 +257,24 @@ def test_refuses_another_plan_than_the_expected_one(holder):
 def test_refuses_a_plan_for_another_roster(holder):
     holder.roster = roster_of(11)
     assert refusal(holder, planned().to_bytes()).reason is Reason.ROSTER_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("case", "check"),
+    [
+        ("threshold one", "_graph"),
+        ("modulus too small", "_modulus"),
+        ("price above the cost", "_budget"),
+        ("participants outside the study", "_company"),
+        ("semi-honest", "_threat_model"),
+    ],
+)
+def test_without_its_check_the_hostile_plan_would_pass(monkeypatch, case, check):
+    """The weakened participant: what stops each plan is the check that names it."""
+    kept = tuple(each for each in policy._CHECKS if each.__name__ != check)
+    monkeypatch.setattr(policy, "_CHECKS", kept)
+    make, _ = NUMBERS[case]
+    assert policy.review(make(), POLICY, ROSTER).plan
 
 
 def test_every_reason_has_a_case():
