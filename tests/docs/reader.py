@@ -1,0 +1,80 @@
+"""Somebody who follows a page from top to bottom, in a folder that has the examples.
+
+`python -m tests.docs.reader docs/tutorial.md` rewrites the page's outputs as they are now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.docs.pages import PROJECT, Block, blocks, lines, shape
+
+
+class Reader:
+    """Runs blocks one after the other; Python blocks share their names, as they would on a page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names: dict[str, object] = {"__name__": "page"}
+        self.printed = ""
+        self.environment = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "80",
+            "OMP_NUM_THREADS": "1",
+        }
+        shutil.copytree(
+            PROJECT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.ledger*")
+        )
+
+    def follow(self, block: Block) -> None:
+        if block.mark == "run":
+            self.printed = self._python(block) if block.language == "python" else self._sh(block)
+        elif block.mark == "output":
+            assert lines(self.printed) == lines(block.text), block.place
+        elif block.mark == "output, other numbers":
+            assert shape(self.printed) == shape(block.text), block.place
+
+    def _sh(self, block: Block) -> str:
+        done = subprocess.run(
+            ["sh", "-e", "-c", block.text],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{block.place}: {done.stderr}"
+        return done.stdout
+
+    def _python(self, block: Block) -> str:
+        printed = io.StringIO()
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(printed):
+            exec(compile(block.text, block.place, "exec"), self.names)  # noqa: S102 - our own page
+        return printed.getvalue()
+
+
+def refresh(page: Path, folder: Path) -> None:
+    """Write what is printed now under every block that has an output."""
+    reader, text, end = Reader(folder), page.read_text(encoding="utf-8"), 0
+    for block in blocks(page):
+        if block.mark == "run":
+            reader.follow(block)
+        start = text.index(f"<!-- {block.mark} -->", end)
+        end = text.index("```", text.index("\n```", start) + 4) + 3
+        if block.mark.startswith("output") and reader.printed:
+            new = "\n".join(lines(reader.printed))
+            written = f"<!-- {block.mark} -->\n```{block.language}\n{new}\n```"
+            text, end = text[:start] + written + text[end:], start + len(written)
+    page.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        with tempfile.TemporaryDirectory() as made:
+            refresh(Path(name).resolve(), Path(made))

@@ -1,0 +1,117 @@
+"""The documentation does what it says: marked blocks run, links lead somewhere, the site builds.
+
+How a block is marked: `pages.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dhdmm.errors import StudyError
+from dhdmm.study import document
+from dhdmm.study.spec import Study
+from tests.docs.pages import MARKS, PROJECT, Block, blocks, links, pages, shape
+from tests.docs.reader import Reader
+
+ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?:work|home|root|Users|usr|opt|mnt|tmp|var)/")
+LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\bsrc=\"?([^\s\">]+)")
+LINKED = re.compile(r"<link[^>]*\bhref=\"?([^\s\">]+)")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(PROJECT))
+
+
+def marked_pages(*marks: str) -> list[Path]:
+    return [page for page in pages() if any(block.mark in marks for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", marked_pages("run"), ids=name_of)
+def test_following_a_page_prints_what_it_says(page: Path, tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    for block in blocks(page):
+        reader.follow(block)
+
+
+@pytest.mark.parametrize("page", marked_pages("study"), ids=name_of)
+def test_study_files_and_their_parts_are_accepted_or_refused_as_said(page: Path) -> None:
+    whole: dict[str, object] = {}
+    message = ""
+    for block in blocks(page):
+        if block.mark == "study":
+            whole, _ = document.parse(block.text, block.place)
+            Study.from_text(block.text)
+        elif block.mark == "part of a study":
+            Study.from_text(_completed(block, whole))
+        elif block.mark == "refused":
+            with pytest.raises(StudyError) as refusal:
+                Study.from_text(_completed(block, whole))
+            message = f"{refusal.value.what} {refusal.value.hint or ''}"
+        elif block.mark == "output" and message:
+            assert shape(message) == shape(block.text), block.place
+            message = ""
+
+
+def _completed(block: Block, whole: dict[str, object]) -> str:
+    part, _ = document.parse(block.text, block.place)
+    return yaml.safe_dump(whole | part, sort_keys=False)
+
+
+def test_the_tutorial_is_run() -> None:
+    commands = [block.text for block in blocks(PROJECT / "docs" / "tutorial.md")]
+    for command in ("init", "describe", "plan", "run", "show"):
+        assert any(f"dhdmm {command}" in text for text in commands), command
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_marks_are_known(page: Path) -> None:
+    unknown = [block.place for block in blocks(page) if block.mark not in MARKS]
+    assert not unknown
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_within_the_project_lead_to_files(page: Path) -> None:
+    within = [link.split("#")[0] for link in links(page) if ":" not in link]
+    assert [link for link in within if link and not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_pages_name_no_place_on_somebodys_machine(page: Path) -> None:
+    assert ABSOLUTE.search(page.read_text(encoding="utf-8")) is None
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+    done = subprocess.run(
+        [*command, "--site-dir", str(folder)],
+        cwd=PROJECT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_site_asks_no_other_host_for_anything(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        asked = [*LOADED.findall(text), *LINKED.findall(text)]
+        assert asked, page
+        assert [address for address in asked if "//" in address] == [], page
+        assert 'class="mermaid"' not in text, page
+
+
+def test_state_diagrams_are_pictures_in_the_page(site: Path) -> None:
+    text = (site / "secure-aggregation" / "index.html").read_text(encoding="utf-8")
+    assert text.count("<svg viewBox=") >= 4
+    assert "awaiting survivors</text>" in text
