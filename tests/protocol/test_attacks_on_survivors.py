@@ -9,7 +9,7 @@ import pytest
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.errors import AbortReason, MalformedMessage
 from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.messages import Reveal, ShareKind
+from dhdmm.secagg.messages import Direction, Reveal, ShareKind
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.secagg.wire import Bitmap
@@ -24,6 +24,7 @@ from tests.protocol.adversary import (
 from tests.protocol.network import MALICIOUS, SEMI_HONEST, Stream, identity
 from tests.protocol.weakened import (
     BelievesInPhantoms,
+    ForgetsAbsentNeighbours,
     JournalRestoredFromBackup,
     RevealsAgain,
     TakesPlainSurvivors,
@@ -236,6 +237,22 @@ def test_phantom_survivors_unmask_nothing(threat_model) -> None:
     assert adversary.left == dict.fromkeys(adversary.targets, AbortReason.PHANTOM_SURVIVOR)
     assert_learns_nothing(CountsPhantoms, threat_model=threat_model)
     assert_learns_the_sum(CountsPhantoms, threat_model=threat_model, honest=BelievesInPhantoms)
+
+
+class CountsPhantomsSaidToBeAbsent(CountsPhantoms):
+    """4 and 5 are in nobody's list of neighbours: they are said never to have chosen theirs."""
+
+    def neighbours(self, to: int) -> dict[int, Direction]:
+        return {j: way for j, way in super().neighbours(to).items() if j not in (4, 5)}
+
+
+@fault(16)
+def test_phantom_survivors_among_chosen_neighbours_said_to_be_absent_unmask_nothing() -> None:
+    """Who chose them remembers that it did."""
+    adversary = CountsPhantomsSaidToBeAbsent().run()
+    assert {adversary.left[i] for i in adversary.targets} == {AbortReason.PHANTOM_SURVIVOR}
+    assert_learns_nothing(CountsPhantomsSaidToBeAbsent)
+    assert_learns_the_sum(CountsPhantomsSaidToBeAbsent, honest=ForgetsAbsentNeighbours)
 
 
 class CountsPhantomsThatShared(CountsPhantoms):

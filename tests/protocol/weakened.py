@@ -88,6 +88,16 @@ class BelievesInPhantoms(WithoutIncludedEvidence):
                 raise
 
 
+class ForgetsAbsentNeighbours(Participant):
+    """Of the neighbours it chose, it remembers those that the coordinator confirmed."""
+
+    def _require_plausible(self, alive: Bitmap) -> None:
+        told = tuple(j.position for j in self._memory.neighbours)
+        chosen, self._memory.out_neighbours = self._memory.out_neighbours, told
+        super()._require_plausible(alive)
+        self._memory.out_neighbours = chosen
+
+
 class WithoutAckThreshold(Participant):
     """Reveals shares whoever else has accepted the bitmap."""
 

@@ -322,8 +322,11 @@ class Participant(JournalledMachine):
             raise RemoteProtocolError(AbortReason.DECLARED_DEAD)
         if len(alive) < self.parameters.minimum_survivors:
             raise RemoteProtocolError(AbortReason.TOO_FEW_PARTICIPANTS)
-        included = {j.position for j in self._where(self._memory.included)}
-        if any(j.position in alive and j.position not in included for j in self._memory.neighbours):
+        memory = self._memory
+        included = {j.position for j in self._where(memory.included)}
+        # also those whom we chose and who are said never to have come: the coordinator may lie
+        others = {j.position for j in memory.neighbours}.union(memory.out_neighbours) - included
+        if any(j in alive for j in others):
             raise RemoteProtocolError(AbortReason.PHANTOM_SURVIVOR)
 
     # Plumbing
