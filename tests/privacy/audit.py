@@ -107,6 +107,8 @@ def audit(
     with_unit: Integers, without: Integers, rho: float, epsilon: float, delta: float
 ) -> Verdict:
     """Compare two worlds' views, (runs, k) each."""
+    # the adversary knows this direction; read off the means it is the same but for noise,
+    # which adds about 2k/runs to μ²: far less than the alarm allows for
     direction = (with_unit.mean(axis=0) - without.mean(axis=0)).round()
     one, zero = with_unit @ direction, without @ direction
     mu, error = _distance(one, zero)
