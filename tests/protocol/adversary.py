@@ -2,34 +2,30 @@
 
 `Adversary` drives honest machines through a round and, by default, tells them the truth. An attack
 is a subclass that lies in one of the small methods below "What it tells": each is asked separately
-for every participant, so different people can be told different things. `view` is the adversary's
-best guess of the sum of some inputs: their masked inputs minus every mask it can derive.
-If a mask is left, the view is uniform in Z_m; if none is, it is the sum itself.
+for every participant, so different people can be told different things.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import chisquare
 
-from dhdmm.secagg import keys, masks, shamir
+from dhdmm.secagg import keys
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.channels import MacChannels, Neighbour
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.keys import Endpoint, Identity, KeyPair, Label
+from dhdmm.secagg.keys import Identity, Label
 from dhdmm.secagg.masks import Modulus
-from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.participant import Participant, bitmap_hash
-from dhdmm.secagg.round import Roster, RoundParameters, session_under_root
+from dhdmm.secagg.round import Roster, RoundParameters
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.secagg.wire import Bitmap
+from tests.protocol.adversary_knowledge import Onlooker
 from tests.protocol.network import MALICIOUS, Setting, Stream, identity, setting
 
 TARGET = 0
@@ -71,7 +67,7 @@ class Group:
         return replace(made, parameters=small)
 
 
-class Adversary:
+class Adversary(Onlooker):
     """Coordinator and corrupt participants in one mind, against honest machines."""
 
     group = Group()
@@ -84,16 +80,10 @@ class Adversary:
         threat_model: ThreatModel = MALICIOUS,
         honest: type[Participant] = Participant,
     ) -> None:
-        self.setting, self.corrupt = self.group.setting(threat_model), self.group.corrupt
-        self.malicious = threat_model is MALICIOUS
-        self.everybody = frozenset(self.setting.everybody)
-        self.honest = self.everybody - self.corrupt
+        super().__init__(self.group.setting(threat_model), self.group.corrupt)
         self._seed, self._honest_class = seed, honest
-        self.said: dict[type[m.Message], dict[int, m.Message]] = defaultdict(dict)
         self.left: dict[int, AbortReason] = {}
         self.refused: dict[int, AbortReason] = {}
-        self.revealed: dict[tuple[int, ShareKind], dict[int, bytes]] = defaultdict(dict)
-        self.known: dict[bytes, KeyPair] = {}  # key pairs that it owns, by public key
         self.journals = {i: self.journal() for i in self.everybody}
         self.participants = {i: self.participant(i) for i in sorted(self.everybody)}
 
@@ -125,9 +115,7 @@ class Adversary:
         return self.said[m.Shares].keys()
 
     def ciphertext(self, sender: int, to: int) -> bytes:
-        holders = [j for j, way in self.told_neighbours[sender].items() if way & Direction.OUT]
-        sealed = dict(zip(holders, self.said[m.Shares][sender].ciphertexts, strict=True))
-        return sealed.get(to, bytes(m.CIPHERTEXT_BYTES))
+        return self.sealed(sender, to)
 
     def alive(self, to: int) -> Collection[int]:
         """Who is in A2."""
@@ -236,6 +224,11 @@ class Adversary:
         evidence = tuple(self.ack(j, to) for j in acking)
         return m.RelayedAcks(self.session_of(to), to, bits, evidence)
 
+    def _own_the_corrupt(self) -> None:
+        for i in self.corrupt:
+            memory = self.participants[i]._memory
+            self.own(memory.mask_secret, memory.channel_secret)
+
     def _listening(self) -> frozenset[int]:
         return self.everybody - self.left.keys()
 
@@ -252,131 +245,6 @@ class Adversary:
         if isinstance(message, m.Unmask):
             for subject, kind, share in message.reveals:
                 self.revealed[subject, ShareKind(kind)][position] = share
-
-    # What it knows
-
-    def tree(self, to: int) -> MerkleTree:
-        return MerkleTree([self.leaf(j, to) for j in sorted(self.everybody)])
-
-    def session_of(self, position: int) -> bytes:
-        session = self.parameters_for(position).session
-        return session_under_root(session, self.tree(position).root) if self.malicious else session
-
-    def said_input(self) -> dict[int, m.Message]:
-        return self.said[m.EvidencedInput if self.malicious else m.MaskedInput]
-
-    def evidence_of(self, position: int) -> dict[int, bytes]:
-        """To whom an honest participant said "included", and how."""
-        said = self.said[m.EvidencedInput].get(position)
-        if said is None:
-            return {}
-        around = list(self.told_neighbours[position])
-        members = [around[e] for e in said.included.members()]
-        return dict(zip(members, said.evidence, strict=True))
-
-    def masked_with(self, position: int) -> Collection[int]:
-        """M_i, as the coordinator knows it."""
-        if self.malicious:
-            return self.evidence_of(position).keys()
-        return set(self.shared(position)) & self.told_neighbours[position].keys()
-
-    def forged(self, label: Label, by: int, to: int, agreed: bytes = b"") -> bytes:
-        """A corrupt participant says whatever is useful."""
-        own = self.known[self.keys_of(by, to).channel_key]
-        return self._channels(by, to, own).say(label, self._as_neighbour(to), agreed)
-
-    def view(self, positions: Collection[int] | None = None) -> np.ndarray | None:
-        """The best guess of the sum of these inputs; None if one was never sent in any form."""
-        members = set(self.targets if positions is None else positions)
-        said = self.said_input()
-        if not members <= said.keys():
-            return None
-        modulus = self.setting.parameters.modulus
-        total = modulus.zeros(LENGTH)
-        for i in sorted(members):
-            modulus.add(total, masks.unpack(modulus, LENGTH, said[i].vector))
-            self._remove_masks(i, members, total)
-        return modulus.reduce(total)
-
-    def _remove_masks(self, i: int, members: set[int], total: np.ndarray) -> None:
-        modulus, session = self.setting.parameters.modulus, self.session_of(i)
-        seed = self.seed_of(i)
-        if seed is not None:
-            masks.add_mask(modulus, total, keys.self_mask_seed(seed, session, i), -1)
-        for j in self.masked_with(i):
-            if j in members and i in self.masked_with(j):
-                continue  # these two cancel each other
-            agreed = self._agreement(i, j)
-            if agreed is not None:
-                ends = self._mask_end(i, i), self._mask_end(j, i)
-                mask = keys.pairwise_mask_seed(agreed, session, *ends)
-                masks.add_mask(modulus, total, mask, -1 if j > i else 1)
-
-    def _agreement(self, i: int, j: int) -> bytes | None:
-        """What i and j agreed on for their mask, if the mask key of either is known."""
-        own, other = self._mask_end(i, i), self._mask_end(j, i)
-        for secret, public in ((self.mask_key_of(i), other), (self.mask_key_of(j), own)):
-            if secret is not None:
-                return secret.agree(public.public)
-        if other.public in self.known:
-            return self.known[other.public].agree(own.public)
-        return None
-
-    def seed_of(self, position: int) -> bytes | None:
-        seed = self._reconstructed(position, ShareKind.SEED)
-        committed = self.said[m.Shares][position].seed_commitment
-        session = self.session_of(position)
-        known = seed is not None and keys.seed_commitment(seed, session, position) == committed
-        return seed if known else None
-
-    def mask_key_of(self, position: int) -> KeyPair | None:
-        if position not in self.said[m.Shares]:
-            return None
-        secret = self._reconstructed(position, ShareKind.MASK_KEY)
-        pair = None if secret is None else KeyPair.from_secret(secret)
-        return pair if pair and pair.public == self._mask_end(position, position).public else None
-
-    def _reconstructed(self, subject: int, kind: ShareKind) -> bytes | None:
-        shares = self._own_shares_of(subject, kind) | self.revealed[subject, kind]
-        if not shares:
-            return None
-        threshold = min(self.setting.parameters.threshold, len(shares))
-        try:
-            return shamir.reconstruct([shares], threshold)[0]
-        except RemoteProtocolError:
-            return None
-
-    def _own_shares_of(self, subject: int, kind: ShareKind) -> dict[int, bytes]:
-        """The shares that were sealed for keys that the adversary owns."""
-        opened = {}
-        for holder, way in self.told_neighbours[subject].items():
-            own = self.known.get(self.keys_of(holder, subject).channel_key)
-            if own is None or not way & Direction.OUT:
-                continue
-            sealed = Adversary.ciphertext(self, subject, holder)
-            channels, sender = self._channels(holder, subject, own), self._as_neighbour(subject)
-            pair = channels.unseal(sender, sealed)
-            start = int(kind) * shamir.SHARE_BYTES
-            opened[holder] = pair[start : start + shamir.SHARE_BYTES]
-        return opened
-
-    def _channels(self, by: int, to: int, own: KeyPair) -> MacChannels:
-        return MacChannels(self.session_of(to), by, own)
-
-    def _as_neighbour(self, position: int) -> Neighbour:
-        shown = self.keys_of(position, position)
-        return Neighbour(position, Direction.BOTH, shown.mask_key, shown.channel_key)
-
-    def _mask_end(self, position: int, to: int) -> Endpoint:
-        return Endpoint(position, self.keys_of(position, to).mask_key)
-
-    def _own_the_corrupt(self) -> None:
-        for i in self.corrupt:
-            memory = self.participants[i]._memory
-            self.own(memory.mask_secret, memory.channel_secret)
-
-    def own(self, *secrets: bytes) -> None:
-        self.known |= {pair.public: pair for pair in map(KeyPair.from_secret, secrets)}
 
 
 # Measuring what was learned

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from tests.protocol import (
+    test_attacks_on_agreement,
     test_attacks_on_coordinator,
     test_attacks_on_keys,
     test_attacks_on_survivors,
 )
 
 ROWS = {1, 2, 3, 6, *range(8, 20), 21, 25, 26, 27}
-MODULES = (test_attacks_on_coordinator, test_attacks_on_keys, test_attacks_on_survivors)
+MODULES = (
+    test_attacks_on_agreement,
+    test_attacks_on_coordinator,
+    test_attacks_on_keys,
+    test_attacks_on_survivors,
+)
 
 
 def rows_tested() -> dict[int, list[str]]:

@@ -33,7 +33,7 @@ from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.secagg.wire import Bitmap
-from tests.protocol import adversary
+from tests.protocol import adversary_knowledge
 
 # Participants
 
@@ -216,7 +216,8 @@ def session_without_root():
         return session
 
     return patched(
-        (machine, "session_under_root", unbound), (adversary, "session_under_root", unbound)
+        (machine, "session_under_root", unbound),
+        (adversary_knowledge, "session_under_root", unbound),
     )
 
 
