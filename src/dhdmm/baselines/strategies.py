@@ -58,12 +58,17 @@ class Baseline:
 
 
 def compare(workload: Workload, rank: int) -> list[Baseline]:
-    """Identity, the workload itself, and HDMM's; `rank` is that of W, the rows of our strategy."""
+    """Identity, the workload itself, and HDMM's.
+
+    `rank` is that of W or at least that: the rows of any strategy that answers it without bias.
+    """
     with threadpool_limits(limits=1, user_api="blas"):
         grams = GramSum(reduce_workload(workload))
         return [
             identity(workload, grams),
-            _or_skipped("workload itself", lambda: itself(workload, grams, rank)),
+            _or_skipped(
+                "workload itself", lambda: itself(workload, grams, min(rank, workload.queries))
+            ),
             _or_skipped("HDMM-style (L1)", lambda: hdmm(workload, grams)),
         ]
 
