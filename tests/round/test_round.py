@@ -1,61 +1,18 @@
 """A whole round: real sessions and real cryptography give what an ideal sum would."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dhdmm.cohort import Invitation, LocalCohort, Seat
 from dhdmm.errors import DataError, RoundAborted
-from dhdmm.participant.measure import measure
-from dhdmm.participant.policy import Policy, PolicyRefusal, Reason, review
-from dhdmm.planning.plan import Plan
-from dhdmm.privacy.keystream import KeyStream
-from dhdmm.release.decode import decode
-from dhdmm.runner import Enrolment, drive, enrol, permissive, pinned, run_round, split
-from dhdmm.secagg.aggregation import IdealSum
-from dhdmm.session.coordinator import CoordinatorSession
+from dhdmm.participant.policy import Policy, PolicyRefusal, Reason
+from dhdmm.runner import enrol, run_round, split
 from dhdmm.study.histogram import Histogram
+from tests.round.parties import ideal_measurement, real_measurement
 from tests.round.small import people, small_plan
 
 BOTH_MODELS = pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
-
-
-def noise_of(position: int) -> KeyStream:
-    return KeyStream.from_key_for_tests(position.to_bytes(32, "big"))
-
-
-def real_measurement(
-    enrolment: Enrolment, histograms: list[Histogram], silent: list[int]
-) -> np.ndarray:
-    """The real protocol, with each participant's noise from its own known key."""
-    plan, roster = enrolment.plan, enrolment.roster
-    invitation = Invitation(
-        plan.to_bytes(), enrolment.round_id, roster, pinned(permissive(plan), roster)
-    )
-    reviewed = review(invitation.plan, invitation.policy, roster)
-    seats = [
-        Seat(i, identity, histogram)
-        for i, (identity, histogram) in enumerate(
-            zip(enrolment.identities, histograms, strict=True)
-        )
-    ]
-    coordinator = CoordinatorSession(plan, enrolment.round_id, roster, os.urandom)
-    cohort = LocalCohort(reviewed, invitation, seats, noise_of)
-    drive(coordinator, [cohort], silent, lambda: None, lambda _phase: None)
-    return coordinator.release().measurement
-
-
-def ideal_measurement(
-    plan: Plan, enrolment: Enrolment, histograms: list[Histogram], silent: list[int]
-) -> np.ndarray:
-    inputs = {
-        i: measure(plan, histogram, noise_of(i))
-        for i, histogram in enumerate(histograms)
-        if i not in silent
-    }
-    return decode(plan, IdealSum(enrolment.plan.round(enrolment.round_id)).sum(inputs).total)
 
 
 @BOTH_MODELS
@@ -63,7 +20,7 @@ def ideal_measurement(
 def test_real_protocol_and_ideal_sum_agree_to_the_bit(threat_model: str, silent: list[int]) -> None:
     enrolment, histograms = enrol(small_plan(threat_model=threat_model)), people(12)
     real = real_measurement(enrolment, histograms, silent)
-    assert np.array_equal(real, ideal_measurement(enrolment.plan, enrolment, histograms, silent))
+    assert np.array_equal(real, ideal_measurement(enrolment, histograms, silent))
 
 
 @BOTH_MODELS

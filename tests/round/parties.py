@@ -1,0 +1,55 @@
+"""All parties of a round with noise from known keys, so that a round can be repeated elsewhere."""
+
+import os
+from hashlib import sha256
+
+import numpy as np
+
+from dhdmm.cohort import Invitation, LocalCohort, Seat
+from dhdmm.participant.measure import measure
+from dhdmm.participant.policy import review
+from dhdmm.privacy.keystream import KeyStream
+from dhdmm.release.decode import decode
+from dhdmm.runner import Enrolment, drive, permissive, pinned
+from dhdmm.secagg.aggregation import IdealSum
+from dhdmm.session.coordinator import CoordinatorSession
+from dhdmm.study.histogram import Histogram
+
+
+def noise_of(position: int, number: int = 0) -> KeyStream:
+    """The noise of one participant in round `number`."""
+    return KeyStream.from_key_for_tests(sha256(f"{number} {position}".encode()).digest())
+
+
+def real_measurement(
+    enrolment: Enrolment, histograms: list[Histogram], silent: list[int], number: int = 0
+) -> np.ndarray:
+    """M̂ of the real protocol, with each participant's noise from its own known key."""
+    plan, roster = enrolment.plan, enrolment.roster
+    invitation = Invitation(
+        plan.to_bytes(), enrolment.round_id, roster, pinned(permissive(plan), roster)
+    )
+    reviewed = review(invitation.plan, invitation.policy, roster)
+    seats = [
+        Seat(i, identity, histogram)
+        for i, (identity, histogram) in enumerate(
+            zip(enrolment.identities, histograms, strict=True)
+        )
+    ]
+    coordinator = CoordinatorSession(plan, enrolment.round_id, roster, os.urandom)
+    cohort = LocalCohort(reviewed, invitation, seats, lambda i: noise_of(i, number))
+    drive(coordinator, [cohort], silent, lambda: None, lambda _phase: None)
+    return coordinator.release().measurement
+
+
+def ideal_measurement(
+    enrolment: Enrolment, histograms: list[Histogram], silent: list[int], number: int = 0
+) -> np.ndarray:
+    """M̂ if everybody handed its measurement to a trusted party."""
+    plan = enrolment.plan
+    inputs = {
+        i: measure(plan, histogram, noise_of(i, number))
+        for i, histogram in enumerate(histograms)
+        if i not in silent
+    }
+    return decode(plan, IdealSum(plan.round(enrolment.round_id)).sum(inputs).total)
