@@ -117,11 +117,12 @@ class VectorBook:
             self._spans[index] = np.array([self.number(row) for row in independent], np.int64)
         return self._spans[index]
 
-    def zero_sum_spanning(self, index: int) -> Integers:
-        """The same for the rows of factor `index` minus their means over all merged values."""
+    def zero_sum_spanning(self, indices: Sequence[int]) -> Integers:
+        """The same for the rows of some factors minus their means over all merged values."""
         size = len(self.axis.orbit)
         centred = (
             primitive(size * rows - rows @ np.ones((size, size), np.int64))
+            for index in indices
             for rows in self._sparse_first(index)
         )
         independent = independent_rows(centred, size, stop=size - 1)

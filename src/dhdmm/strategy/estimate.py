@@ -447,7 +447,8 @@ def _is_constant(factor: Factor) -> bool:
     if isinstance(factor, Ranges):
         return bool(np.all((factor.low == 0) & (factor.high == factor.size)))
     matrix = factor.to_sparse()
-    return matrix.shape[0] == 1 and matrix.nnz == matrix.shape[1] and np.ptp(matrix.data) == 0
+    full = matrix.shape[0] == 1 and matrix.nnz == matrix.shape[1]
+    return bool(full and np.ptp(matrix.data) == 0)
 
 
 def _inner(f: Factor, g: Factor) -> Floats:

@@ -5,6 +5,13 @@ components.py, however many cells there are. ‖W‖_*²/N is a bound for every 
 of Li and Miklau), so the result still carries a certificate; what is lost against the optimum is
 that columns are not made equal.
 
+A component that is itself too large is *split*: its sets are measured apart, as if V did not mix
+them. Small sets stay together; a large set gets a Kronecker product, see kronecker.py. The bound
+then comes from a smaller V that does not mix sets (`unmixed`).
+
+A block with total error e and mean squared column m may be scaled freely; the best scales give the
+total error (Σ √(e m))², so √(e m) is what a block contributes.
+
 B: (r, cells) integer basis of a component's rows, never written out; G = B Bᵀ and V_B = B V Bᵀ are
 entrywise products of one small table per attribute. L Lᵀ = G; H = L⁻¹ V_B L⁻ᵀ is V in orthonormal
 coordinates; N: merged cells.
@@ -12,49 +19,61 @@ coordinates; N: merged cells.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
-from dhdmm.errors import StrategyError
-from dhdmm.strategy.basis import CHUNK, Basis, VectorBook, concatenate, select
+from dhdmm.strategy.basis import Basis, VectorBook
 from dhdmm.strategy.blocks import WHOLE, StrategyAxis
-from dhdmm.strategy.components import Component, ComponentFinder, Visit
+from dhdmm.strategy.component_basis import LARGEST_RANK, ComponentBasis, TooLarge
+from dhdmm.strategy.components import Component, ComponentFinder
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
-from dhdmm.strategy.matrix import PRIME, Floats, Integers, RowSpace, multiply_modulo
+from dhdmm.strategy.kronecker import KroneckerSet
+from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.symmetry import Reduction
-
-LARGEST_RANK = 2500
-"""Rows of one component's basis."""
-
-
-class TooLarge(StrategyError):
-    """A component that this family cannot hold."""
+from dhdmm.strategy.unmixed import UnmixedBound
 
 
 @dataclass(frozen=True, eq=False)
-class _Solved:
+class Solved:
+    """V^½ of one component, or of some of its sets."""
+
     component: Component
     basis: Basis
     G: Floats
     L: Floats
     H_root: Floats
-    copies: int
+    sizes: tuple[int, ...]
+    """Merged values of the residuals."""
+    N: int
 
     @property
-    def trace(self) -> float:
-        """tr V^½ on the component."""
-        return self.copies * float(np.trace(self.H_root))
+    def contribution(self) -> float:
+        """√(e m) = tr V^½ / √N."""
+        copies = math.prod(size - 1 for size in self.sizes)
+        return copies * float(np.trace(self.H_root)) / math.sqrt(self.N)
+
+    def round(self, scale: float, total: float) -> Rounded:
+        return Rounder(self._real(total), total**2).round(scale)
+
+    def _real(self, total: float) -> RealBlock:
+        """V^½ scaled to a mean X_uu of 1 over all blocks: TᵀT = L⁻ᵀ H^½ L⁻¹ · √N / total."""
+        inverse = linalg.solve_triangular(self.L, np.eye(len(self.L)), lower=True)
+        S = inverse.T @ self.H_root @ inverse * (math.sqrt(self.N) / total)
+        residuals = zip(self.component.residuals, self.sizes, strict=True)
+        return RealBlock(
+            tuple((a, WHOLE, size) for a, size in residuals),
+            self.component.axes,
+            self.basis,
+            np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
+            self.H_root @ inverse,
+            self.G / self.N * math.prod(self.sizes),
+        )
 
 
 class ResidualProblem:
-    """Raises TooLarge when a component has more than LARGEST_RANK rows."""
-
     def __init__(self, reduction: Reduction) -> None:
         self.reduction = reduction
         self.finder = ComponentFinder(reduction)
@@ -67,8 +86,20 @@ class ResidualProblem:
             for a, axis in enumerate(reduction.axes)
         ]
         self.N = math.prod(len(axis.orbit) for axis in reduction.axes)
-        self._solved = [self._solve(component) for component in components]
-        self.root_trace = math.fsum(solved.trace for solved in self._solved)
+        self._bases = ComponentBasis(self.finder, self.books)
+        self._solved: list[Solved | KroneckerSet] = []
+        whole, split = 0.0, list[Component]()
+        for component in components:
+            try:
+                solved = self._solve(component, self._bases.basis(component))
+                self._solved.append(solved)
+                whole += solved.contribution
+            except TooLarge:
+                self._solved += self._split(component)
+                split.append(component)
+        unmixed = UnmixedBound(self.finder).contribution(split) if split else 0.0
+        self.bound = (whole + unmixed) ** 2
+        self.total = math.fsum(solved.contribution for solved in self._solved)
 
     @property
     def axes(self) -> tuple[StrategyAxis, ...]:
@@ -76,37 +107,40 @@ class ResidualProblem:
             StrategyAxis(book.axis.merged, book.axis.orbit, book.extra) for book in self.books
         )
 
-    @property
-    def bound(self) -> float:
-        """‖W‖_*² / N: no strategy of sensitivity 1 has a smaller total squared error."""
-        return self.root_trace**2 / self.N
-
     def round(self, scale: float) -> list[Rounded]:
-        return [Rounder(self._real(solved), self.bound).round(scale) for solved in self._solved]
+        return [solved.round(scale, self.total) for solved in self._solved]
 
-    def _solve(self, component: Component) -> _Solved:
-        basis = self._basis(component)
+    def _solve(self, component: Component, basis: Basis) -> Solved:
         G, V_B = self._inner(component, basis), self._workload(component, basis)
         L = linalg.cholesky(G, lower=True)
         half = linalg.solve_triangular(L, V_B, lower=True)
         H = linalg.solve_triangular(L, half.T, lower=True)
         eigenvalues, U = np.linalg.eigh((H + H.T) / 2)
         root = (U * np.sqrt(np.maximum(eigenvalues, 0))) @ U.T
-        copies = math.prod(self._size(a) - 1 for a in component.residuals)
-        return _Solved(component, basis, G, L, root, copies)
+        sizes = tuple(self._size(a) for a in component.residuals)
+        return Solved(component, basis, G, L, root, sizes, self.N)
 
-    def _real(self, solved: _Solved) -> RealBlock:
-        """V^½ scaled to a mean X_uu of 1: S = TᵀT = L⁻ᵀ H^½ L⁻¹ · N / tr V^½."""
-        inverse = linalg.solve_triangular(solved.L, np.eye(len(solved.L)), lower=True)
-        S = inverse.T @ solved.H_root @ inverse * (self.N / self.root_trace)
-        return RealBlock(
-            tuple((a, WHOLE, self._size(a)) for a in solved.component.residuals),
-            solved.component.axes,
-            solved.basis,
-            np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
-            solved.H_root @ inverse,
-            solved.G / self.N * math.prod(self._size(a) for a in solved.component.residuals),
-        )
+    def _split(self, component: Component) -> list[Solved | KroneckerSet]:
+        """Small sets together, each large one as a Kronecker product."""
+        ranks = {
+            S: math.prod(len(span) for span in self._bases.set_spans(component, S).values())
+            for S in component.sets
+        }
+        together: list[frozenset[int]] = []
+        room = LARGEST_RANK
+        for S in sorted(component.sets, key=lambda S: ranks[S]):
+            if ranks[S] <= room:
+                together.append(S)
+                room -= ranks[S]
+        apart = [S for S in component.sets if S not in together]
+        found: list[Solved | KroneckerSet] = [
+            KroneckerSet(self.finder, self.books, component, S, self._bases.set_spans(component, S))
+            for S in apart
+        ]
+        if together:
+            small = replace(component, sets=tuple(together))
+            found.append(self._solve(small, self._bases.split_basis(small)))
+        return found
 
     def _size(self, a: int) -> int:
         return len(self.reduction.axes[a].orbit)
@@ -148,110 +182,3 @@ class ResidualProblem:
     def _combined(self, basis: Basis, table: Floats) -> Floats:
         C = basis.combine
         return np.asarray(C @ np.asarray(C @ table).T)
-
-    def _basis(self, component: Component) -> Basis:
-        """Sparse-first independent rows among the visits' own."""
-        candidates = concatenate(
-            [part for visit in component.visits for part in self._candidates(component, visit)],
-            len(component.axes),
-        )
-        if candidates.is_plain:
-            ids = np.unique(candidates.ids, axis=0)
-            candidates = Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
-        weight = np.ones(len(candidates.ids), np.int64)
-        for i, a in enumerate(component.axes):
-            weight *= np.count_nonzero(self.books[a].vectors, axis=1)[candidates.ids[:, i]]
-        order = np.argsort(abs(candidates.combine) @ weight, kind="stable")
-        space = RowSpace(min(len(order), LARGEST_RANK + 1))
-        sketches = [self._sketch(a, space.columns) for a in component.axes]
-        kept: list[Basis] = []
-        for start in range(0, len(order), CHUNK):
-            chunk = select(candidates, order[start : start + CHUNK])
-            kept.append(select(chunk, space.extend(_sketched(chunk, sketches, space.columns))))
-            if space.rank > LARGEST_RANK:
-                raise TooLarge(f"a component has more than {LARGEST_RANK:,} rows")
-        return concatenate(kept, len(component.axes))
-
-    def _candidates(self, component: Component, visit: Visit) -> list[Basis]:
-        """Rows of one term: spanning vectors of every axis, or coupled rows one by one."""
-        term = self.reduction.terms[visit.term]
-        kept = {
-            a: self.books[a].zero_sum_spanning(self.finder.index(visit, a))
-            for a in component.axes
-            if a in visit.kept
-        }
-        if len(term.indices) == 1:
-            spans = {a: self.books[a].spanning(term.indices[0][a]) for a in visit.free}
-            return [self._grid(component, {**kept, **spans})]
-        return [
-            _sum_of_products([self._grid(component, {**kept, **ids}) for ids in products], weights)
-            for weights, products in self._coupled_rows(visit)
-        ]
-
-    def _coupled_rows(self, visit: Visit) -> Iterator[tuple[list[int], list[dict[int, Integers]]]]:
-        """Each row of a term of several products: a weight and vectors per product."""
-        term, axes = self.reduction.terms[visit.term], self.reduction.axes
-        dense = [
-            [axis.factors[i].to_sparse().toarray() for axis, i in zip(axes, index, strict=True)]
-            for index in term.indices
-        ]
-        commuting = {a for v in self.finder.visits(visit.term) for a in v.kept}
-        rows = [range(1) if a in commuting else range(len(F)) for a, F in enumerate(dense[0])]
-        for row in itertools.product(*rows):
-            weights: list[int] = []
-            products: list[dict[int, Integers]] = []
-            for coefficient, factors in zip(term.integer_coefficients, dense, strict=True):
-                constants = [a for a in range(len(axes)) if a not in visit.free | commuting]
-                weights.append(
-                    coefficient * math.prod(int(factors[a][row[a], 0]) for a in constants)
-                )
-                products.append(
-                    {a: np.array([self.books[a].number(factors[a][row[a]])]) for a in visit.free}
-                )
-            yield weights, products
-
-    def _grid(self, component: Component, spans: dict[int, Integers]) -> Basis:
-        size = math.prod(len(span) for span in spans.values())
-        if size > 4 * LARGEST_RANK:
-            raise TooLarge(f"a term has {size:,} rows in one component")
-        none = np.zeros(1, np.int64)
-        options = [spans.get(a, none) for a in component.axes]
-        ids = np.array(list(itertools.product(*options)), np.int64).reshape(
-            size, len(component.axes)
-        )
-        return Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
-
-    def _coupled_rows(
-        self, component: Component, visit: Visit
-    ) -> Sequence[tuple[Integers, dict[int, Integers]]]:
-        raise TooLarge("terms of several products need the exact path")
-
-    def _sketch(self, a: int, columns: int) -> Integers:
-        """(vectors, columns): every vector against random vectors modulo p."""
-        size = len(self.books[a].axis.sizes)
-        stream = hashlib.shake_256(b"dhdmm row sketch" + a.to_bytes(4, "big"))
-        random = np.frombuffer(stream.digest(8 * size * columns), "<u8") % np.uint64(PRIME)
-        return multiply_modulo(
-            self.books[a].vectors % PRIME, random.astype(np.int64).reshape(size, columns)
-        )
-
-
-def _sum_of_products(parts: Sequence[Basis], weights: Sequence[int]) -> Basis:
-    """Rows Σ_p weight_p · (row of part p); all parts have the same number of rows."""
-    ids = np.stack([part.ids for part in parts], axis=1)
-    rows, products, axes = ids.shape
-    return Basis(
-        np.arange(rows + 1) * products,
-        np.tile(np.array(weights, np.int64), rows),
-        ids.reshape(rows * products, axes),
-    )
-
-
-def _sketched(basis: Basis, sketches: Sequence[Integers], columns: int) -> Integers:
-    """Rows of B seen through random Kronecker vectors, which keep their rank (but for chance)."""
-    K = np.ones((len(basis.ids), columns), np.int64)
-    for i, sketch in enumerate(sketches):
-        K = K * sketch[basis.ids[:, i]] % PRIME
-    return np.asarray(
-        np.add.reduceat(K * (basis.coefficients % PRIME)[:, None] % PRIME, basis.starts[:-1])
-    )

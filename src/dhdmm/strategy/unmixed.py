@@ -1,0 +1,94 @@
+"""A bound for components that are too large: a smaller workload that does not mix sets.
+
+If Q ⪯ G for each Gram of a product then ⊗Q ⪯ ⊗G, and ‖·‖_* of the square roots can only shrink. In
+the split (multiples of 1) ⊕ (zero-sum vectors) a Gram is [[γ, gᵀ], [g, G₁]], and for any θ in
+[gᵀG₁⁺g/γ, 1]
+
+    [[γ, gᵀ], [g, G₁]]  ⪰  [[(1−θ)γ, 0], [0, G₁ − g gᵀ/(θγ)]]  ⪰  0,
+
+which no longer mixes. On each set what remains is Σ_t c_t ⊗ Q_ta ⪰ its largest group of terms with
+equal factors, whose trace of the root is a product of one number per attribute. Terms of several
+products are left out, which only lowers the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from dhdmm.strategy.components import Attributes, Component, ComponentFinder
+from dhdmm.strategy.matrix import Floats, Integers
+
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Where θ lies between its least value and 1, tried one after the other."""
+SAFETY = 1e-9
+
+
+class UnmixedBound:
+    def __init__(self, finder: ComponentFinder) -> None:
+        self.finder = finder
+        self.axes = finder.reduction.axes
+        self.N = math.prod(len(axis.orbit) for axis in self.axes)
+        self._parts: dict[tuple[int, int, float], tuple[float, float]] = {}
+
+    def contribution(self, components: Sequence[Component]) -> float:
+        """A lower bound for Σ tr V^½ / √N over the components."""
+        sums = [sum(self._component(c, share) for c in components) for share in SHARES]
+        return max(sums) / math.sqrt(self.N) * (1 - SAFETY)
+
+    def _component(self, component: Component, share: float) -> float:
+        return math.fsum(self._set(component, S, share) for S in component.sets)
+
+    def _set(self, component: Component, S: Attributes, share: float) -> float:
+        groups: dict[tuple[int, ...], float] = {}
+        for number in sorted({v.term for v in component.visits if S in v.sets()}):
+            term = self.finder.reduction.terms[number]
+            if len(term.indices) > 1:
+                continue
+            index = term.indices[0]
+            number_ = term.weight**2 * float(term.coefficients[0]) ** 2
+            for a in range(len(self.axes)):
+                if a not in S:
+                    number_ *= self._split(a, index[a], share)[0]
+            key = tuple(index[a] for a in sorted(S))
+            groups[key] = groups.get(key, 0.0) + number_
+        return max(
+            (
+                math.sqrt(c)
+                * math.prod(
+                    self._split(a, i, share)[1] for a, i in zip(sorted(S), key, strict=True)
+                )
+                for key, c in groups.items()
+            ),
+            default=0.0,
+        )
+
+    def _split(self, a: int, index: int, share: float) -> tuple[float, float]:
+        """((1−θ)γ, tr (G₁ − g gᵀ/(θγ))^½) of one factor."""
+        key = a, index, share
+        if key not in self._parts:
+            self._parts[key] = split_gram(self.axes[a].grams[index, index], share)
+        return self._parts[key]
+
+
+def split_gram(gram: Integers, share: float) -> tuple[float, float]:
+    size = len(gram)
+    one = np.full(size, 1 / math.sqrt(size))
+    gamma = float(one @ gram @ one)
+    g = gram @ one - gamma * one
+    projector = np.eye(size) - np.outer(one, one)
+    G: Floats = projector @ gram @ projector
+    if not np.any(np.abs(g) > 1e-12 * max(gamma, 1.0)):
+        return gamma, _root_trace(G)
+    least = min(float(g @ np.linalg.pinv(G, rcond=1e-12) @ g) / gamma, 1.0)
+    theta = least + share * (1 - least)
+    return (1 - theta) * gamma, _root_trace(G - np.outer(g, g) / (theta * gamma))
+
+
+def _root_trace(M: Floats) -> float:
+    """tr M^½, eigenvalues lowered by their rounding error."""
+    eigenvalues = np.linalg.eigvalsh((M + M.T) / 2)
+    allowance = 16 * np.finfo(np.float64).eps * len(M) * max(float(eigenvalues[-1]), 0.0)
+    return math.fsum(np.sqrt(np.maximum(eigenvalues - allowance, 0)))
