@@ -8,6 +8,7 @@ right of a state that stays, and an arc on the left for every other step.
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -25,7 +26,7 @@ STYLE = (
     ' font-family="inherit" font-size="14" role="img"'
 )
 TIP = (
-    '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8"'
+    '<defs><marker id="{name}" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8"'
     ' orient="auto"><path d="M0 0L8 4L0 8z" fill="currentColor" stroke="none"/></marker></defs>'
 )
 
@@ -58,13 +59,14 @@ def picture(diagram: list[Step]) -> str:
     states = list(dict.fromkeys(state for step in diagram for state in (step.source, step.target)))
     height = PITCH * (len(states) - 1) + HEIGHT + 4
     words = escape("; ".join(f"{s.source} to {s.target}: {s.cause}" for s in diagram))
-    parts = [f'<svg viewBox="0 0 {PICTURE_WIDTH} {height}" width="{PICTURE_WIDTH}" {STYLE}', ">"]
-    parts += [f"<title>{words}</title>", TIP]
-    parts += [_box(state, row) for row, state in enumerate(states)]
-    parts += [
-        _arrow(states.index(step.source), states.index(step.target), step.cause) for step in diagram
-    ]
-    return "".join(parts) + "</svg>"
+    tip = f"tip-{zlib.crc32(words.encode())}"  # a page's diagrams must not share a name
+    boxes = [_box(state, row) for row, state in enumerate(states)]
+    arrows = [_arrow(states.index(s.source), states.index(s.target), s.cause) for s in diagram]
+    return (
+        f'<svg viewBox="0 0 {PICTURE_WIDTH} {height}" width="{PICTURE_WIDTH}" {STYLE}>'
+        f"<title>{words}</title>{TIP.format(name=tip)}{''.join(boxes)}"
+        f'<g marker-end="url(#{tip})">{"".join(arrows)}</g></svg>'
+    )
 
 
 def _box(state: str, row: int) -> str:
@@ -75,20 +77,17 @@ def _box(state: str, row: int) -> str:
 
 
 def _arrow(source: int, target: int, cause: str) -> str:
-    top, middle = 2 + PITCH * source, 2 + PITCH * source + HEIGHT // 2
+    top = 2 + PITCH * source
+    middle = top + HEIGHT // 2
     if target == source:
-        loop = f"M{RIGHT} {middle - 8}c34 -8 34 24 0 16"
-        return _path(loop) + _text(RIGHT + 36, middle + 5, cause, "start")
+        loop = f'<path d="M{RIGHT} {middle - 8}c34 -8 34 24 0 16"/>'
+        return loop + _text(RIGHT + 36, middle + 5, cause, "start")
     if target == source + 1:
-        down = f"M{MIDDLE} {top + HEIGHT}V{top + PITCH}"
-        return _path(down) + _text(MIDDLE + 10, top + HEIGHT + 25, cause, "start")
+        down = f'<path d="M{MIDDLE} {top + HEIGHT}V{top + PITCH}"/>'
+        return down + _text(MIDDLE + 10, top + HEIGHT + 25, cause, "start")
     end = 2 + PITCH * target + HEIGHT // 2
-    arc = f"M{LEFT} {middle}C{LEFT - 50} {middle} {LEFT - 50} {end} {LEFT} {end}"
-    return _path(arc) + _text(4, (middle + end) // 2, cause, "start")
-
-
-def _path(line: str) -> str:
-    return f'<path d="{line}" marker-end="url(#tip)"/>'
+    arc = f'<path d="M{LEFT} {middle}C{LEFT - 50} {middle} {LEFT - 50} {end} {LEFT} {end}"/>'
+    return arc + _text(4, (middle + end) // 2, cause, "start")
 
 
 def _text(x: int, y: int, words: str, anchor: str) -> str:

@@ -5,8 +5,10 @@ How a block is marked: `pages.py`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +66,27 @@ def _completed(block: Block, whole: dict[str, object]) -> str:
     return yaml.safe_dump(whole | part, sort_keys=False)
 
 
+@pytest.mark.parametrize(
+    ("mark", "said", "holds"),
+    [
+        ("output", "3 wards", True),
+        ("output", "4 wards", False),
+        ("output, other numbers", "1,234.5   wards", True),
+        ("output, other numbers", "3 beds", False),
+    ],
+)
+def test_a_reader_notices_another_output(mark: str, said: str, holds: bool, tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    reader.follow(Block("run", "sh", "echo 3 wards", "page", 1))
+    with contextlib.nullcontext() if holds else pytest.raises(AssertionError):
+        reader.follow(Block(mark, "text", said, "page", 2))
+
+
+def test_a_reader_notices_a_command_that_fails(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="no such study"):
+        Reader(tmp_path).follow(Block("run", "sh", "echo no such study >&2; false\n", "page", 1))
+
+
 def test_the_tutorial_is_run() -> None:
     commands = [block.text for block in blocks(PROJECT / "docs" / "tutorial.md")]
     for command in ("init", "describe", "plan", "run", "show"):
@@ -115,3 +138,9 @@ def test_state_diagrams_are_pictures_in_the_page(site: Path) -> None:
     text = (site / "secure-aggregation" / "index.html").read_text(encoding="utf-8")
     assert text.count("<svg viewBox=") >= 4
     assert "awaiting survivors</text>" in text
+
+
+def test_a_diagram_that_cannot_be_drawn_ends_the_build() -> None:
+    hook = runpy.run_path(str(PROJECT / "docs" / "hooks" / "diagrams.py"))
+    with pytest.raises(ValueError, match="only state diagrams"):
+        hook["on_page_markdown"]("```mermaid\nflowchart LR\n    a --> b\n```")
