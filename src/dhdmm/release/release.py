@@ -19,7 +19,9 @@ import dhdmm
 from dhdmm.errors import DhdmmError
 from dhdmm.planning.plan import Plan
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
+from dhdmm.release.membership import Membership
 from dhdmm.release.tables import Table
+from dhdmm.strategy.estimate import Estimate
 from dhdmm.study.names import nearest
 
 if TYPE_CHECKING:
@@ -94,6 +96,28 @@ class Release:
 
     def items(self) -> list[tuple[str, Table]]:
         return [(name, self.table(name)) for name in self._rows]
+
+    # -- further questions ------------------------------------------------------------------------
+
+    @cached_property
+    def estimate(self) -> Estimate:
+        """x̂ = A'⁺ M̂, which every answer is taken from."""
+        return self.plan.strategy.estimate(self.measurement)
+
+    @cached_property
+    def membership(self) -> Membership:
+        """Which queries have an answer."""
+        return Membership(self.plan.strategy)
+
+    def query(self, sql: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
+        """A counting query that the study did not ask, at no privacy cost; see docs/sql.md.
+
+        Refuses one outside the strategy's row space, and names the nearest answerable ones. With
+        `joint`, also bounds that hold for all answers of this query at once.
+        """
+        from dhdmm.release.questions import ask
+
+        return ask(self, sql, level, joint)
 
     # -- files and pictures -----------------------------------------------------------------------
 

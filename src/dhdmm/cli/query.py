@@ -1,0 +1,46 @@
+"""`dhdmm query`: one more question to a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dhdmm.cli import output
+
+DEFAULT_ROWS = 40
+FREE = "Answered from the release: this costs no privacy budget."
+
+
+def query(
+    directory: Annotated[Path, typer.Argument(help="The release directory.")],
+    sql: Annotated[str, typer.Argument(help="SELECT …, COUNT(*) FROM data WHERE … GROUP BY …")],
+    rows: Annotated[
+        int, typer.Option("--rows", min=0, help="Rows on the screen; 0 for all of them.")
+    ] = DEFAULT_ROWS,
+    level: Annotated[float, typer.Option("--level", help="Of the confidence intervals.")] = 0.95,
+    as_json: output.Json = False,
+) -> None:
+    """Ask a release a counting query that its study did not ask, at no privacy cost.
+
+    A query that the round did not measure is refused, with the nearest ones that it did.
+    """
+    from dhdmm.cli import answers
+    from dhdmm.release.release import Release
+
+    release = Release.load(directory)
+    table = release.query(sql, level=level)
+    document: dict[str, Any] = {
+        "provenance": release.provenance(),
+        "sql": sql,
+        "level": level,
+        "rho_spent": 0,
+        "rows": table.to_arrow().to_pylist() if as_json else [],
+    }
+
+    def draw(screen: Any) -> None:
+        answers.draw_table(screen, table.head(rows) if rows else table)
+        screen.print(FREE)
+
+    output.emit(document, as_json, draw)
