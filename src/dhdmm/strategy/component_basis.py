@@ -117,7 +117,7 @@ class ComponentBasis:
 
     def _grid(self, component: Component, spans: dict[int, Integers]) -> Basis:
         size = math.prod(len(span) for span in spans.values())
-        if size > 4 * LARGEST_RANK:
+        if size > LARGEST_RANK:  # rows of a grid are independent, so this is its rank
             raise TooLarge(f"a term has {size:,} rows in one component")
         none = np.zeros(1, np.int64)
         options = [spans.get(a, none) for a in component.axes]

@@ -91,6 +91,12 @@ class ComponentFinder:
             self._actions[a, index] = FactorAction(gram)
         return self._actions[a, index]
 
+    def always_free(self) -> set[int]:
+        """Attributes that every term either ignores or mixes freely."""
+        visits = [v for number in range(len(self.reduction.terms)) for v in self.visits(number)]
+        free = frozenset[int]().union(*(visit.free for visit in visits))
+        return set(free - frozenset[int]().union(*(visit.kept for visit in visits)))
+
     def visits(self, number: int) -> list[Visit]:
         """One visit for every choice of the term's commuting attributes."""
         term = self.reduction.terms[number]

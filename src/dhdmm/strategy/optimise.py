@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from threadpoolctl import threadpool_limits
 
@@ -16,6 +17,11 @@ from dhdmm.strategy.residual import ResidualProblem
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
 from dhdmm.study.workload import Workload
+
+
+class Roundable(Protocol):
+    def round(self, scale: float, total: float) -> Rounded: ...
+
 
 LARGEST_EXACT = 3000
 """Orbits of cells up to which the exact path is always taken."""
@@ -58,10 +64,24 @@ def _exact(
 
 
 def _residual(workload: Workload, reduction: Reduction) -> Strategy:
-    """The best strategy for equal dual weights, by components of attribute sets."""
+    """A good strategy by components of attribute sets: equal dual weights, or equalising ones."""
     problem = ResidualProblem(reduction)
-    search = _ScaleSearch(workload, problem.bound, problem.axes, problem.round)
-    return search.smallest(search.error(FINEST_SCALE)[0])
+    choices = [problem.uniform, problem.equalised()]
+    bound = max(problem.bound(d) for d in choices)
+    found: list[tuple[float, _ScaleSearch]] = []
+    for d in choices:
+        blocks = problem.solve(d)
+        total = math.fsum(block.contribution for block in blocks)
+
+        def round_at(
+            scale: float, blocks: Sequence[Roundable] = blocks, total: float = total
+        ) -> list[Rounded]:
+            return [block.round(scale, total) for block in blocks]
+
+        search = _ScaleSearch(workload, bound, problem.axes, round_at)
+        found.append((search.error(FINEST_SCALE)[0], search))
+    achieved, best = min(found, key=lambda pair: pair[0])
+    return best.smallest(achieved)
 
 
 class _ScaleSearch:

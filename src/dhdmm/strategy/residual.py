@@ -1,9 +1,10 @@
 """A strategy for workloads whose symmetric blocks are too large: one block per component.
 
-With equal dual weight for every cell, D = I/N and X = V^½ is block diagonal over the components of
-components.py, however many cells there are. ‖W‖_*²/N is a bound for every strategy (the SVD bound
-of Li and Miklau), so the result still carries a certificate; what is lost against the optimum is
-that columns are not made equal.
+With equal dual weight for every cell, V and X = V^½ are block diagonal over the components of
+components.py, however many cells there are, and ‖W‖_*²/N bounds every strategy (the SVD bound of Li
+and Miklau). Weights d = ⊗ d_a, one vector per attribute, make columns more equal: each component
+then gets the best X for d among those that do not mix components. The bound for such d is exact
+when only attributes that no term treats as commuting are weighted.
 
 A component that is itself too large is *split*: its sets are measured apart, as if V did not mix
 them. Small sets stay together; a large set gets a Kronecker product, see kronecker.py. The bound
@@ -12,15 +13,15 @@ then comes from a smaller V that does not mix sets (`unmixed`).
 A block with total error e and mean squared column m may be scaled freely; the best scales give the
 total error (Σ √(e m))², so √(e m) is what a block contributes.
 
-B: (r, cells) integer basis of a component's rows, never written out; G = B Bᵀ and V_B = B V Bᵀ are
-entrywise products of one small table per attribute. L Lᵀ = G; H = L⁻¹ V_B L⁻ᵀ is V in orthonormal
-coordinates; N: merged cells.
+B: (r, cells) integer basis of a component's rows, never written out, see tables.py; L Lᵀ = B Bᵀ;
+H = L⁻¹ V_B L⁻ᵀ is V in orthonormal coordinates, D and X likewise; P = B D Bᵀ.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
@@ -30,52 +31,83 @@ from dhdmm.strategy.blocks import WHOLE, StrategyAxis
 from dhdmm.strategy.component_basis import LARGEST_RANK, ComponentBasis, TooLarge
 from dhdmm.strategy.components import Component, ComponentFinder
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
-from dhdmm.strategy.kronecker import KroneckerSet
-from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.kronecker import KroneckerSet, Weights, root, weighted_root
+from dhdmm.strategy.matrix import Floats
+from dhdmm.strategy.optimum import EXPONENT
 from dhdmm.strategy.symmetry import Reduction
-from dhdmm.strategy.unmixed import UnmixedBound
+from dhdmm.strategy.tables import RowTables
+from dhdmm.strategy.unmixed import UnmixedBound, root_trace
+
+SMALLEST_SHARE = 1e-6
+"""No value's weight falls below this part of the average."""
+STEPS = 6
+"""Updates of the dual weights."""
 
 
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """V^½ of one component, or of some of its sets."""
+class ComponentBlock:
+    """One component, or some of its sets, measured together."""
 
-    component: Component
-    basis: Basis
-    G: Floats
-    L: Floats
-    H_root: Floats
-    sizes: tuple[int, ...]
-    """Merged values of the residuals."""
-    N: int
+    def __init__(self, tables: RowTables, component: Component, basis: Basis) -> None:
+        self.tables, self.component, self.basis = tables, component, basis
+        self.sizes = [tables.size(a) for a in component.residuals]
+        self.copies = math.prod(size - 1 for size in self.sizes)
+        self.V_B = tables.workload(component, basis)
+        self.L = linalg.cholesky(tables.inner(component, basis, tables.ones), lower=True)
+        self.H = self._whiten(self.L, self.V_B)
+        self.X = np.zeros_like(self.H)
+        self.P = np.zeros_like(self.H)
+        self.contribution = 0.0
+
+    def _whiten(self, L: Floats, M: Floats) -> Floats:
+        """L⁻¹ M L⁻ᵀ."""
+        half = linalg.solve_triangular(L, M, lower=True)
+        return np.asarray(linalg.solve_triangular(L, half.T, lower=True))
+
+    def weighted(self, d: Weights) -> ComponentBlock:
+        """The optimum for dual weights d; residual attributes count as equally weighted."""
+        other = copy(self)
+        other.P = self.tables.inner(self.component, self.basis, d)
+        D = self._whiten(self.L, other.P)
+        other.X = weighted_root(self.H, D)
+        trace = float(np.sum(D * other.X))
+        other.contribution = self.copies * trace / math.sqrt(math.prod(self.sizes))
+        return other
+
+    def bound(self, d: Weights) -> float:
+        """tr (D^½ V D^½)^½ on this component, rounding errors subtracted."""
+        L = linalg.cholesky(self.tables.inner(self.component, self.basis, d), lower=True)
+        V = self.tables.workload(self.component, self.basis, d)
+        trace = root_trace(self._whiten(L, V))
+        return self.copies * trace / math.sqrt(math.prod(self.sizes))
 
     @property
-    def contribution(self) -> float:
-        """√(e m) = tr V^½ / √N."""
-        copies = math.prod(size - 1 for size in self.sizes)
-        return copies * float(np.trace(self.H_root)) / math.sqrt(self.N)
+    def _S(self) -> Floats:
+        """X = Bᵀ S B, scaled best: times √(e/m) = √∏ residual sizes."""
+        inverse = linalg.solve_triangular(self.L, np.eye(len(self.L)), lower=True)
+        return np.asarray(inverse.T @ self.X @ inverse * math.sqrt(math.prod(self.sizes)))
+
+    def marginals(self, d: Weights) -> dict[int, Floats]:
+        """Mean squared column given each axis's value."""
+        copies = self.copies / math.prod(self.sizes)
+        found = self.tables.marginals(self.component, self.basis, self._S, d)
+        return {a: copies * values for a, values in found.items()}
 
     def round(self, scale: float, total: float) -> Rounded:
-        return Rounder(self._real(total), total**2).round(scale)
-
-    def _real(self, total: float) -> RealBlock:
-        """V^½ scaled to a mean X_uu of 1 over all blocks: TᵀT = L⁻ᵀ H^½ L⁻¹ · √N / total."""
+        S = self._S / total
         inverse = linalg.solve_triangular(self.L, np.eye(len(self.L)), lower=True)
-        S = inverse.T @ self.H_root @ inverse * (math.sqrt(self.N) / total)
-        residuals = zip(self.component.residuals, self.sizes, strict=True)
-        return RealBlock(
-            tuple((a, WHOLE, size) for a, size in residuals),
+        real = RealBlock(
+            tuple((a, WHOLE, n) for a, n in zip(self.component.residuals, self.sizes, strict=True)),
             self.component.axes,
             self.basis,
             np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
-            self.H_root @ inverse,
-            self.G / self.N * math.prod(self.sizes),
+            root(self.H) @ inverse,
+            self.P,
         )
+        return Rounder(real, total**2).round(scale)
 
 
 class ResidualProblem:
     def __init__(self, reduction: Reduction) -> None:
-        self.reduction = reduction
         self.finder = ComponentFinder(reduction)
         components = self.finder.components()
         varying = {a for component in components for a in component.axes}
@@ -85,21 +117,50 @@ class ResidualProblem:
             )
             for a, axis in enumerate(reduction.axes)
         ]
-        self.N = math.prod(len(axis.orbit) for axis in reduction.axes)
         self._bases = ComponentBasis(self.finder, self.books)
-        self._solved: list[Solved | KroneckerSet] = []
-        whole, split = 0.0, list[Component]()
+        self._tables = RowTables(reduction, self.books)
+        self._whole: list[ComponentBlock] = []
+        self._parts: list[ComponentBlock | KroneckerSet] = []
+        self._too_large: list[Component] = []
         for component in components:
             try:
-                solved = self._solve(component, self._bases.basis(component))
-                self._solved.append(solved)
-                whole += solved.contribution
+                basis = self._bases.basis(component)
+                self._whole.append(ComponentBlock(self._tables, component, basis))
             except TooLarge:
-                self._solved += self._split(component)
-                split.append(component)
-        unmixed = UnmixedBound(self.finder).contribution(split) if split else 0.0
-        self.bound = (whole + unmixed) ** 2
-        self.total = math.fsum(solved.contribution for solved in self._solved)
+                self._parts += self._split(component)
+                self._too_large.append(component)
+        self.uniform: Weights = [
+            np.full(len(axis.orbit), 1 / len(axis.orbit)) for axis in reduction.axes
+        ]
+
+    def solve(self, d: Weights) -> list[ComponentBlock | KroneckerSet]:
+        return [block.weighted(d) for block in [*self._whole, *self._parts]]
+
+    def equalised(self) -> Weights:
+        """Dual weights under which the mean column is equally long for every value."""
+        d = list(self.uniform)
+        for _ in range(STEPS):
+            lengths: dict[int, Floats] = {}
+            for block in self.solve(d):
+                for a, values in block.marginals(d).items():
+                    rest = lengths.get(a, np.zeros(len(d[a])))
+                    lengths[a] = rest + values - block.contribution
+            total = math.fsum(block.contribution for block in self.solve(d))
+            for a, excess in lengths.items():
+                mass = d[a] * np.maximum(1 + excess / total, 0.1) ** EXPONENT
+                d[a] = np.maximum(mass / mass.sum(), SMALLEST_SHARE / len(mass))
+                d[a] = d[a] / d[a].sum()
+        return d
+
+    def bound(self, d: Weights) -> float:
+        """(tr (D^½ V D^½)^½)² or less: no strategy has a smaller total squared error.
+
+        Weights differ only where components stay apart under them.
+        """
+        free = self.finder.always_free()
+        allowed = [d[a] if a in free else self.uniform[a] for a in range(len(d))]
+        whole = math.fsum(block.bound(allowed) for block in self._whole)
+        return (whole + UnmixedBound(self.finder, allowed).contribution(self._too_large)) ** 2
 
     @property
     def axes(self) -> tuple[StrategyAxis, ...]:
@@ -107,20 +168,7 @@ class ResidualProblem:
             StrategyAxis(book.axis.merged, book.axis.orbit, book.extra) for book in self.books
         )
 
-    def round(self, scale: float) -> list[Rounded]:
-        return [solved.round(scale, self.total) for solved in self._solved]
-
-    def _solve(self, component: Component, basis: Basis) -> Solved:
-        G, V_B = self._inner(component, basis), self._workload(component, basis)
-        L = linalg.cholesky(G, lower=True)
-        half = linalg.solve_triangular(L, V_B, lower=True)
-        H = linalg.solve_triangular(L, half.T, lower=True)
-        eigenvalues, U = np.linalg.eigh((H + H.T) / 2)
-        root = (U * np.sqrt(np.maximum(eigenvalues, 0))) @ U.T
-        sizes = tuple(self._size(a) for a in component.residuals)
-        return Solved(component, basis, G, L, root, sizes, self.N)
-
-    def _split(self, component: Component) -> list[Solved | KroneckerSet]:
+    def _split(self, component: Component) -> list[ComponentBlock | KroneckerSet]:
         """Small sets together, each large one as a Kronecker product."""
         ranks = {
             S: math.prod(len(span) for span in self._bases.set_spans(component, S).values())
@@ -133,52 +181,11 @@ class ResidualProblem:
                 together.append(S)
                 room -= ranks[S]
         apart = [S for S in component.sets if S not in together]
-        found: list[Solved | KroneckerSet] = [
+        found: list[ComponentBlock | KroneckerSet] = [
             KroneckerSet(self.finder, self.books, component, S, self._bases.set_spans(component, S))
             for S in apart
         ]
         if together:
             small = replace(component, sets=tuple(together))
-            found.append(self._solve(small, self._bases.split_basis(small)))
+            found.append(ComponentBlock(self._tables, small, self._bases.split_basis(small)))
         return found
-
-    def _size(self, a: int) -> int:
-        return len(self.reduction.axes[a].orbit)
-
-    def _inner(self, component: Component, basis: Basis) -> Floats:
-        """G = B Bᵀ over merged cells."""
-        total = np.ones((len(basis.ids),) * 2)
-        for i, a in enumerate(component.axes):
-            total *= self._table(a, basis.ids[:, i], np.eye(self._size(a)))
-        others = set(range(len(self.books))) - {*component.axes, *component.residuals}
-        return self._combined(basis, total * math.prod(self._size(a) for a in others))
-
-    def _workload(self, component: Component, basis: Basis) -> Floats:
-        """V_B = B V Bᵀ, per copy of the residuals."""
-        total = np.zeros((len(basis.ids),) * 2)
-        for number in sorted({visit.term for visit in component.visits}):
-            for coefficient, pairs in self.reduction.terms[number].pairs():
-                grams = [
-                    axis.grams[pair] for axis, pair in zip(self.reduction.axes, pairs, strict=True)
-                ]
-                for a, gram in enumerate(grams):
-                    if a in component.residuals:
-                        coefficient *= float(gram[0, 0] - gram[0, 1])
-                    elif a not in component.axes:
-                        coefficient *= float(gram.sum())
-                if coefficient:
-                    share = np.full_like(total, coefficient)
-                    for i, a in enumerate(component.axes):
-                        share *= self._table(a, basis.ids[:, i], grams[a])
-                    total += share
-        return self._combined(basis, total)
-
-    def _table(self, a: int, ids: Integers, gram: Integers | Floats) -> Floats:
-        """v_iᵀ G v_j for the vectors that the ids name."""
-        used, place = np.unique(ids, return_inverse=True)
-        vectors = self.books[a].vectors[used].astype(np.float64)
-        return (vectors @ gram @ vectors.T)[np.ix_(place.ravel(), place.ravel())]
-
-    def _combined(self, basis: Basis, table: Floats) -> Floats:
-        C = basis.combine
-        return np.asarray(C @ np.asarray(C @ table).T)

@@ -1,8 +1,8 @@
 """A bound for components that are too large: a smaller workload that does not mix sets.
 
 If Q ⪯ G for each Gram of a product then ⊗Q ⪯ ⊗G, and ‖·‖_* of the square roots can only shrink. In
-the split (multiples of 1) ⊕ (zero-sum vectors) a Gram is [[γ, gᵀ], [g, G₁]], and for any θ in
-[gᵀG₁⁺g/γ, 1]
+the split (multiples of 1) ⊕ (zero-sum vectors) a Gram, weighted by d, is [[γ, gᵀ], [g, G₁]], and
+for any θ in [gᵀG₁⁺g/γ, 1]
 
     [[γ, gᵀ], [g, G₁]]  ⪰  [[(1−θ)γ, 0], [0, G₁ − g gᵀ/(θγ)]]  ⪰  0,
 
@@ -27,16 +27,17 @@ SAFETY = 1e-9
 
 
 class UnmixedBound:
-    def __init__(self, finder: ComponentFinder) -> None:
-        self.finder = finder
+    """For dual weights d = ⊗ d_a that are equal wherever an attribute commutes in some term."""
+
+    def __init__(self, finder: ComponentFinder, d: Sequence[Floats]) -> None:
+        self.finder, self.d = finder, d
         self.axes = finder.reduction.axes
-        self.N = math.prod(len(axis.orbit) for axis in self.axes)
         self._parts: dict[tuple[int, int, float], tuple[float, float]] = {}
 
     def contribution(self, components: Sequence[Component]) -> float:
-        """A lower bound for Σ tr V^½ / √N over the components."""
+        """A lower bound for Σ tr (D^½ V D^½)^½ over the components."""
         sums = [sum(self._component(c, share) for c in components) for share in SHARES]
-        return max(sums) / math.sqrt(self.N) * (1 - SAFETY)
+        return max(sums) * (1 - SAFETY)
 
     def _component(self, component: Component, share: float) -> float:
         return math.fsum(self._set(component, S, share) for S in component.sets)
@@ -69,25 +70,26 @@ class UnmixedBound:
         """((1−θ)γ, tr (G₁ − g gᵀ/(θγ))^½) of one factor."""
         key = a, index, share
         if key not in self._parts:
-            self._parts[key] = split_gram(self.axes[a].grams[index, index], share)
+            self._parts[key] = split_gram(self.axes[a].grams[index, index], self.d[a], share)
         return self._parts[key]
 
 
-def split_gram(gram: Integers, share: float) -> tuple[float, float]:
-    size = len(gram)
-    one = np.full(size, 1 / math.sqrt(size))
-    gamma = float(one @ gram @ one)
-    g = gram @ one - gamma * one
-    projector = np.eye(size) - np.outer(one, one)
-    G: Floats = projector @ gram @ projector
-    if not np.any(np.abs(g) > 1e-12 * max(gamma, 1.0)):
-        return gamma, _root_trace(G)
+def split_gram(gram: Integers, d: Floats, share: float) -> tuple[float, float]:
+    """For D^½ G D^½, whose multiples of 1 are those of √d."""
+    one = np.sqrt(d)
+    gram_d = gram * np.outer(one, one)
+    gamma = float(one @ gram_d @ one)
+    g = gram_d @ one - gamma * one
+    projector = np.eye(len(d)) - np.outer(one, one)
+    G: Floats = projector @ gram_d @ projector
+    if not np.any(np.abs(g) > 1e-12 * gamma):
+        return gamma, root_trace(G)
     least = min(float(g @ np.linalg.pinv(G, rcond=1e-12) @ g) / gamma, 1.0)
     theta = least + share * (1 - least)
-    return (1 - theta) * gamma, _root_trace(G - np.outer(g, g) / (theta * gamma))
+    return (1 - theta) * gamma, root_trace(G - np.outer(g, g) / (theta * gamma))
 
 
-def _root_trace(M: Floats) -> float:
+def root_trace(M: Floats) -> float:
     """tr M^½, eigenvalues lowered by their rounding error."""
     eigenvalues = np.linalg.eigvalsh((M + M.T) / 2)
     allowance = 16 * np.finfo(np.float64).eps * len(M) * max(float(eigenvalues[-1]), 0.0)
