@@ -24,20 +24,15 @@ aggregation:
 """
 
 
-def small_study(
-    threat_model: str = "malicious",
-    participants: int = 12,
-    corrupt: float = 0.1,
-    dropout: float = 0.1,
-) -> Study:
-    text = TEXT.format(
-        threat_model=threat_model, participants=participants, corrupt=corrupt, dropout=dropout
-    )
-    return Study.from_text(text)
+DEFAULTS = {"threat_model": "malicious", "participants": 12, "corrupt": 0.1, "dropout": 0.1}
+
+
+def small_text(**changes: object) -> str:
+    return TEXT.format(**(DEFAULTS | changes))
 
 
 def small_plan(**changes: object) -> Plan:
-    return plan(small_study(**changes))  # type: ignore[arg-type]
+    return plan(Study.from_text(small_text(**changes)))
 
 
 def people(count: int, seed: int = 0) -> list[Histogram]:

@@ -32,7 +32,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 def run(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
     data: Annotated[
         list[Path],
         typer.Option(
@@ -152,7 +152,7 @@ def _require_free(directory: Path) -> None:
             where=str(directory),
             hint="name another folder with --out",
         )
-    parent = next(folder for folder in directory.absolute().parents if folder.exists())
+    parent = next((folder for folder in directory.parents if folder.exists()), Path())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise DataError(
             "no folder can be made here",

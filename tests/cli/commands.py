@@ -1,0 +1,47 @@
+"""Commands as a person types them, in this process: what was printed, and the exit code."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dhdmm.cli.main import main
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+
+class Shell:
+    """Runs `dhdmm …` in one folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        captured: pytest.CaptureFixture[str],
+    ) -> None:
+        self.folder = folder
+        self._monkeypatch, self._captured = monkeypatch, captured
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("COLUMNS", "80")
+
+    def __call__(self, *arguments: str) -> Said:
+        self._monkeypatch.setattr(sys, "argv", ["dhdmm", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        out, err = self._captured.readouterr()
+        return Said(code, out, err)
+
+    def files(self) -> set[str]:
+        """Everything in the folder, hidden files too."""
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
