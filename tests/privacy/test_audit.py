@@ -202,7 +202,7 @@ def test_secure_aggregation_decodes_to_the_survivors_sum(modulus, run):
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
 def test_many_real_measurements_stay_within_the_claim(seed):
-    verdict = judge(planned(), measured(planned()), 20_000, seed=seed)
+    verdict = judge(planned(), measured(planned()), 20_000, seed=seed, colluder=in_bulk(planned()))
     assert not verdict.violations
 
 
