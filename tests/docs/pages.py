@@ -1,6 +1,8 @@
 """The blocks of a page that are marked: a comment on the line before the fence says what it is for.
 
 <!-- run -->                       a block of sh or python, run as it stands
+<!-- run, long -->                 the same, by `make soak` only
+<!-- not run: why -->              sh or python that no test runs
 <!-- output -->                    what the block before it prints
 <!-- output, other numbers -->     the same, but for its numbers and the widths of its columns
 <!-- study -->                     a whole study file
@@ -17,13 +19,18 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 MARKS = (
     "run",
+    "run, long",
+    "not run",
     "output",
     "output, other numbers",
     "study",
     "part of a study",
     "refused",
 )
-MARKED = re.compile(r"^<!-- (.+?) -->\n+```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARKED = re.compile(
+    r"^<!-- ([^:\n]+?)(?:: [^\n]+)? -->\n+```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+RUNNABLE = re.compile(r"^```(?:sh|python)\n", re.MULTILINE)
 NUMBER = re.compile(r"\b[0-9a-f]{16,}\b|[-−]?\d[\d,]*(\.\d+)?")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -59,6 +66,12 @@ def blocks(page: Path) -> list[Block]:
         Block(found[1], found[2], found[3], name, text.count("\n", 0, found.start()) + 1)
         for found in MARKED.finditer(text)
     ]
+
+
+def unmarked(page: Path) -> int:
+    """How many blocks of sh or python say nothing about being run."""
+    marked = sum(block.language in ("sh", "python") for block in blocks(page))
+    return len(RUNNABLE.findall(page.read_text(encoding="utf-8"))) - marked
 
 
 def links(page: Path) -> list[str]:

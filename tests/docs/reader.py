@@ -20,8 +20,10 @@ from tests.docs.pages import PROJECT, Block, blocks, lines, shape
 class Reader:
     """Runs blocks one after the other; Python blocks share their names, as they would on a page."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, patient: bool = False) -> None:
+        """A patient reader also runs what takes long."""
         self.folder = folder
+        self.run_marks = {"run", "run, long"} if patient else {"run"}
         self.names: dict[str, object] = {"__name__": "page"}
         self.printed = ""
         self.environment = os.environ | {
@@ -34,7 +36,7 @@ class Reader:
         )
 
     def follow(self, block: Block) -> None:
-        if block.mark == "run":
+        if block.mark in self.run_marks:
             self.printed = self._python(block) if block.language == "python" else self._sh(block)
         elif block.mark == "output":
             assert lines(self.printed) == lines(block.text), block.place

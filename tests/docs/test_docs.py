@@ -19,11 +19,15 @@ import yaml
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.spec import Study
-from tests.docs.pages import MARKS, PROJECT, Block, blocks, links, pages, shape
+from tests.docs.pages import MARKS, PROJECT, Block, blocks, links, pages, shape, unmarked
 from tests.docs.reader import Reader
 
 ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?:work|home|root|Users|usr|opt|mnt|tmp|var)/")
 LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\bsrc=\"?([^\s\">]+)")
+GUIDES = [
+    *(PROJECT / "docs" / f"{name}.md" for name in ("index", "tutorial", "study", "api")),
+    *sorted((PROJECT / "docs" / "how-to").glob("*.md")),
+]
 LINKED = re.compile(r"<link[^>]*\bhref=\"?([^\s\">]+)")
 
 
@@ -40,6 +44,19 @@ def test_following_a_page_prints_what_it_says(page: Path, tmp_path: Path) -> Non
     reader = Reader(tmp_path)
     for block in blocks(page):
         reader.follow(block)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("page", marked_pages("run, long"), ids=name_of)
+def test_following_a_page_through_its_long_commands(page: Path, tmp_path: Path) -> None:
+    reader = Reader(tmp_path, patient=True)
+    for block in blocks(page):
+        reader.follow(block)
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name_of)
+def test_every_command_of_a_guide_is_run_or_says_why_not(page: Path) -> None:
+    assert unmarked(page) == 0
 
 
 @pytest.mark.parametrize("page", marked_pages("study"), ids=name_of)
