@@ -11,7 +11,7 @@ Table: ((attributes), array with one axis per attribute), attributes increasing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,33 +27,39 @@ WIDEST = 2**22
 STARTS = 8
 
 
-def combine(tables: Sequence[Table], limit: int = DIRECT) -> list[Table]:
-    """Adds tables into those that already hold their attributes; into one if that stays small."""
-    domain = {a: size for held, T in tables for a, size in zip(held, np.shape(T), strict=True)}
-    everything = tuple(sorted(domain))
-    if math.prod(domain.values()) <= limit:
-        homes = [everything]
-    else:
-        homes = [held for held, _ in sorted(tables, key=lambda table: -len(table[0]))]
-    sums: dict[tuple[int, ...], Any] = {}
-    for held, T in sorted(tables, key=lambda table: -len(table[0])):
-        home = next((s for s in sums if set(held) <= set(s)), None)
-        home = home or next(h for h in homes if set(held) <= set(h))
-        if home not in sums:
-            sums[home] = np.zeros([domain[a] for a in home], T.dtype)
-        sums[home] = np.asarray(sums[home] + _aligned(held, T, home))
-    return list(sums.items())
+class TableSum:
+    """A sum of tables, added up in one table over everything if that stays small."""
+
+    def __init__(self, domain: dict[int, int], held: Iterable[tuple[int, ...]], dtype: Any) -> None:
+        """domain: classes per attribute; held: the attribute sets of all tables to come."""
+        self.domain, self.dtype = domain, dtype
+        everything = tuple(sorted(domain))
+        if math.prod(domain.values()) <= DIRECT:
+            held = [everything]
+        largest_first = sorted(set(held), key=lambda attributes: (-len(attributes), attributes))
+        self._sums: dict[tuple[int, ...], NDArray[Any]] = {}
+        for attributes in largest_first:
+            if self._home(attributes) is None:
+                shape = [domain[a] for a in attributes]
+                self._sums[attributes] = np.zeros(shape, dtype)
+
+    def _home(self, attributes: tuple[int, ...]) -> tuple[int, ...] | None:
+        return next((home for home in self._sums if set(attributes) <= set(home)), None)
+
+    def add(self, table: Table) -> None:
+        held, T = table
+        home = self._home(held)
+        assert home is not None
+        sizes = dict(zip(held, T.shape, strict=True))
+        self._sums[home] += T.reshape([sizes.get(a, 1) for a in home])
+
+    @property
+    def tables(self) -> list[Table]:
+        return list(self._sums.items())
 
 
-def _aligned(held: tuple[int, ...], T: NDArray[Any], home: tuple[int, ...]) -> NDArray[Any]:
-    """T with axes of length 1 for the attributes of `home` that it does not hold."""
-    sizes = dict(zip(held, T.shape, strict=True))
-    return np.asarray(T).reshape([sizes.get(a, 1) for a in home])
-
-
-def maximum(tables: Sequence[Table]) -> int:
+def maximum(tables: list[Table]) -> int:
     """max over all combinations of classes of the sum of the tables, exact."""
-    tables = combine(tables)
     if len(tables) == 1:
         return int(tables[0][1].max())
     domain = {a: size for held, T in tables for a, size in zip(held, T.shape, strict=True)}

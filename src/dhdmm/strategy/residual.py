@@ -141,11 +141,12 @@ class ResidualProblem:
         d = list(self.uniform)
         for _ in range(STEPS):
             lengths: dict[int, Floats] = {}
-            for block in self.solve(d):
+            blocks = self.solve(d)
+            for block in blocks:
                 for a, values in block.marginals(d).items():
                     rest = lengths.get(a, np.zeros(len(d[a])))
                     lengths[a] = rest + values - block.contribution
-            total = math.fsum(block.contribution for block in self.solve(d))
+            total = math.fsum(block.contribution for block in blocks)
             for a, excess in lengths.items():
                 mass = d[a] * np.maximum(1 + excess / total, 0.1) ** EXPONENT
                 d[a] = np.maximum(mass / mass.sum(), SMALLEST_SHARE / len(mass))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dhdmm.strategy.blocks import Block, Piece, Residual, SidePieces, StrategyAxis, entry_bound
 from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
-from dhdmm.strategy.maximise import Table, combine, maximum
+from dhdmm.strategy.maximise import Table, TableSum, maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +177,22 @@ def all_norms(
 ) -> tuple[list[Kinds], list[Table]]:
     """‖a_u‖² as a sum of tables over kinds."""
     kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
-    tables: list[Table] = []
+    total = TableSum(dict(enumerate(len(k.first) for k in kinds)), _held(blocks, pieces), dtype)
     for block, mine in zip(blocks, pieces, strict=True):
-        tables = combine([*tables, *norm_tables(block, mine, kinds, dtype)])
-    return kinds, tables
+        for table in norm_tables(block, mine, kinds, dtype):
+            total.add(table)
+    return kinds, total.tables
+
+
+def _held(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> list[tuple[int, ...]]:
+    """The attribute sets of all tables of these blocks."""
+    found: set[tuple[int, ...]] = {()}
+    for block, sides in zip(blocks, pieces, strict=True):
+        residuals = [r.attribute for r in block.residuals]
+        meeting = [[{*p.axes, *q.axes} for p in side for q in side] for side in sides]
+        for sets in itertools.product(*meeting):
+            found.add(tuple(sorted(set(residuals).union(*sets))))
+    return sorted(found)
 
 
 def sensitivity_squared(
@@ -214,13 +226,14 @@ def replace_sensitivity_squared(
     axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
-    kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
+    kinds, norms = all_norms(axes, blocks, pieces)
+    dtype = number_type(blocks, pieces)
     pairs = [kind.pairs() for kind in kinds]
-    tables: list[Table] = []
+    total = TableSum(dict(enumerate(len(p.i) for p in pairs)), _held(blocks, pieces), dtype)
+    for held, T in norms:
+        total.add((held, T[np.ix_(*(pairs[a].i for a in held))]))
+        total.add((held, T[np.ix_(*(pairs[a].j for a in held))]))
     for block, mine in zip(blocks, pieces, strict=True):
-        norms = norm_tables(block, mine, kinds, dtype)
-        first = [(held, T[np.ix_(*(pairs[a].i for a in held))]) for held, T in norms]
-        second = [(held, T[np.ix_(*(pairs[a].j for a in held))]) for held, T in norms]
-        inner = [(held, np.asarray(-2 * T)) for held, T in inner_tables(block, mine, pairs, dtype)]
-        tables = combine([*tables, *first, *second, *inner])
-    return max(maximum(tables), sensitivity_squared(axes, blocks, pieces))
+        for held, T in inner_tables(block, mine, pairs, dtype):
+            total.add((held, np.asarray(-2 * T)))
+    return max(maximum(total.tables), maximum(norms))

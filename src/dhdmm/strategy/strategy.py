@@ -2,7 +2,7 @@
 
 A' is (rows, cells), never written out: a stack of blocks, see blocks.py. Everything about privacy
 is exact: measurements are integer vectors, sensitivities are integers over all cells. Everything
-about accuracy needs the workload, see estimate.py.
+about accuracy needs the workload, see reconstruction.py.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
 from dhdmm.strategy.blocks import Block, SidePieces, StrategyAxis, columns, entry_bound
 from dhdmm.strategy.encoding import decode, encode, refused
-from dhdmm.strategy.estimate import Estimate, Reconstruction
+from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Floats, Integers, multiply
+from dhdmm.strategy.reconstruction import Reconstruction
 from dhdmm.study.factor import Factor
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload

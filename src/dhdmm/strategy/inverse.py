@@ -1,0 +1,268 @@
+"""The pseudo-inverse of one side, and quadratic forms of queries in it.
+
+(T·B)⁺ = Aᵀ G⁻¹ with A = T·B and G = A Aᵀ on merged cells, held as coefficients of the basis's
+Kronecker products. A quadratic form f (T·B)⁺ (T·B)⁺ᵀ gᵀ of two products of one term is then a
+contraction of one attribute at a time, for all rows of the products at once.
+
+f, g: rows of two products of a term, restricted to an attribute.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import linalg, sparse
+
+from dhdmm.strategy.basis import kronecker_rows
+from dhdmm.strategy.blocks import Block, Residual, Side, StrategyAxis
+from dhdmm.strategy.contrast import RowSums
+from dhdmm.strategy.estimate import on_merged, outer
+from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.study.factor import Factor, Ranges
+from dhdmm.study.workload import Product
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Products of a block's basis that vary with the same axes."""
+
+    axes: tuple[int, ...]
+    products: list[int]
+    K: Integers
+    """(products, orbits of axes)"""
+
+
+@dataclass(frozen=True, eq=False)
+class SideInverse:
+    """(T·B)⁺ of one side, as coefficients of the basis's Kronecker products."""
+
+    axes: tuple[StrategyAxis, ...]
+    side: Side
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        side, found = self.side, list[Group]()
+        for positions, mine in side.patterns(self.axes):
+            held = tuple(side.axes[i] for i in positions)
+            K = kronecker_rows(
+                side.basis.ids[mine][:, positions], [self.axes[a].vectors for a in held]
+            )
+            found.append(Group(held, mine, K))
+        return found
+
+    @cached_property
+    def _mixing(self) -> Floats:
+        """T C: A's rows as combinations of Kronecker products, (r, products)."""
+        return np.asarray(self.side.T.astype(np.float64) @ self.side.basis.combine.toarray())
+
+    @cached_property
+    def _gram_root(self) -> Floats:
+        """Lower triangular L with L Lᵀ = A Aᵀ."""
+        inner = np.ones((len(self.side.basis.ids),) * 2)
+        for i, a in enumerate(self.side.axes):
+            vectors = self.axes[a].vectors.astype(np.float64)
+            table = (vectors * self.axes[a].sizes) @ vectors.T
+            ids = self.side.basis.ids[:, i]
+            inner *= table[np.ix_(ids, ids)]
+        return np.asarray(linalg.cholesky(self._mixing @ inner @ self._mixing.T, lower=True))
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """A⁺ = Aᵀ G⁻¹ as (products, r)."""
+        half = linalg.solve_triangular(self._gram_root, self._mixing, lower=True)
+        return np.asarray(linalg.solve_triangular(self._gram_root, half, lower=True, trans="T").T)
+
+    @cached_property
+    def orthonormal(self) -> Floats:
+        """Aᵀ L⁻ᵀ as (products, r): its columns are an orthonormal basis of the row space."""
+        return np.asarray(linalg.solve_triangular(self._gram_root, self._mixing, lower=True).T)
+
+    def tables(self, coefficients: Floats) -> list[tuple[tuple[int, ...], Floats]]:
+        """coefficients (products, columns) → per group a tensor (orbits of its axes…, columns)."""
+        return [
+            (
+                group.axes,
+                (group.K.T @ coefficients[group.products]).reshape(
+                    *(len(self.axes[a].sizes) for a in group.axes), -1
+                ),
+            )
+            for group in self.groups
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """How a quadratic form acts outside T·B: variance of answers, or norm inside the row space."""
+
+    coefficients: Callable[[SideInverse], Floats]
+    residual: Callable[[Residual, RowSums, RowSums, Floats], Floats]
+    constant: Callable[[Floats, Floats, int], Floats]
+    """For attributes outside the block: from both row sums and the number of merged values."""
+
+
+def _projected(r: Residual, f: RowSums, g: RowSums, product: Floats) -> Floats:
+    return product - f.total * g.total / r.contrast.n
+
+
+VARIANCE = Rule(
+    lambda inverse: inverse.inverse,
+    lambda r, f, g, product: r.contrast.pseudo_inverse_inner(f, g, product),
+    lambda f, g, count: f * g / count**2,
+)
+PROJECTION = Rule(
+    lambda inverse: inverse.orthonormal, _projected, lambda f, g, count: f * g / count
+)
+
+
+class FactorPair:
+    """Two products of one term, with what their factors yield on parts and orbits remembered."""
+
+    def __init__(self, axes: tuple[StrategyAxis, ...], left: Product, right: Product) -> None:
+        self.axes = axes
+        self.left = [on_merged(axis, f) for axis, f in zip(axes, left.factors, strict=True)]
+        self.right = [on_merged(axis, f) for axis, f in zip(axes, right.factors, strict=True)]
+        self._parts: dict[tuple[int, int], tuple[RowSums, RowSums, Floats]] = {}
+        self._on_orbits: dict[tuple[int, bool], Factor | Floats] = {}
+        self._totals: dict[tuple[int, bool], Floats] = {}
+
+    def part(self, a: int, part: int) -> tuple[RowSums, RowSums, Floats]:
+        if (a, part) not in self._parts:
+            members = self.axes[a].part(part)
+            f, g = (
+                side[a] if len(members) == len(self.axes[a].orbit) else side[a].columns(members)
+                for side in (self.left, self.right)
+            )
+            self._parts[a, part] = _row_sums(f), _row_sums(g), row_inner(f, g)
+        return self._parts[a, part]
+
+    def meets(self, block: Block) -> bool:
+        """Whether both products vary inside every residual's part."""
+        for r in block.residuals:
+            f, g, product = self.part(r.attribute, r.part)
+            if not np.any(r.contrast.n * product - f.total * g.total):
+                return False
+        return True
+
+    def total(self, a: int, is_left: bool) -> Floats:
+        if (a, is_left) not in self._totals:
+            factor = (self.left if is_left else self.right)[a]
+            self._totals[a, is_left] = factor.dot(np.ones(factor.shape[1]))
+        return self._totals[a, is_left]
+
+    def orbit_rows(self, a: int, is_left: bool) -> Factor | Floats:
+        """F summed over orbits: itself when every orbit is one value, else (rows, orbits)."""
+        if (a, is_left) not in self._on_orbits:
+            factor, axis = (self.left if is_left else self.right)[a], self.axes[a]
+            single = len(axis.sizes) == len(axis.orbit)
+            self._on_orbits[a, is_left] = factor if single else _sum_orbits(factor, axis)
+        return self._on_orbits[a, is_left]
+
+    def quadratic(self, block: Block, sides: Sequence[SideInverse], rule: Rule) -> Floats:
+        """Row by row f Q gᵀ, Q the rule's matrix on this block, shaped by the factors' rows."""
+        residuals = {r.attribute: r for r in block.residuals}
+        result = np.ones([1] * len(self.axes))
+        for a, axis in enumerate(self.axes):
+            if a in residuals:
+                r = residuals[a]
+                vector = rule.residual(r, *self.part(a, r.part))
+            elif a not in block.axes:
+                vector = rule.constant(self.total(a, True), self.total(a, False), len(axis.orbit))
+            else:
+                continue
+            result = result * vector.reshape([-1 if b == a else 1 for b in range(len(self.axes))])
+        for side in sides:
+            result = result * self._side(side, rule)
+        return result
+
+    def _side(self, side: SideInverse, rule: Rule) -> Floats:
+        """The side's share, with axes of length 1 for attributes outside it."""
+        tables = side.tables(rule.coefficients(side))
+        total = np.zeros([1] * len(self.axes))
+        for left, right in itertools.product(tables, tables):
+            held, tensor = self._contract(left, right)
+            vectors = [np.ones(1)] * len(self.axes)
+            for a in side.side.axes:
+                vectors[a] = self.total(a, True) * self.total(a, False)
+            total = total + outer(held, tensor, vectors)
+        return total
+
+    def _contract(
+        self,
+        left: tuple[tuple[int, ...], Floats],
+        right: tuple[tuple[int, ...], Floats],
+    ) -> tuple[tuple[int, ...], Floats]:
+        """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis."""
+        (left_axes, N), (right_axes, M) = left, right
+        tensor = np.tensordot(N, M, axes=(-1, -1))
+        open_left, open_right, done = list(left_axes), list(right_axes), list[int]()
+        for a in sorted({*left_axes, *right_axes}, key=self._growth):
+            if a in open_left and a in open_right:
+                i, j = open_left.index(a), len(open_left) + open_right.index(a)
+                tensor = np.moveaxis(tensor, (i, j), (0, 1))
+                tensor = _paired(self.orbit_rows(a, True), tensor, self.orbit_rows(a, False))
+                open_left.remove(a)
+                open_right.remove(a)
+            else:
+                is_left = a in open_left
+                i = open_left.index(a) if is_left else len(open_left) + open_right.index(a)
+                tensor = _dot(self.orbit_rows(a, is_left), np.moveaxis(tensor, i, 0))
+                other = self.total(a, not is_left)
+                tensor = tensor * other.reshape(-1, *[1] * (tensor.ndim - 1))
+                (open_left if is_left else open_right).remove(a)
+            tensor = np.moveaxis(tensor, 0, -1)
+            done.append(a)
+        return tuple(sorted(done)), tensor.transpose(np.argsort(done)) if done else tensor
+
+    def _growth(self, a: int) -> float:
+        return self.left[a].shape[0] / len(self.axes[a].sizes) ** 2
+
+
+def _sum_orbits(factor: Factor, axis: StrategyAxis) -> Floats:
+    count = len(axis.orbit)
+    indicator = sparse.csr_array((np.ones(count), (np.arange(count), axis.orbit)))
+    return np.asarray((factor.to_sparse() @ indicator).toarray())
+
+
+def _dot(rows: Factor | Floats, tensor: Floats) -> Floats:
+    if isinstance(rows, np.ndarray):
+        return np.tensordot(rows, tensor, axes=(1, 0))
+    return rows.dot(tensor)
+
+
+def _paired(left: Factor | Floats, middle: Floats, right: Factor | Floats) -> Floats:
+    """left[i]ᵀ middle right[i] for every row i; middle is (p, p, rest…) → (rows, rest…)."""
+    if isinstance(left, Ranges) and isinstance(right, Ranges):
+        area = np.zeros((left.size + 1, left.size + 1, *middle.shape[2:]))
+        area[1:, 1:] = np.cumsum(np.cumsum(middle, axis=0), axis=1)
+        upper = area[left.high, right.high] - area[left.low, right.high]
+        return np.asarray(upper - area[left.high, right.low] + area[left.low, right.low])
+    L, R = (np.asarray(_dense(side)) for side in (left, right))
+    both, inverse = np.unique(np.concatenate([L, R], axis=1), axis=0, return_inverse=True)
+    half = np.tensordot(both[:, : L.shape[1]], middle, axes=(1, 0))
+    paired = np.einsum("iv,iv...->i...", both[:, L.shape[1] :], half)
+    return np.asarray(paired[inverse.ravel()])
+
+
+def _dense(rows: Factor | Floats) -> Floats:
+    if isinstance(rows, np.ndarray):
+        return rows
+    return np.asarray(rows.to_sparse().toarray(), np.float64)
+
+
+def _row_sums(factor: Factor) -> RowSums:
+    size = factor.shape[1]
+    last = np.zeros(size)
+    last[-1] = 1
+    return RowSums(factor.dot(np.ones(size)), factor.dot(last))
+
+
+def row_inner(f: Factor, g: Factor) -> Floats:
+    """Σ_u f_u g_u, row by row."""
+    if isinstance(f, Ranges) and isinstance(g, Ranges):
+        overlap = np.minimum(f.high, g.high) - np.maximum(f.low, g.low)
+        return np.asarray(np.maximum(overlap, 0), np.float64)
+    return np.asarray(f.to_sparse().multiply(g.to_sparse()).sum(axis=1), np.float64).ravel()

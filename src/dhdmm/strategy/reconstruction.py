@@ -1,0 +1,155 @@
+"""From a measurement to answers: W A'⁺ M, and the exact variance of every answer.
+
+A' has independent rows, and blocks that are orthogonal to each other, so A'⁺ splits: on a block
+(T₁·B₁) ⊗ … ⊗ E the pseudo-inverse is (T₁·B₁)⁺ ⊗ … ⊗ E⁺. Everything here follows from the strategy's
+blocks alone; nothing is kept from the optimiser.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from dhdmm.strategy.blocks import Block, StrategyAxis
+from dhdmm.strategy.estimate import Estimate, outer
+from dhdmm.strategy.inverse import (
+    PROJECTION,
+    VARIANCE,
+    FactorPair,
+    Group,
+    Rule,
+    SideInverse,
+    row_inner,
+)
+from dhdmm.strategy.matrix import Floats
+from dhdmm.study.factor import Factor, Ranges
+from dhdmm.study.workload import Product, Term
+
+IN_ROW_SPACE = 1e-6
+"""Relative distance from the row space below which a query counts as measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """Everything that accuracy needs, from the strategy's blocks alone."""
+
+    axes: tuple[StrategyAxis, ...]
+    blocks: tuple[Block, ...]
+
+    @cached_property
+    def _inverses(self) -> list[list[SideInverse]]:
+        return [[SideInverse(self.axes, side) for side in block.sides] for block in self.blocks]
+
+    def estimate(self, measurement: Floats) -> Estimate:
+        """x̂ = A'⁺ M."""
+        tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats] = {}
+        start = 0
+        for block, sides in zip(self.blocks, self._inverses, strict=True):
+            M = measurement[start : start + block.rows].reshape(block.shape)
+            start += block.rows
+            for i, side in enumerate(sides):
+                M = np.moveaxis(np.tensordot(side.inverse, M, axes=(1, i)), 0, i)
+            for groups in itertools.product(*(side.groups for side in sides)):
+                self._add_share(tensors, block, groups, M)
+        return Estimate(self.axes, tensors)
+
+    def _add_share(
+        self,
+        tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats],
+        block: Block,
+        groups: Sequence[Group],
+        M: Floats,
+    ) -> None:
+        """Adds Σ M over the groups' products, expanded to merged values."""
+        for i, group in enumerate(groups):
+            M = np.moveaxis(
+                np.tensordot(group.K, M.take(group.products, axis=i), axes=(0, i)), 0, i
+            )
+        held = tuple(a for group in groups for a in group.axes)
+        contrasts = tuple(r.contrast.n - 1 for r in block.residuals)
+        table = M.reshape((*(len(self.axes[a].sizes) for a in held), *contrasts))
+        for i, a in enumerate(held):
+            table = table.take(self.axes[a].orbit, axis=i)
+        for i, r in enumerate(block.residuals, start=len(held)):
+            table = np.moveaxis(np.tensordot(r.contrast.pseudo_inverse, table, axes=(1, i)), 0, i)
+        # Axes of the block that this group is constant in are summed, not averaged, by the basis.
+        table = table * math.prod(len(self.axes[a].orbit) for a in block.axes if a not in held)
+        attributes = (*held, *(r.attribute for r in block.residuals))
+        home = tuple(sorted(attributes))
+        key = home, frozenset(r.attribute for r in block.residuals)
+        parts = {r.attribute: self.axes[r.attribute].part(r.part) for r in block.residuals}
+        if key not in tensors:
+            tensors[key] = np.zeros([len(self.axes[a].orbit) for a in home])
+        everything = [np.arange(len(self.axes[a].orbit)) for a in home]
+        index = np.ix_(*(parts.get(a, whole) for a, whole in zip(home, everything, strict=True)))
+        tensors[key][index] += table.transpose(np.argsort(attributes))
+
+    def variances(self, term: Term) -> Floats:
+        """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
+        return self._quadratic(term, VARIANCE)
+
+    def distances(self, term: Term) -> Floats:
+        """Each row's distance from the row space relative to its length, (queries,)."""
+        if self._tells_merged_apart(term):
+            return np.ones(term.queries)
+        inside, length = self._quadratic(term, PROJECTION), self._squared_lengths(term)
+        missing = np.maximum(length - inside, 0) / np.where(length > 0, length, 1)
+        return np.sqrt(np.where(length > 0, missing, 0))
+
+    def _squared_lengths(self, term: Term) -> Floats:
+        """Σ f² over merged cells, row by row."""
+        total = np.zeros(term.row_shape)
+        for left, right in _product_pairs(term):
+            pair = FactorPair(self.axes, left, right)
+            vectors = [row_inner(f, g) for f, g in zip(pair.left, pair.right, strict=True)]
+            total += float(left.coefficient * right.coefficient) * outer((), np.ones(()), vectors)
+        return total.ravel()
+
+    def _tells_merged_apart(self, term: Term) -> bool:
+        return any(
+            not _constant_on_merged(axis, factor)
+            for product in term.products
+            for axis, factor in zip(self.axes, product.factors, strict=True)
+        )
+
+    def contains(self, term: Term) -> bool:
+        return bool(np.all(self.distances(term) < IN_ROW_SPACE))
+
+    def answer(
+        self, estimate: Estimate, factors: Sequence[Factor]
+    ) -> tuple[Floats, Floats, Floats]:
+        term = Term(1.0, (Product(Fraction(1), tuple(factors)),), (None,) * len(factors))
+        return estimate.term(term), self.variances(term), self.distances(term)
+
+    def _quadratic(self, term: Term, rule: Rule) -> Floats:
+        total = np.zeros(term.row_shape)
+        for left, right in _product_pairs(term):
+            pair = FactorPair(self.axes, left, right)
+            scale = float(left.coefficient * right.coefficient)
+            for block, sides in zip(self.blocks, self._inverses, strict=True):
+                if pair.meets(block):
+                    total += scale * pair.quadratic(block, sides, rule)
+        return total.ravel()
+
+
+def _product_pairs(term: Term) -> list[tuple[Product, Product]]:
+    return [(left, right) for left in term.products for right in term.products]
+
+
+def _constant_on_merged(axis: StrategyAxis, factor: Factor) -> bool:
+    """Whether F cannot tell merged values apart."""
+    if len(axis.orbit) == len(axis.merged):
+        return True
+    if isinstance(factor, Ranges):
+        borders = np.flatnonzero(np.diff(axis.merged)) + 1
+        allowed = np.concatenate([[0], borders, [len(axis.merged)]])
+        if np.array_equal(axis.merged, np.sort(axis.merged)):
+            return bool(np.all(np.isin(factor.low, allowed) & np.isin(factor.high, allowed)))
+    matrix = factor.to_sparse()
+    return bool((matrix != matrix[:, axis.representatives[axis.merged]]).nnz == 0)
