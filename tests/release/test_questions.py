@@ -136,7 +136,7 @@ def one_row(*factors: Ranges | Rows) -> Term:
 
 
 def test_all_cells_but_one_of_a_huge_domain_are_told_from_all_cells():
-    """Relative to its length, this query is 10⁻⁷ away from the total: a tolerance takes it for it."""
+    """Relative to its length it is 10⁻⁷ away from the total: a tolerance takes it for that."""
     sizes, axes = (100,) * 7, (None,) * 7
     each = [
         [np.eye(n, dtype=int) if a == b else np.ones((1, n), int) for b, n in enumerate(sizes)]

@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.errors import StrategyError
+from dhdmm.strategy.basis import kronecker_rows
 from dhdmm.strategy.blocks import Block, Side, StrategyAxis
-from dhdmm.strategy.estimate import SideInverse
 from dhdmm.strategy.matrix import Integers, multiply
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.factor import Factor
@@ -223,19 +223,13 @@ def _side_image(
     gram = multiply(multiply(C, inner) % prime, C.T) % prime
     solved = _solve(gram, multiply(C, Kx)[:, None] % prime, prime)
     weights = multiply(C.T, solved)[:, 0] % prime
-    return [
-        _expanded(
-            axes, group.axes, _grid(axes, group.axes, group.K, weights[group.products]), prime
-        )
-        for group in SideInverse(axes, side).groups
-    ]
-
-
-def _grid(
-    axes: tuple[StrategyAxis, ...], held: tuple[int, ...], K: Integers, weights: Integers
-) -> Integers:
-    """Kᵀ weights as a tensor over the orbits of the held axes."""
-    return np.asarray(multiply(K.T, weights)).reshape([len(axes[a].sizes) for a in held])
+    parts = []
+    for positions, mine in side.patterns(axes):
+        held = tuple(side.axes[i] for i in positions)
+        K = kronecker_rows(ids[mine][:, positions], [axes[a].vectors for a in held])
+        tensor = multiply(K.T, weights[mine]).reshape([len(axes[a].sizes) for a in held])
+        parts.append(_expanded(axes, held, tensor, prime))
+    return parts
 
 
 def _product_tensor(vectors: Sequence[Integers], prime: int) -> Integers:

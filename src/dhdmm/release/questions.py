@@ -86,7 +86,7 @@ def _check_measured(release: Release, sql: str, asked: Item) -> None:
     first = np.unravel_index(int(np.argmin(rows)), term.row_shape)
     example = query_label(term, [int(row) for row in first])
     number = "it" if asked.queries == 1 else f"{outside:,} of its {asked.queries:,} answers"
-    nearest = tuple(islice(_nearest(release, sql), SUGGESTIONS))
+    nearest = tuple(_nearest(release, sql))
     raise NotMeasured(
         f"the round did not measure {number} (first: {example})",
         nearest,
@@ -137,24 +137,21 @@ class _Question:
         return f"SELECT {', '.join([*columns, 'COUNT(*)'])} FROM {sqltext.TABLE}{where}{group}"
 
 
-def _nearest(release: Release, sql: str) -> Iterator[str]:
-    """Answerable queries, those of the fewest changes first and only of that many."""
+def _nearest(release: Release, sql: str) -> list[str]:
+    """Answerable queries of the fewest changes, the smaller changes first."""
     study = release.plan.study
     parsed = parse_query(sql, study.schema, study.groupings)
     level = dict.fromkeys(_question(parsed, names) for names in parsed.grouping_sets)
-    seen, tried = set(level), 0
-    while level and tried < CANDIDATES:
-        found = False
-        for question in islice(level, CANDIDATES - tried):
-            tried += 1
-            text = question.sql(study.schema.attributes)
-            if _answerable(release, text):
-                found = True
-                yield text
+    seen, left = set(level), CANDIDATES
+    while level and left > 0:
+        texts = [question.sql(study.schema.attributes) for question in islice(level, left)]
+        found = [text for text in texts if _answerable(release, text)]
         if found:
-            return
+            return found[:SUGGESTIONS]
+        left -= len(texts)
         level = {n: None for q in level for n in _changes(release, q) if n not in seen}
         seen |= set(level)
+    return []
 
 
 def _question(parsed: ParsedQuery, names: tuple[str, ...]) -> _Question:
@@ -191,12 +188,11 @@ def _changes(release: Release, question: _Question) -> Iterator[_Question]:
         yield replace(question, coupled="")
 
 
-def _other_names(release: Release, name: str, attribute: int) -> Iterator[str]:
-    """The groupings of the same attribute."""
-    study = release.plan.study
-    for other, grouping in study.groupings.items():
-        if grouping.attribute == attribute and other != name:
-            yield other
+def _other_names(release: Release, name: str, attribute: int) -> list[str]:
+    """The groupings of the same attribute, finer ones first."""
+    groupings = release.plan.study.groupings.values()
+    others = [g for g in groupings if g.attribute == attribute and g.name != name]
+    return [g.name for g in sorted(others, key=lambda g: -len(g.labels))]
 
 
 def _moved_ends(release: Release, question: _Question) -> Iterator[_Question]:

@@ -1,13 +1,14 @@
 """A release: what a round found out, with everything needed to check where it came from.
 
 It keeps the plan, the noisy measurement M̂ and the number of survivors. Answers, standard errors and
-tables follow from these three; nothing else is stored that could disagree with them.
+tables follow from these three. The round's transcript, if there is one, says the same under the
+coordinator's signature; `dhdmm verify` holds one against the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ from dhdmm.study.names import nearest
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dhdmm.release.adjust import Adjusted
+    from dhdmm.release.transcript import Transcript
+
 
 @dataclass(frozen=True, eq=False)
 class Release:
@@ -36,6 +40,7 @@ class Release:
     round_id: bytes
     survivors: int
     measurement: NDArray[np.int64]
+    transcript: Transcript | None = field(default=None, repr=False)
 
     @cached_property
     def answers(self) -> Floats:
@@ -79,6 +84,10 @@ class Release:
             workload.queries if joint else None,
         )
 
+    def rows(self, name: str) -> slice:
+        """Where one item's answers are in `answers`."""
+        return self._rows[name][1]
+
     def __getitem__(self, name: str) -> Table:
         return self.table(name)
 
@@ -118,6 +127,23 @@ class Release:
         from dhdmm.release.questions import ask
 
         return ask(self, sql, level, joint)
+
+    def adjusted(
+        self,
+        *,
+        nonnegative: bool = False,
+        integers: bool = False,
+        consistent: bool = True,
+        replicates: int = 20,
+    ) -> Adjusted:
+        """Answers that are not negative or whole, beside the raw ones, with the bias this brings.
+
+        `consistent` ones are counted from one histogram, so that totals and parts agree; otherwise
+        each answer is adjusted by itself. The bias is estimated on simulated rounds.
+        """
+        from dhdmm.release.adjust import Rules, adjust
+
+        return adjust(self, Rules(nonnegative, integers, consistent), replicates)
 
     # -- files and pictures -----------------------------------------------------------------------
 

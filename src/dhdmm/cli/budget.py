@@ -1,0 +1,81 @@
+"""`dhdmm budget`: what several releases cost together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.cli import output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dhdmm.release.spending import Spent
+
+MEANING = (
+    "Together: the cost to a unit that was in every round, no matter who asked. What one"
+    " participant has spent, its own ledger says: dhdmm ledger."
+)
+
+
+def budget(
+    directories: Annotated[list[Path], typer.Argument(help="The release directories.")],
+    as_json: output.Json = False,
+) -> None:
+    """Add up the privacy budget of several releases, study by study and in all.
+
+    Several releases of one round count once.
+    """
+    from dhdmm.release.release import Release
+    from dhdmm.release.spending import accounts, different_rounds
+
+    releases = [Release.load(directory) for directory in directories]
+    document: dict[str, Any] = {
+        "releases": len(releases),
+        "rounds": len(different_rounds(releases)),
+        "accounts": [
+            {
+                "unit": account.unit,
+                "relation": account.relation,
+                "studies": {name: _figures(cost) for name, cost in account.by_study.items()},
+                "together": _figures(account.together),
+            }
+            for account in accounts(releases)
+        ],
+    }
+    output.emit(document, as_json, lambda screen: _draw(screen, document))
+
+
+def _figures(cost: Spent) -> dict[str, Any]:
+    return {
+        "rounds": cost.rounds,
+        "rho": float(cost.rho),
+        "rho_exact": str(cost.rho),
+        "epsilon": cost.epsilon,
+        "delta": cost.delta,
+    }
+
+
+def _draw(screen: Console, document: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from dhdmm.release.wording import printable
+
+    for account in document["accounts"]:
+        screen.print(Text(printable(f"unit: {account['unit']}, {account['relation']}"), "bold"))
+        table = Table("study", box=None, pad_edge=False)
+        for header in ("rounds", "ρ", "ε", "at δ"):
+            table.add_column(header, justify="right")
+        for name, cost in [*account["studies"].items(), ("together", account["together"])]:
+            numbers = [f"{cost[key]:.4g}" for key in ("rho", "epsilon")]
+            table.add_row(
+                Text(printable(name, 40)), f"{cost['rounds']:,}", *numbers, f"{cost['delta']:.2g}"
+            )
+        screen.print(table, "")
+    if document["rounds"] < document["releases"]:
+        copies = document["releases"] - document["rounds"]
+        screen.print(f"{copies} of the releases are of a round that is counted already.")
+    screen.print(MEANING)

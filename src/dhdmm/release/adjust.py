@@ -1,0 +1,334 @@
+"""Answers that look like counts, beside the unbiased ones: not negative, whole, agreeing.
+
+Raw answers are unbiased, and every adjustment biases them. So each one keeps the raw answers, says
+how far it moved them, and estimates its own bias by repeating itself on simulated rounds.
+
+*Agreeing* (`consistent`) means: all answers are counted from one histogram x̃ over the cells that
+the strategy tells apart. Non-negative, x̃ = argmin_{x ≥ 0} ‖A'x − M̂‖², the likeliest histogram.
+The true A'x is among the candidates and they form a convex set, so A'x̃ is never farther from it
+than M̂ is. Whole, x̃ is rounded cell by cell, each cell making up for what the ones before did to
+A'x̃. Without `consistent` each answer is cut at 0 and rounded by itself: this works for any number
+of cells, and totals no longer agree with their parts.
+
+σ: standard deviation of one measurement; A: A' on merged cells, (rows, merged cells).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import ndtri
+
+from dhdmm.errors import DhdmmError
+from dhdmm.release.intervals import Floats
+from dhdmm.release.tables import Table
+from dhdmm.strategy.blocks import StrategyAxis
+from dhdmm.strategy.estimate import mode_product
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.factor import Ranges
+from dhdmm.study.workload import Term
+
+if TYPE_CHECKING:
+    from dhdmm.release.release import Release
+
+LARGEST_MATRIX = 200_000_000
+"""Rows times merged cells up to which one histogram is fitted."""
+REPLICATES = 20
+RECKONING = 1e-9
+"""Relative difference of two totals that is an effect of floating point alone."""
+NOTICED = 0.01
+"""Standard errors that an answer moves before it counts as moved."""
+PRECISION = 1e-8
+"""Relative, of the loss: its answers are within a thousandth of a standard error."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What adjusted answers must be."""
+
+    nonnegative: bool
+    integers: bool
+    consistent: bool
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an adjustment did to all answers of a release, and what it does on average."""
+
+    answers: int
+    moved: int
+    """By more than a hundredth of their standard errors."""
+    mean_shift: float
+    largest_shift: float
+    largest_shift_in_errors: float
+    disagreement: float | None
+    """Largest difference between grand totals of different tables; None if only one has it."""
+    replicates: int = 0
+    """Simulated rounds; without them, nothing is known about the bias."""
+    mean_bias: float | None = None
+    """Over all answers, estimated on simulated rounds around the adjusted answers."""
+    rms_bias_in_errors: float | None = None
+    """Root mean square of bias / standard error, free of the simulation's own noise."""
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.moved:,} of {self.answers:,} answers moved, by {self.mean_shift:+.3g} on"
+            f" average over all and at most {self.largest_shift:.3g}"
+            f" ({self.largest_shift_in_errors:.2g} standard errors).",
+            "This biases the answers; the raw ones are unbiased.",
+        ]
+        if self.mean_bias is not None:
+            parts.append(
+                f"In {self.replicates} simulated rounds the bias was {self.mean_bias:+.3g} on"
+                f" average, and {self.rms_bias_in_errors:.2g} standard errors in root mean square."
+            )
+        if self.disagreement is not None:
+            parts.append(f"Grand totals of the tables differ by up to {self.disagreement:.3g}.")
+        return " ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class AdjustedTable:
+    """One table of a release with its adjusted answers."""
+
+    raw: Table
+    values: Floats
+    bias: Floats | None
+
+    def to_arrow(self) -> pa.Table:
+        """The raw table's columns, then `adjusted_value` and, if simulated, `estimated_bias`."""
+        table = self.raw.to_arrow()
+        columns = {"adjusted_value": self.values}
+        if self.bias is not None:
+            columns["estimated_bias"] = self.bias
+        for name, column in columns.items():
+            while name in table.column_names:
+                name += "_"
+            table = table.append_column(name, pa.array(column))
+        return table
+
+    def to_csv(self, path: str | Path) -> None:
+        pa.csv.write_csv(self.to_arrow(), str(path))
+
+
+@dataclass(frozen=True, eq=False)
+class Adjusted:
+    """A release's answers under some rules: a mapping from the items' names to their tables."""
+
+    release: Release
+    rules: Rules
+    answers: Floats
+    """In the workload's order, like `release.answers`."""
+    bias: Floats | None
+    effect: Effect
+
+    def __getitem__(self, name: str) -> AdjustedTable:
+        raw, rows = self.release[name], self.release.rows(name)
+        return AdjustedTable(
+            raw, self.answers[rows], None if self.bias is None else self.bias[rows]
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.release)
+
+    def __len__(self) -> int:
+        return len(self.release)
+
+
+def adjust(release: Release, rules: Rules, replicates: int = REPLICATES) -> Adjusted:
+    """Adjusted answers with their measured effect; 0 replicates leave the bias unestimated."""
+    if not (rules.nonnegative or rules.integers):
+        raise DhdmmError("nothing to adjust", hint="ask for nonnegative or integers, or both")
+    if replicates < 0 or replicates == 1:
+        raise DhdmmError("a bias is estimated from at least 2 simulated rounds, or from none")
+    how = _OneHistogram(release, rules) if rules.consistent else _EachByItself(release, rules)
+    if not replicates:
+        return Adjusted(release, rules, how.answers, None, _effect(release, how.answers))
+    errors = np.stack([how.again(noise) - how.answers for noise in _noises(release, replicates)])
+    effect = _with_bias(_effect(release, how.answers), errors, release.standard_errors)
+    return Adjusted(release, rules, how.answers, errors.mean(axis=0), effect)
+
+
+# ---- two ways -----------------------------------------------------------------------------------
+
+
+class _EachByItself:
+    """Every answer cut at 0 and rounded, whatever the others are."""
+
+    def __init__(self, release: Release, rules: Rules) -> None:
+        self.release, self.rules = release, rules
+        self.answers = self._cut(release.answers)
+
+    def again(self, noise: Floats) -> Floats:
+        """The outcome had these been the true answers, and this the noise."""
+        return self._cut(self.answers + self.release.plan.strategy.reconstruct(noise))
+
+    def _cut(self, answers: Floats) -> Floats:
+        kept = np.maximum(answers, 0) if self.rules.nonnegative else answers
+        return np.rint(kept) + 0.0 if self.rules.integers else kept  # + 0.0: no negative zero
+
+
+class _OneHistogram:
+    """All answers counted from one histogram over merged cells."""
+
+    def __init__(self, release: Release, rules: Rules) -> None:
+        self.release, self.rules = release, rules
+        self.A = _merged_matrix(release.plan.strategy)
+        self.x = self._histogram(release.measurement.astype(np.float64))
+        self.answers = self._count(self.x)
+
+    def again(self, noise: Floats) -> Floats:
+        """The outcome had this been the true histogram, and this the noise."""
+        return self._count(self._histogram(self.A @ self.x + noise))
+
+    def _histogram(self, measurement: Floats) -> Floats:
+        x = _cells(self.release.plan.strategy, measurement)
+        if self.rules.nonnegative:
+            x = _nonnegative_fit(self.A, measurement, np.maximum(x, 0), _deviation(self.release))
+        return _rounded(self.A, x, self.rules.nonnegative) if self.rules.integers else x
+
+    def _count(self, x: Floats) -> Floats:
+        axes = self.release.plan.strategy.axes
+        table = x.reshape([len(axis.orbit) for axis in axes])
+        terms = self.release.plan.study.workload.terms
+        answers = np.concatenate([_count_term(term, axes, table) for term in terms])
+        return np.rint(answers) + 0.0 if self.rules.integers else answers
+
+
+def _count_term(term: Term, axes: Sequence[StrategyAxis], table: Floats) -> Floats:
+    """The term's answers on a histogram over merged cells."""
+    total = np.zeros(term.row_shape)
+    for product in term.products:
+        answers = table
+        for a, (axis, factor) in enumerate(zip(axes, product.factors, strict=True)):
+            answers = mode_product(factor.columns(axis.representatives), answers, a)
+        total += float(product.coefficient) * answers
+    return total.ravel()
+
+
+def _merged_matrix(strategy: Strategy) -> sparse.csc_array:
+    """A' with one column for all values that it does not tell apart."""
+    axes = tuple(replace(axis, merged=np.arange(len(axis.orbit))) for axis in strategy.axes)
+    merged = Strategy(axes, strategy.blocks)
+    if merged.rows * merged.cells > LARGEST_MATRIX:
+        raise DhdmmError(
+            f"{merged.cells:,} cells are too many to fit one histogram",
+            hint="adjust each answer by itself, without consistency",
+        )
+    return sparse.csc_array(merged.to_sparse(LARGEST_MATRIX).astype(np.float64))
+
+
+def _cells(strategy: Strategy, measurement: Floats) -> Floats:
+    """x̂ on merged cells."""
+    each = [Ranges.each(len(axis.merged)).take(axis.representatives) for axis in strategy.axes]
+    return strategy.estimate(measurement).product(each).ravel()
+
+
+def _nonnegative_fit(
+    A: sparse.csc_array, measurement: Floats, start: Floats, deviation: float
+) -> Floats:
+    """argmin_{x ≥ 0} ‖(A x − M) / σ‖² / 2. Every step is non-negative, so where it stops is too."""
+    rows = sparse.csr_array(A)
+
+    def loss(x: Floats) -> tuple[float, Floats]:
+        residual = (rows @ x - measurement) / deviation
+        return float(residual @ residual) / 2, np.asarray(A.T @ residual) / deviation
+
+    options = {"maxiter": 2000, "maxfun": 4000, "ftol": PRECISION, "gtol": 0.0, "maxcor": 20}
+    found = minimize(
+        loss, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start), options=options
+    )
+    return np.asarray(found.x, np.float64)
+
+
+def _rounded(A: sparse.csc_array, x: Floats, nonnegative: bool) -> Floats:
+    """Integers z near x, one cell after another: z_u brings A z as close to A x as it then can."""
+    z = np.zeros_like(x)
+    error = np.zeros(A.shape[0])  # A (z − x) over the cells done
+    for u in np.argsort(-np.abs(x - np.rint(x)), kind="stable"):
+        part = slice(A.indptr[u], A.indptr[u + 1])
+        places, a = A.indices[part], A.data[part]
+        wanted = x[u] - (a @ error[places]) / (a @ a) if len(a) else x[u]
+        z[u] = max(np.rint(wanted), 0.0) if nonnegative else np.rint(wanted)
+        error[places] += a * (z[u] - x[u])
+    return z
+
+
+# ---- measuring the effect -----------------------------------------------------------------------
+
+
+def _deviation(release: Release) -> float:
+    """Of the noise in one measurement."""
+    return math.sqrt(release.survivors * release.plan.participant_variance)
+
+
+def _noises(release: Release, count: int) -> Iterator[Floats]:
+    """Simulated noise of whole rounds: normal, rounded, the same in every run."""
+    rows = len(release.measurement)
+    for i in range(count):
+        digest = hashlib.shake_256(b"dhdmm bias" + i.to_bytes(4, "big")).digest(8 * rows)
+        uniform = (np.frombuffer(digest, "<u8") >> np.uint64(11)).astype(np.float64) + 0.5
+        yield np.rint(_deviation(release) * ndtri(uniform / 2**53))
+
+
+def _effect(release: Release, answers: Floats) -> Effect:
+    shifts = answers - release.answers
+    relative = np.abs(shifts) / _positive(release.standard_errors)
+    return Effect(
+        answers=len(answers),
+        moved=int(np.count_nonzero(relative > NOTICED)),
+        mean_shift=float(shifts.mean()),
+        largest_shift=float(np.abs(shifts).max()),
+        largest_shift_in_errors=float(relative.max()),
+        disagreement=_disagreement(release, answers),
+    )
+
+
+def _with_bias(effect: Effect, errors: Floats, standard_errors: Floats) -> Effect:
+    """errors: (replicates, answers). The mean's own variance is taken off its square."""
+    bias, replicates = errors.mean(axis=0), len(errors)
+    square = (bias**2 - errors.var(axis=0, ddof=1) / replicates) / _positive(standard_errors) ** 2
+    return replace(
+        effect,
+        replicates=replicates,
+        mean_bias=float(bias.mean()),
+        rms_bias_in_errors=math.sqrt(max(float(square.mean()), 0.0)),
+    )
+
+
+def _positive(standard_errors: Floats) -> Floats:
+    """An answer that is always 0 has error 0, and never moves."""
+    return np.where(standard_errors > 0, standard_errors, 1.0)
+
+
+def _disagreement(release: Release, answers: Floats) -> float | None:
+    """Largest difference between the grand totals of terms that count every record once."""
+    totals, start = [], 0
+    for term in release.plan.study.workload.terms:
+        if _counts_everyone_once(term):
+            totals.append(float(answers[start : start + term.queries].sum()))
+        start += term.queries
+    if len(totals) < 2:
+        return None
+    apart = max(totals) - min(totals)
+    return apart if apart > RECKONING * max(map(abs, totals)) else 0.0
+
+
+def _counts_everyone_once(term: Term) -> bool:
+    if len(term.products) > 1 or term.products[0].coefficient != 1:
+        return False
+    factors = term.products[0].factors
+    return all(
+        bool(np.all(factor.transpose_dot(np.ones(factor.shape[0], np.int64)) == 1))
+        for factor in factors
+    )

@@ -1,0 +1,133 @@
+"""Two releases side by side: what changed, and whether noise alone could have done it.
+
+Every round draws its own noise, so the errors of two releases are independent, whoever took part
+in both, and the variance of a difference is the sum of the variances. The difference is between the
+records of one round and the records of the other: with the same people in both it is their change,
+with other people it is also that they are others. Error bars know nothing of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from dhdmm.errors import DhdmmError
+from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
+from dhdmm.release.release import Release
+from dhdmm.release.tables import IN_WORDS, STATISTICS
+from dhdmm.study.factor import Integers
+
+MEANING = (
+    "Each round drew its own noise, so the standard error of a difference is exact even if the"
+    " same people took part in both. It is about the noise alone: a difference may be a change, or"
+    " other people taking part."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """One table of the first release, and the same queries in the second."""
+
+    name: str
+    labels: pa.Table
+    first: Floats
+    second: Floats
+    standard_errors: Floats
+    level: float
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def values(self) -> Floats:
+        return self.second - self.first
+
+    @property
+    def z(self) -> Floats:
+        """Difference in standard errors; 0 for answers that are always 0."""
+        positive = np.where(self.standard_errors > 0, self.standard_errors, 1.0)
+        return np.asarray(self.values / positive)
+
+    def to_arrow(self) -> pa.Table:
+        """Labels, `first`, `second`, `difference`, `standard_error`, `low`, `high`, `z`."""
+        reach = half_width(self.standard_errors, self.level)
+        columns = {
+            "first": self.first,
+            "second": self.second,
+            "difference": self.values,
+            "standard_error": self.standard_errors,
+            "low": self.values - reach,
+            "high": self.values + reach,
+            "z": self.z,
+        }
+        table = self.labels
+        for name, column in columns.items():
+            while name in table.column_names:
+                name += "_"
+            table = table.append_column(name, pa.array(column))
+        return table
+
+    def to_pandas(self) -> Any:
+        return self.to_arrow().to_pandas()
+
+    def to_csv(self, path: str | Path) -> None:
+        pa.csv.write_csv(self.to_arrow(), str(path))
+
+
+def compare(first: Release, second: Release, *, level: float = DEFAULT_LEVEL) -> list[Difference]:
+    """The queries that both releases answer, item by item of the first.
+
+    Queries are the same when their SQL is; items are called what the first release calls them.
+    """
+    if first.round_id == second.round_id:
+        raise DhdmmError(
+            "both releases are of the same round, so their noise is the same",
+            hint="compare releases of two rounds",
+        )
+    found = [difference for difference in _differences(first, second, level) if len(difference)]
+    if not found:
+        raise DhdmmError(
+            "the releases have no query in common",
+            hint="ask the second one the first one's queries with `dhdmm query`",
+        )
+    return found
+
+
+def _differences(first: Release, second: Release, level: float) -> Iterator[Difference]:
+    places = _places(second)
+    for name, table in first.items():
+        asked = [sql for _, sql in table.queries()]
+        here = np.array([i for i, sql in enumerate(asked) if sql in places], np.int64)
+        there = np.array([places[sql] for sql in asked if sql in places], np.int64)
+        yield Difference(
+            name,
+            _labels(table.to_arrow(), here),
+            table.values[here],
+            second.answers[there],
+            np.hypot(table.standard_errors[here], second.standard_errors[there]),
+            level,
+        )
+
+
+def _places(release: Release) -> dict[str, int]:
+    """Every query's SQL → where its answer is; the first place, if it was asked twice."""
+    found: dict[str, int] = {}
+    number = 0
+    for table in release.values():
+        for _, sql in table.queries():
+            found.setdefault(sql, number)
+            number += 1
+    return found
+
+
+def _labels(table: pa.Table, rows: Integers) -> pa.Table:
+    words = [name for name in table.column_names if name not in (*STATISTICS, *IN_WORDS)]
+    if not words:
+        return pa.table({"query": pa.array(["total"] * len(rows), pa.string())})
+    return table.select(words).take(pa.array(rows))
