@@ -148,12 +148,14 @@ def run_round(
     policy: Policy | None = None,
     before_inputs: Callable[[], None] = lambda: None,
     progress: Progress = lambda _phase: None,
+    full_transcript: bool = False,
 ) -> Outcome:
     """One round with one histogram a participant.
 
     A `dropout` share of the participants, chosen at random, falls silent after sharing its secrets
     and before its masked input: the costliest moment for everybody else. `before_inputs` is called
-    just before inputs are asked for: the moment to debit a ledger.
+    just before inputs are asked for: the moment to debit a ledger. A `full_transcript` keeps every
+    message, for whoever is to recompute the sum.
     """
     started = time.perf_counter()
     plan, roster = enrolment.plan, enrolment.roster
@@ -163,7 +165,9 @@ def run_round(
     invitation = Invitation(
         plan.to_bytes(), enrolment.round_id, roster, pinned(policy or permissive(plan), roster)
     )
-    coordinator = CoordinatorSession(plan, enrolment.round_id, roster, os.urandom)
+    coordinator = CoordinatorSession(
+        plan, enrolment.round_id, roster, os.urandom, archive={} if full_transcript else None
+    )
     order = uniform_permutation(os.urandom, len(roster))
     silent = order[: math.floor(dropout * len(roster) + ROUNDING)].tolist()
     people = zip(enrolment.identities, histograms, strict=True)
@@ -242,11 +246,11 @@ def drive(
             answers = cohort.collect()
             started = time.process_time()
             for position, answer in answers.items():
-                machine.receive(position, answer)
+                coordinator.receive(position, answer)
             traffic.coordinator_seconds += time.process_time() - started
             traffic.sent += sum(map(len, answers.values()))
         started = time.process_time()
-        invited = machine.close_phase()
+        invited = coordinator.close_phase()
         if machine.state is CoordinatorState.COLLECTING_INPUTS:
             before_inputs()
             invited -= set(silent)

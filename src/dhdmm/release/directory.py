@@ -5,6 +5,7 @@
     measurement.npy     M̂, 64-bit little-endian integers in NumPy's format
     tables/NAME.csv     one table an item, and the same as NAME.parquet
     answers.png         the picture of `release.plot()`
+    transcript.cbor     the round's transcript, if the release has one
 
 The plan and the measurement are the release; the rest follows from them and is there for people.
 The digests tell a damaged directory from a whole one, not a forger from an honest coordinator: that
@@ -24,6 +25,7 @@ import shutil
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,13 +37,15 @@ from dhdmm.errors import DhdmmError
 from dhdmm.planning.plan import Plan
 from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.release import Release
+from dhdmm.release.transcript import Transcript
 
 FORMAT: Literal[1] = 1
-MANIFEST, PLAN, MEASUREMENT, PICTURE = (
+MANIFEST, PLAN, MEASUREMENT, PICTURE, TRANSCRIPT = (
     "release.json",
     "plan.cbor",
     "measurement.npy",
     "answers.png",
+    "transcript.cbor",
 )
 LONGEST_NAME = 60
 NO_FILE_NAMES = frozenset(
@@ -115,17 +119,12 @@ def _write_files(release: Release, root: Path) -> None:
     (root / "tables").mkdir()
     (root / PLAN).write_bytes(release.plan.to_bytes())
     (root / MEASUREMENT).write_bytes(_encode_measurement(release.measurement))
-    entries = []
-    for table, stem in zip(release.values(), file_stems(release), strict=True):
-        entry = TableFiles(
-            item=table.name,
-            queries=len(table),
-            csv=f"tables/{stem}.csv",
-            parquet=f"tables/{stem}.parquet",
-        )
+    if release.transcript is not None:
+        (root / TRANSCRIPT).write_bytes(release.transcript.to_bytes())
+    entries = table_files(release)
+    for table, entry in zip(release.values(), entries, strict=True):
         table.to_csv(root / entry.csv)
         table.to_parquet(root / entry.parquet)
-        entries.append(entry)
     release.plot(path=root / PICTURE)
     written = sorted(path for path in root.rglob("*") if path.is_file())
     manifest = Manifest(
@@ -139,6 +138,19 @@ def _write_files(release: Release, root: Path) -> None:
     (root / MANIFEST).write_text(text + "\n", encoding="utf-8")
     for path in (*written, root / MANIFEST):
         _flush(path)
+
+
+def table_files(release: Release) -> list[TableFiles]:
+    """Where each table is, in the workload's order."""
+    return [
+        TableFiles(
+            item=table.name,
+            queries=len(table),
+            csv=f"tables/{stem}.csv",
+            parquet=f"tables/{stem}.parquet",
+        )
+        for table, stem in zip(release.values(), file_stems(release), strict=True)
+    ]
 
 
 def _put_in_place(draft: Path, directory: Path) -> None:
@@ -191,17 +203,22 @@ def load(directory: Path) -> Release:
     """The release in a directory; refuses one with a missing, changed or contradictory file."""
     root = Path(directory)
     with _os_errors(root):
-        manifest = _read_manifest(root)
+        manifest = read_manifest(root)
         for name, digest in manifest.files.items():
             _check_file(root / name, digest)
         encoded_plan = _read(root, PLAN, manifest)
         encoded_measurement = _read(root, MEASUREMENT, manifest)
+        recorded = TRANSCRIPT in manifest.files
+        transcript = _read(root, TRANSCRIPT, manifest) if recorded else None
     plan = Plan.from_bytes(encoded_plan)
     measurement = _decode_measurement(encoded_measurement, plan.strategy.rows, root)
-    return _release(manifest.provenance, plan, measurement, str(root / MANIFEST))
+    release = _release(manifest.provenance, plan, measurement, str(root / MANIFEST))
+    if transcript is None:
+        return release
+    return replace(release, transcript=Transcript.from_bytes(transcript))
 
 
-def _read_manifest(root: Path) -> Manifest:
+def read_manifest(root: Path) -> Manifest:
     path = root / MANIFEST
     if not path.is_file():
         raise ReleaseError(f"this is not a release: it has no {MANIFEST}", where=str(root))

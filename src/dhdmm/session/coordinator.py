@@ -1,19 +1,30 @@
-"""The coordinator of one round: secure aggregation → decode → release."""
+"""The coordinator of one round: secure aggregation → decode → release, with its transcript."""
 
 from __future__ import annotations
 
+from hashlib import sha256
+
+import dhdmm
 from dhdmm.errors import RoundAborted
 from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
 from dhdmm.release.release import Release
-from dhdmm.secagg.coordinator import Coordinator, Store
+from dhdmm.release.transcript import Account, Transcript, announced_root
+from dhdmm.secagg import messages
+from dhdmm.secagg.coordinator import Aggregate, Coordinator, Reply, Store
+from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState
+from dhdmm.session.recorder import Recorder
 
 
 class CoordinatorSession:
-    """One round. Feed `machine` with messages and deadlines; when it is over, ask for `release`."""
+    """One round: `receive` messages, `close_phase` at deadlines, and in the end ask for `release`.
+
+    The transcript is signed by `identity`, or by a key made for this round. With an `archive` it is
+    a full one: the archive then holds every message that counted.
+    """
 
     def __init__(
         self,
@@ -22,9 +33,16 @@ class CoordinatorSession:
         roster: Roster,
         randomness: Randomness,
         store: Store | None = None,
+        *,
+        identity: Identity | None = None,
+        archive: Store | None = None,
     ) -> None:
-        self._plan, self._round_id = plan, round_id
-        self.machine = Coordinator(plan.round(round_id), roster, randomness, store)
+        self._plan, self._roster = plan, roster
+        notes: Store = {} if store is None else store
+        self._recorder = Recorder(plan.threat_model, len(roster), notes, archive)
+        drawn = self._recorder.listening(randomness)
+        self.machine = Coordinator(plan.round(round_id), roster, drawn, notes)
+        self._identity = identity or Identity.generate(randomness)
 
     @property
     def over(self) -> bool:
@@ -36,10 +54,46 @@ class CoordinatorSession:
         result = self.machine.result
         return () if result is None else tuple(result.survivors.members())
 
+    def receive(self, position: int, data: bytes) -> Reply:
+        """Take a participant's message, and note it if it counts; a farewell does not."""
+        state, farewells = self.machine.state, len(self.machine.departed)
+        reply = self.machine.receive(position, data)
+        if reply is Reply.ACCEPTED and len(self.machine.departed) == farewells:
+            self._recorder.counted(state, position, data)
+        return reply
+
+    def close_phase(self) -> frozenset[int]:
+        """The deadline has passed. Gives those who have a message now."""
+        invited = self.machine.close_phase()
+        root = announced_root(self.machine)
+        if root is not None:
+            self._recorder.announced(root)
+        return invited
+
     def release(self) -> Release:
         """What the round found out; `RoundAborted` with the reason if it found nothing."""
         result = self.machine.result
         if result is None:
             raise RoundAborted(f"the round ended without a result: {self.machine.abort_reason}")
-        measurement = decode(self._plan, result.total)
-        return Release(self._plan, self._round_id, len(result.survivors), measurement)
+        transcript = self._transcript(result)
+        account = transcript.account
+        return Release(
+            self._plan, account.round_id, len(result.survivors), account.measurement, transcript
+        )
+
+    def _transcript(self, result: Aggregate) -> Transcript:
+        parameters, recorder = self.machine.parameters, self._recorder
+        account = Account(
+            dhdmm=dhdmm.__version__,
+            protocol=messages.VERSION,
+            round_id=parameters.round_id,
+            session=parameters.session,
+            evidence=parameters.evidence,
+            coins_digest=sha256(recorder.coins).digest(),
+            plan=self._plan.to_bytes(),
+            roster=self._roster,
+            phases=recorder.phases(),
+            root=recorder.root,
+            measurement=decode(self._plan, result.total),
+        )
+        return Transcript.seal(account, self._identity, recorder.recording())

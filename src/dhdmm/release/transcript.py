@@ -1,0 +1,223 @@
+"""A round's transcript: everything public about it, hash-chained and signed by the coordinator.
+
+The *account* is what the coordinator states: the plan, the roster, whose message counted in each
+phase and the SHA-256 of each such message, the Merkle root, and the measurement M̂. A full
+transcript adds the *recording*, the messages themselves, from which anyone recomputes the sum. The
+chain and the signature are over the account alone, which commits to the recording: leaving the
+recording out makes a short transcript of a full one, under the same signature.
+
+Letters: n participants; G, A1, A2 are the sets of docs/secure-aggregation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.release import transcript_format as form
+from dhdmm.release.transcript_format import TranscriptError, VerificationError
+from dhdmm.secagg import messages
+from dhdmm.secagg.coordinator import Coordinator
+from dhdmm.secagg.errors import SecaggError
+from dhdmm.secagg.keys import Identity, signature_holds
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.round import EvidenceKind, Roster
+from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
+from dhdmm.secagg.wire import Bitmap
+
+DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Whose messages counted in a phase, and the SHA-256 of each, in the order of the roster."""
+
+    state: CoordinatorState
+    senders: Bitmap
+    digests: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What the coordinator drew for the graph, and what it was sent, phase by phase."""
+
+    coins: bytes
+    messages: tuple[tuple[bytes, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What the coordinator states about a round. `coins_digest` is of the recording's coins."""
+
+    dhdmm: str
+    protocol: int
+    round_id: bytes
+    session: bytes
+    evidence: EvidenceKind
+    coins_digest: bytes
+    plan: bytes
+    roster: Roster
+    phases: tuple[Phase, ...]
+    root: bytes | None
+    measurement: NDArray[np.int64]
+
+    def contents(self) -> Iterator[dict[str, Any]]:
+        """One map an entry, in the order of the round; the root follows the keys it is over."""
+        yield {
+            "kind": "round",
+            "dhdmm": self.dhdmm,
+            "protocol": self.protocol,
+            "round": self.round_id,
+            "session": self.session,
+            "evidence": self.evidence.value,
+            "coins": self.coins_digest,
+        }
+        yield {"kind": "plan", "plan": self.plan}
+        names, identities = list(self.roster.names), list(self.roster.identities)
+        yield {"kind": "roster", "names": names, "identities": identities}
+        for phase in self.phases:
+            yield {
+                "kind": "phase",
+                "phase": phase.state.value,
+                "senders": phase.senders.data,
+                "digests": b"".join(phase.digests),
+            }
+            if phase.state is CoordinatorState.COLLECTING_KEYS and self.root is not None:
+                yield {"kind": "root", "root": self.root}
+        yield {"kind": "result", "measurement": self.measurement.astype("<i8").tobytes()}
+
+    @classmethod
+    def from_contents(cls, contents: list[dict[str, Any]]) -> Account:
+        """The account with these entries; there is no other order or number of them."""
+        by_kind: dict[str, list[dict[str, Any]]] = {kind: [] for kind in form.ENTRIES}
+        for content in contents:
+            by_kind[content["kind"]].append(content)
+        once = {kind: found[0] for kind, found in by_kind.items() if len(found) == 1}
+        try:
+            opening, root = once["round"], once.get("root")
+            names, identities = once["roster"]["names"], once["roster"]["identities"]
+            account = cls(
+                dhdmm=opening["dhdmm"],
+                protocol=opening["protocol"],
+                round_id=opening["round"],
+                session=opening["session"],
+                evidence=EvidenceKind(opening["evidence"]),
+                coins_digest=opening["coins"],
+                plan=once["plan"]["plan"],
+                roster=Roster(tuple(names), tuple(identities)),
+                phases=tuple(_phase(phase, len(names)) for phase in by_kind["phase"]),
+                root=root["root"] if root else None,
+                measurement=np.frombuffer(once["result"]["measurement"], "<i8").astype(np.int64),
+            )
+        except KeyError as missing:
+            raise TranscriptError(f"not one entry of kind {missing}", where="transcript") from None
+        except (SecaggError, ValueError) as error:
+            raise TranscriptError(str(error), where="transcript") from None
+        if list(account.contents()) != contents:
+            raise TranscriptError("the entries are not in their order", where="transcript")
+        return account
+
+
+def _phase(content: dict[str, Any], participants: int) -> Phase:
+    joined: bytes = content["digests"]
+    starts = range(0, len(joined), DIGEST_BYTES)
+    digests = tuple(joined[start : start + DIGEST_BYTES] for start in starts)
+    senders = Bitmap(participants, content["senders"])
+    if len(joined) != DIGEST_BYTES * len(senders):
+        raise ValueError(f"{content['phase']}: not one digest a sender")
+    return Phase(CoordinatorState(content["phase"]), senders, digests)
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """A signed account. Reading one checks form, chain and signature; `verify` checks the rest."""
+
+    entries: tuple[bytes, ...]
+    key: bytes
+    signature: bytes
+    recording: Recording | None = None
+
+    @classmethod
+    def seal(
+        cls, account: Account, identity: Identity, recording: Recording | None = None
+    ) -> Transcript:
+        """The coordinator's word: signed with its Ed25519 key."""
+        entries = form.chain(account.contents())
+        signature = identity.sign(form.signed_statement(entries))
+        return cls(entries, identity.public, signature, recording)
+
+    @property
+    def full(self) -> bool:
+        return self.recording is not None
+
+    def short(self) -> Transcript:
+        """Without the messages, under the same signature."""
+        return replace(self, recording=None)
+
+    @cached_property
+    def account(self) -> Account:
+        return Account.from_contents(form.unchain(self.entries))
+
+    def to_bytes(self) -> bytes:
+        recording = self.recording
+        return form.encode(
+            {
+                "format": form.FORMAT,
+                "version": form.VERSION,
+                "entries": list(self.entries),
+                "key": self.key,
+                "signature": self.signature,
+                "coins": recording.coins if recording else None,
+                "messages": [list(phase) for phase in recording.messages] if recording else None,
+            }
+        )
+
+    @classmethod
+    def from_bytes(cls, encoded: bytes) -> Transcript:
+        """The transcript with these bytes; a changed byte is refused with what it breaks."""
+        fields = form.decode_file(encoded)
+        coins, said = fields["coins"], fields["messages"]
+        if (coins is None) != (said is None):
+            raise TranscriptError("half a recording", where="transcript")
+        recording = None if coins is None else Recording(coins, tuple(map(tuple, said)))
+        transcript = cls(tuple(fields["entries"]), fields["key"], fields["signature"], recording)
+        account = transcript.account
+        statement = form.signed_statement(transcript.entries)
+        if not signature_holds(transcript.key, statement, transcript.signature):
+            raise VerificationError("the coordinator's signature does not hold", where="transcript")
+        if recording is not None:
+            _check_recording(account, recording)
+        return transcript
+
+
+def collecting_states(threat_model: ThreatModel) -> list[CoordinatorState]:
+    """The phases of a round, in order."""
+    table = COORDINATOR[threat_model]
+    return [state for state in table if collected_in(table, state) is not None]
+
+
+def announced_root(coordinator: Coordinator) -> bytes | None:
+    """The Merkle root, in the phase in which everybody is told it."""
+    if coordinator.state is not CoordinatorState.COLLECTING_CHOICES:
+        return None
+    told = messages.decode(coordinator.message_for(min(coordinator.invited)) or b"")
+    return told.root if isinstance(told, messages.Root) else None
+
+
+def _check_recording(account: Account, recording: Recording) -> None:
+    """The messages are those that the account commits to."""
+    if sha256(recording.coins).digest() != account.coins_digest:
+        raise VerificationError("the coins of the graph are not those of the account")
+    if len(recording.messages) != len(account.phases):
+        raise VerificationError("not the messages of all phases")
+    for phase, said in zip(account.phases, recording.messages, strict=True):
+        if tuple(sha256(message).digest() for message in said) != phase.digests:
+            raise VerificationError(
+                "the messages are not those of the account", where=str(phase.state)
+            )

@@ -1,0 +1,78 @@
+"""What the transcript of a round needs to know, noted while the round goes on.
+
+The notes are kept in a store beside the coordinator's own records, so a restart forgets none. The
+messages themselves are kept only where somebody asked for a full transcript: in the `archive`.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from dhdmm.release.transcript import Phase, Recording, collecting_states
+from dhdmm.secagg.coordinator import Store
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.randomness import Randomness
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.secagg.wire import Bitmap
+
+COINS, ROOT = "transcript/coins", "transcript/root"
+
+
+class Recorder:
+    """The notes of one round with `participants` on its roster."""
+
+    def __init__(
+        self, threat_model: ThreatModel, participants: int, notes: Store, archive: Store | None
+    ) -> None:
+        self._states = collecting_states(threat_model)
+        self._participants = participants
+        self._notes, self._archive = notes, archive
+
+    def listening(self, randomness: Randomness) -> Randomness:
+        """The same randomness; what is drawn from it for the graph is noted."""
+
+        def draw(size: int) -> bytes:
+            drawn = randomness(size)
+            self._notes[COINS] = self.coins + drawn
+            return drawn
+
+        return draw
+
+    def counted(self, state: CoordinatorState, position: int, message: bytes) -> None:
+        """This message was accepted in this phase."""
+        self._notes[_note(state, position)] = sha256(message).digest()
+        if self._archive is not None:
+            self._archive[_note(state, position)] = message
+
+    def announced(self, root: bytes) -> None:
+        """Everybody is told this Merkle root."""
+        self._notes[ROOT] = root
+
+    @property
+    def coins(self) -> bytes:
+        return self._notes.get(COINS, b"")
+
+    @property
+    def root(self) -> bytes | None:
+        return self._notes.get(ROOT)
+
+    def phases(self) -> tuple[Phase, ...]:
+        return tuple(
+            Phase(state, Bitmap.of(self._participants, noted), tuple(noted.values()))
+            for state, noted in ((state, self._kept(self._notes, state)) for state in self._states)
+        )
+
+    def recording(self) -> Recording | None:
+        if self._archive is None:
+            return None
+        messages = [tuple(self._kept(self._archive, state).values()) for state in self._states]
+        return Recording(self.coins, tuple(messages))
+
+    def _kept(self, store: Store, state: CoordinatorState) -> dict[int, bytes]:
+        """By position, in the order of the roster."""
+        names = {i: _note(state, i) for i in range(self._participants)}
+        return {i: store[name] for i, name in names.items() if name in store}
+
+
+def _note(state: CoordinatorState, position: int) -> str:
+    return f"transcript/{state}/{position}"
