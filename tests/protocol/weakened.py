@@ -13,7 +13,7 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
@@ -266,7 +266,8 @@ def points_of_low_order():
 
     def agree(own: KeyPair, peer_public: bytes) -> bytes:
         try:
-            shared = own._private.exchange(X25519PublicKey.from_public_bytes(peer_public))
+            private = X25519PrivateKey.from_private_bytes(own.secret)
+            shared = private.exchange(X25519PublicKey.from_public_bytes(peer_public))
         except ValueError:
             shared = bytes(32)
         return keys.hkdf_extract(shared)

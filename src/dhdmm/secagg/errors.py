@@ -24,7 +24,6 @@ class AbortReason(StrEnum):
     BAD_PROOF = "bad-proof"  # Merkle proof does not lead to the root
     BAD_CIPHERTEXT = "bad-ciphertext"  # a share that does not authenticate
     BAD_EVIDENCE = "bad-evidence"  # "included" or "ack" that does not verify
-    OWN_KEYS_ALTERED = "own-keys-altered"  # the tree holds other keys than the ones we sent
     REPEATED_KEY = "repeated-key"  # two participants, or we ourselves, with one public key
     TOO_MANY_NEIGHBOURS = "too-many-neighbours"  # more than an honest graph ever has
     SECOND_ROOT = "second-root"  # two key trees in one session

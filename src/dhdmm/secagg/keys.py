@@ -21,10 +21,11 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base, crypto_sign_open
 from nacl.exceptions import BadSignatureError
-from nacl.signing import SigningKey, VerifyKey
+from nacl.exceptions import RuntimeError as SodiumError
+from nacl.signing import SigningKey
 
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.randomness import Randomness
@@ -35,6 +36,9 @@ SIGNATURE_BYTES = 64
 EVIDENCE_BYTES = 16
 SEAL_OVERHEAD = 16
 
+_HASH_BLOCK = 64
+_INNER_PAD, _OUTER_PAD = (bytes([byte ^ pad for byte in range(256)]) for pad in (0x36, 0x5C))
+_NONCE = bytes(12)
 _FIELD_PRIME = 2**255 - 19
 # the u-coordinates of the points that 8 annihilates, on the curve and on its twist
 LOW_ORDER_KEYS = frozenset(
@@ -74,7 +78,6 @@ class KeyPair:
 
     public: bytes
     secret: bytes = field(repr=False, compare=False)
-    _private: X25519PrivateKey = field(repr=False, compare=False)
 
     @classmethod
     def generate(cls, randomness: Randomness) -> KeyPair:
@@ -85,8 +88,7 @@ class KeyPair:
         """The pair whose secret is these 32 bytes (clamped in use, as RFC 7748 says)."""
         if len(secret) != KEY_BYTES:
             raise LocalProtocolError("an X25519 secret key has 32 bytes")
-        private = X25519PrivateKey.from_private_bytes(secret)
-        return cls(private.public_key().public_bytes_raw(), secret, private)
+        return cls(crypto_scalarmult_base(secret), secret)
 
     def agree(self, peer_public: bytes) -> bytes:
         """The pairwise pseudorandom key: HKDF-Extract of the X25519 secret; 32 bytes.
@@ -96,8 +98,8 @@ class KeyPair:
         """
         check_public_key(peer_public)
         try:
-            shared = self._private.exchange(X25519PublicKey.from_public_bytes(peer_public))
-        except ValueError as error:  # the library's report of an all-zero secret
+            shared = crypto_scalarmult(self.secret, peer_public)
+        except SodiumError as error:  # the library's report of an all-zero secret
             raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order") from error
         return hkdf_extract(shared)
 
@@ -114,14 +116,27 @@ def check_public_key(public: bytes) -> None:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order")
 
 
+def hmac_sha256(key: bytes, message: bytes) -> bytes:
+    """HMAC (RFC 2104) under a key of at most 64 bytes: H(key ⊕ opad ‖ H(key ⊕ ipad ‖ message)).
+
+    A neighbour takes ten of these; `hmac.digest`, which looks its algorithm up every time, takes
+    half as long again.
+    """
+    if len(key) > _HASH_BLOCK:
+        raise LocalProtocolError("an HMAC key is longer than a block")
+    block = key.ljust(_HASH_BLOCK, b"\0")
+    inner = sha256(block.translate(_INNER_PAD) + message).digest()
+    return sha256(block.translate(_OUTER_PAD) + inner).digest()
+
+
 def hkdf_extract(secret: bytes, salt: bytes = b"") -> bytes:
     """HKDF-Extract with SHA-256 (RFC 5869, section 2.2)."""
-    return hmac.digest(salt or bytes(32), secret, "sha256")
+    return hmac_sha256(salt, secret)
 
 
 def hkdf_expand(key: bytes, info: bytes) -> bytes:
     """The first block, 32 bytes, of HKDF-Expand with SHA-256 (RFC 5869, section 2.3)."""
-    return hmac.digest(key, info + b"\x01", "sha256")
+    return hmac_sha256(key, info + b"\x01")
 
 
 def statement(
@@ -162,14 +177,14 @@ def seal(key: bytes, session: bytes, sender: int, receiver: int, plaintext: byte
     which are one-shot, so (key, nonce) never repeats.
     """
     header = statement(Label.SHARE, session, sender, receiver)
-    return AESGCM(key).encrypt(bytes(12), plaintext, header)
+    return AESGCM(key).encrypt(_NONCE, plaintext, header)
 
 
 def unseal(key: bytes, session: bytes, sender: int, receiver: int, ciphertext: bytes) -> bytes:
     """The inverse of `seal`; a message that does not authenticate is refused."""
     header = statement(Label.SHARE, session, sender, receiver)
     try:
-        return AESGCM(key).decrypt(bytes(12), ciphertext, header)
+        return AESGCM(key).decrypt(_NONCE, ciphertext, header)
     except InvalidTag as error:
         raise RemoteProtocolError(AbortReason.BAD_CIPHERTEXT, f"from {sender}") from error
 
@@ -179,7 +194,7 @@ def evidence(
 ) -> bytes:
     """HMAC-SHA-256 of the statement, truncated to 16 bytes."""
     said = statement(label, session, sender, receiver, bitmap_hash)
-    return hmac.digest(key, said, "sha256")[:EVIDENCE_BYTES]
+    return hmac_sha256(key, said)[:EVIDENCE_BYTES]
 
 
 def evidence_holds(
@@ -225,7 +240,7 @@ def signature_holds(public: bytes, message: bytes, signature: bytes) -> bool:
     if len(public) != KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
     try:
-        VerifyKey(public).verify(message, signature)
+        crypto_sign_open(signature + message, public)
     except BadSignatureError:
         return False
     return True

@@ -9,6 +9,7 @@ modulo a prime the more the nearer it lies to the next power of two.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -90,19 +91,29 @@ class Modulus:
 
 
 def add_mask(modulus: Modulus, accumulator: Vector, seed: bytes, sign: Sign) -> None:
-    """accumulator ± F(seed) in place, a chunk of key stream at a time."""
-    if len(seed) != SEED_BYTES:
-        raise LocalProtocolError("a mask seed has 32 bytes")
-    stream = Cipher(AES128(seed[:16]), CTR(seed[16:])).encryptor()
-    buffer = np.empty(_CHUNK_BYTES + 15, dtype=np.uint8)  # the library asks for a block to spare
-    done = 0
-    while done < len(accumulator):
-        wanted = len(accumulator) - done
-        size = min(_words_expected(modulus, wanted) * modulus.dtype.itemsize, _CHUNK_BYTES)
-        stream.update_into(_ZEROS[:size], buffer.data)
-        words = _uniform(modulus, buffer[:size].view(modulus.dtype))[:wanted]
-        modulus.add(accumulator[done : done + len(words)], words, sign)
-        done += len(words)
+    """accumulator ± F(seed) in place."""
+    add_masks(modulus, accumulator, [(seed, sign)])
+
+
+def add_masks(
+    modulus: Modulus, accumulator: Vector, signed_seeds: Iterable[tuple[bytes, Sign]]
+) -> None:
+    """accumulator + Σ ± F(seed) in place, a chunk of key stream at a time in one buffer."""
+    dtype, length = modulus.dtype, len(accumulator)
+    size = min(_words_expected(modulus, length), _CHUNK_BYTES // dtype.itemsize)
+    buffer = np.empty(size + 16 // dtype.itemsize, dtype)  # the library asks for a block to spare
+    octets = buffer.data.cast("B")
+    for seed, sign in signed_seeds:
+        if len(seed) != SEED_BYTES:
+            raise LocalProtocolError("a mask seed has 32 bytes")
+        stream = Cipher(AES128(seed[:16]), CTR(seed[16:])).encryptor()
+        done = 0
+        while done < length:
+            count = min(_words_expected(modulus, length - done), size)
+            stream.update_into(_ZEROS[: count * dtype.itemsize], octets)
+            words = _uniform(modulus, buffer[:count])[: length - done]
+            modulus.add(accumulator[done : done + len(words)], words, sign)
+            done += len(words)
 
 
 def _uniform(modulus: Modulus, words: Vector) -> Vector:

@@ -17,21 +17,22 @@ from dhdmm.secagg.messages import ShareKind
 
 def unmask(collected: Collected, total: masks.Vector) -> masks.Vector:
     """Σ x_i over the survivors, from Σ y_i; or a refusal that says what is missing."""
-    modulus, session = collected.parameters.modulus, collected.session
-    result = total.copy()
-    survivors = sorted(collected.evidence)
-    for i, seed in zip(survivors, _seeds(collected, survivors), strict=True):
-        masks.add_mask(modulus, result, keys.self_mask_seed(seed, session, i), -1)
-    mourners = _mourners(collected)
+    result, session = total.copy(), collected.session
+    survivors, mourners = sorted(collected.evidence), _mourners(collected)
     dropped = sorted(mourners)
+    left_in: list[tuple[bytes, masks.Sign]] = [
+        (keys.self_mask_seed(seed, session, i), -1)
+        for i, seed in zip(survivors, _seeds(collected, survivors), strict=True)
+    ]
     for j, mask_keys in zip(dropped, _mask_keys(collected, dropped), strict=True):
         gone = Endpoint(j, mask_keys.public)
         for i in mourners[j]:
             other = Endpoint(i, collected.keys[i].mask_key)
             agreed = mask_keys.agree(other.public)
             seed = keys.pairwise_mask_seed(agreed, session, gone, other)
-            masks.add_mask(modulus, result, seed, -1 if j > i else 1)
-    return modulus.reduce(result)
+            left_in.append((seed, -1 if j > i else 1))
+    masks.add_masks(collected.parameters.modulus, result, left_in)
+    return collected.parameters.modulus.reduce(result)
 
 
 def _seeds(collected: Collected, survivors: Sequence[int]) -> list[bytes]:

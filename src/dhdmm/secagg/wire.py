@@ -9,10 +9,12 @@ errors. docs/protocol.md describes the same layouts in words.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import starmap
+from operator import lt
 from typing import Any, Protocol, get_type_hints
 
 import numpy as np
@@ -229,14 +231,13 @@ class Records:
     words: str
 
     def encode(self, value: tuple[tuple[Any, ...], ...]) -> bytes:
-        _require_ascending(value)
-        pack = self.layout.pack
-        return _COUNT.pack(len(value)) + b"".join([pack(*record) for record in value])
+        _require_ascending([record[0] for record in value])
+        return _COUNT.pack(len(value)) + b"".join(starmap(self.layout.pack, value))
 
     def decode(self, reader: Reader) -> tuple[tuple[Any, ...], ...]:
         data = reader.take(reader.count() * self.layout.size)
-        value = tuple([self.make(*record) for record in self.layout.iter_unpack(data)])
-        _require_ascending(value)
+        value = tuple(starmap(self.make, self.layout.iter_unpack(data)))
+        _require_ascending([record[0] for record in value])
         return value
 
 
@@ -247,12 +248,12 @@ class Positions:
     words = "u32 count, count × u32, strictly ascending"
 
     def encode(self, value: tuple[int, ...]) -> bytes:
-        _require_ascending([(position,) for position in value])
+        _require_ascending(value)
         return _COUNT.pack(len(value)) + np.array(value, dtype=">u4").tobytes()
 
     def decode(self, reader: Reader) -> tuple[int, ...]:
         value = tuple(np.frombuffer(reader.take(4 * reader.count()), dtype=">u4").tolist())
-        _require_ascending([(position,) for position in value])
+        _require_ascending(value)
         return value
 
 
@@ -287,12 +288,9 @@ def _is_annotated(hint: object) -> bool:
     return hasattr(hint, "__metadata__")
 
 
-def _require_ascending(records: Iterable[tuple[Any, ...]]) -> None:
-    previous = -1
-    for record in records:
-        if record[0] <= previous:
-            raise MalformedMessage("positions are not in ascending order")
-        previous = record[0]
+def _require_ascending(positions: Sequence[int]) -> None:
+    if not all(map(lt, positions, positions[1:])):
+        raise MalformedMessage("positions are not in ascending order")
 
 
 def _join(items: tuple[bytes, ...], size: int) -> bytes:
