@@ -10,6 +10,7 @@ import pytest
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release import adjust as adjusting
+from dhdmm.release import effect as effects
 from dhdmm.release.release import Release
 from tests.release.releases import plan_of, records, release_of
 
@@ -92,9 +93,9 @@ def test_nonnegative_fit_is_never_farther_from_the_truth_than_the_measurement(se
 def test_nonnegative_fit_is_the_least_squares_optimum(release):
     """Karush–Kuhn–Tucker: no cell at 0 pulls upwards, no positive cell pulls at all."""
     fit = adjusting._OneHistogram(release, adjusting.Rules(True, False, True))
-    deviation = adjusting._deviation(release)
-    pull = fit.A.T @ ((release.measurement - fit.A @ fit.x) / deviation) / deviation
-    scale = np.sqrt(np.square(fit.A.toarray()).sum(axis=0).max()) / deviation
+    sigma = effects.deviation(release)
+    pull = fit.A.T @ ((release.measurement - fit.A @ fit.x) / sigma) / sigma
+    scale = np.sqrt(np.square(fit.A.toarray()).sum(axis=0).max()) / sigma
     assert pull.max() < 1e-2 * scale
     assert np.abs(fit.x * pull).sum() < 1e-2 * len(fit.x)
 

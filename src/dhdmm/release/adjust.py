@@ -15,8 +15,6 @@ of cells, and totals no longer agree with their parts.
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,9 +25,9 @@ import pyarrow as pa
 import pyarrow.csv
 from scipy import sparse
 from scipy.optimize import minimize
-from scipy.special import ndtri
 
 from dhdmm.errors import DhdmmError
+from dhdmm.release.effect import REPLICATES, Effect, deviation, effect_of, noises, with_bias
 from dhdmm.release.intervals import Floats
 from dhdmm.release.tables import Table
 from dhdmm.strategy.blocks import StrategyAxis
@@ -43,11 +41,6 @@ if TYPE_CHECKING:
 
 LARGEST_MATRIX = 200_000_000
 """Rows times merged cells up to which one histogram is fitted."""
-REPLICATES = 20
-RECKONING = 1e-9
-"""Relative difference of two totals that is an effect of floating point alone."""
-NOTICED = 0.01
-"""Standard errors that an answer moves before it counts as moved."""
 PRECISION = 1e-8
 """Relative, of the loss: its answers are within a thousandth of a standard error."""
 
@@ -59,42 +52,6 @@ class Rules:
     nonnegative: bool
     integers: bool
     consistent: bool
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What an adjustment did to all answers of a release, and what it does on average."""
-
-    answers: int
-    moved: int
-    """By more than a hundredth of their standard errors."""
-    mean_shift: float
-    largest_shift: float
-    largest_shift_in_errors: float
-    disagreement: float | None
-    """Largest difference between grand totals of different tables; None if only one has it."""
-    replicates: int = 0
-    """Simulated rounds; without them, nothing is known about the bias."""
-    mean_bias: float | None = None
-    """Over all answers, estimated on simulated rounds around the adjusted answers."""
-    rms_bias_in_errors: float | None = None
-    """Root mean square of bias / standard error, free of the simulation's own noise."""
-
-    def __str__(self) -> str:
-        parts = [
-            f"{self.moved:,} of {self.answers:,} answers moved, by {self.mean_shift:+.3g} on"
-            f" average over all and at most {self.largest_shift:.3g}"
-            f" ({self.largest_shift_in_errors:.2g} standard errors).",
-            "This biases the answers; the raw ones are unbiased.",
-        ]
-        if self.mean_bias is not None:
-            parts.append(
-                f"In {self.replicates} simulated rounds the bias was {self.mean_bias:+.3g} on"
-                f" average, and {self.rms_bias_in_errors:.2g} standard errors in root mean square."
-            )
-        if self.disagreement is not None:
-            parts.append(f"Grand totals of the tables differ by up to {self.disagreement:.3g}.")
-        return " ".join(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,9 +110,9 @@ def adjust(release: Release, rules: Rules, replicates: int = REPLICATES) -> Adju
         raise DhdmmError("a bias is estimated from at least 2 simulated rounds, or from none")
     how = _OneHistogram(release, rules) if rules.consistent else _EachByItself(release, rules)
     if not replicates:
-        return Adjusted(release, rules, how.answers, None, _effect(release, how.answers))
-    errors = np.stack([how.again(noise) - how.answers for noise in _noises(release, replicates)])
-    effect = _with_bias(_effect(release, how.answers), errors, release.standard_errors)
+        return Adjusted(release, rules, how.answers, None, effect_of(release, how.answers))
+    errors = np.stack([how.again(noise) - how.answers for noise in noises(release, replicates)])
+    effect = with_bias(effect_of(release, how.answers), errors, release.standard_errors)
     return Adjusted(release, rules, how.answers, errors.mean(axis=0), effect)
 
 
@@ -167,15 +124,17 @@ class _EachByItself:
 
     def __init__(self, release: Release, rules: Rules) -> None:
         self.release, self.rules = release, rules
-        self.answers = self._cut(release.answers)
+        self.answers = _cut(release.answers, rules)
 
     def again(self, noise: Floats) -> Floats:
         """The outcome had these been the true answers, and this the noise."""
-        return self._cut(self.answers + self.release.plan.strategy.reconstruct(noise))
+        noisy = self.answers + self.release.plan.strategy.reconstruct(noise)
+        return _cut(noisy, self.rules)
 
-    def _cut(self, answers: Floats) -> Floats:
-        kept = np.maximum(answers, 0) if self.rules.nonnegative else answers
-        return np.rint(kept) + 0.0 if self.rules.integers else kept  # + 0.0: no negative zero
+
+def _cut(answers: Floats, rules: Rules) -> Floats:
+    kept = np.maximum(answers, 0) if rules.nonnegative else answers
+    return np.rint(kept) + 0.0 if rules.integers else kept  # + 0.0: no negative zero
 
 
 class _OneHistogram:
@@ -194,7 +153,7 @@ class _OneHistogram:
     def _histogram(self, measurement: Floats) -> Floats:
         x = _cells(self.release.plan.strategy, measurement)
         if self.rules.nonnegative:
-            x = _nonnegative_fit(self.A, measurement, np.maximum(x, 0), _deviation(self.release))
+            x = _nonnegative_fit(self.A, measurement, np.maximum(x, 0), deviation(self.release))
         return _rounded(self.A, x, self.rules.nonnegative) if self.rules.integers else x
 
     def _count(self, x: Floats) -> Floats:
@@ -202,7 +161,7 @@ class _OneHistogram:
         table = x.reshape([len(axis.orbit) for axis in axes])
         terms = self.release.plan.study.workload.terms
         answers = np.concatenate([_count_term(term, axes, table) for term in terms])
-        return np.rint(answers) + 0.0 if self.rules.integers else answers
+        return _cut(answers, self.rules)  # which repairs no more than floating point does
 
 
 def _count_term(term: Term, axes: Sequence[StrategyAxis], table: Floats) -> Floats:
@@ -235,14 +194,14 @@ def _cells(strategy: Strategy, measurement: Floats) -> Floats:
 
 
 def _nonnegative_fit(
-    A: sparse.csc_array, measurement: Floats, start: Floats, deviation: float
+    A: sparse.csc_array, measurement: Floats, start: Floats, sigma: float
 ) -> Floats:
     """argmin_{x ≥ 0} ‖(A x − M) / σ‖² / 2. Every step is non-negative, so where it stops is too."""
     rows = sparse.csr_array(A)
 
     def loss(x: Floats) -> tuple[float, Floats]:
-        residual = (rows @ x - measurement) / deviation
-        return float(residual @ residual) / 2, np.asarray(A.T @ residual) / deviation
+        residual = (rows @ x - measurement) / sigma
+        return float(residual @ residual) / 2, np.asarray(A.T @ residual) / sigma
 
     options = {"maxiter": 2000, "maxfun": 4000, "ftol": PRECISION, "gtol": 0.0, "maxcor": 20}
     found = minimize(
@@ -262,73 +221,3 @@ def _rounded(A: sparse.csc_array, x: Floats, nonnegative: bool) -> Floats:
         z[u] = max(np.rint(wanted), 0.0) if nonnegative else np.rint(wanted)
         error[places] += a * (z[u] - x[u])
     return z
-
-
-# ---- measuring the effect -----------------------------------------------------------------------
-
-
-def _deviation(release: Release) -> float:
-    """Of the noise in one measurement."""
-    return math.sqrt(release.survivors * release.plan.participant_variance)
-
-
-def _noises(release: Release, count: int) -> Iterator[Floats]:
-    """Simulated noise of whole rounds: normal, rounded, the same in every run."""
-    rows = len(release.measurement)
-    for i in range(count):
-        digest = hashlib.shake_256(b"dhdmm bias" + i.to_bytes(4, "big")).digest(8 * rows)
-        uniform = (np.frombuffer(digest, "<u8") >> np.uint64(11)).astype(np.float64) + 0.5
-        yield np.rint(_deviation(release) * ndtri(uniform / 2**53))
-
-
-def _effect(release: Release, answers: Floats) -> Effect:
-    shifts = answers - release.answers
-    relative = np.abs(shifts) / _positive(release.standard_errors)
-    return Effect(
-        answers=len(answers),
-        moved=int(np.count_nonzero(relative > NOTICED)),
-        mean_shift=float(shifts.mean()),
-        largest_shift=float(np.abs(shifts).max()),
-        largest_shift_in_errors=float(relative.max()),
-        disagreement=_disagreement(release, answers),
-    )
-
-
-def _with_bias(effect: Effect, errors: Floats, standard_errors: Floats) -> Effect:
-    """errors: (replicates, answers). The mean's own variance is taken off its square."""
-    bias, replicates = errors.mean(axis=0), len(errors)
-    square = (bias**2 - errors.var(axis=0, ddof=1) / replicates) / _positive(standard_errors) ** 2
-    return replace(
-        effect,
-        replicates=replicates,
-        mean_bias=float(bias.mean()),
-        rms_bias_in_errors=math.sqrt(max(float(square.mean()), 0.0)),
-    )
-
-
-def _positive(standard_errors: Floats) -> Floats:
-    """An answer that is always 0 has error 0, and never moves."""
-    return np.where(standard_errors > 0, standard_errors, 1.0)
-
-
-def _disagreement(release: Release, answers: Floats) -> float | None:
-    """Largest difference between the grand totals of terms that count every record once."""
-    totals, start = [], 0
-    for term in release.plan.study.workload.terms:
-        if _counts_everyone_once(term):
-            totals.append(float(answers[start : start + term.queries].sum()))
-        start += term.queries
-    if len(totals) < 2:
-        return None
-    apart = max(totals) - min(totals)
-    return apart if apart > RECKONING * max(map(abs, totals)) else 0.0
-
-
-def _counts_everyone_once(term: Term) -> bool:
-    if len(term.products) > 1 or term.products[0].coefficient != 1:
-        return False
-    factors = term.products[0].factors
-    return all(
-        bool(np.all(factor.transpose_dot(np.ones(factor.shape[0], np.int64)) == 1))
-        for factor in factors
-    )

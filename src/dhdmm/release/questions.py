@@ -87,14 +87,13 @@ def _check_measured(release: Release, sql: str, asked: Item) -> None:
     example = query_label(term, [int(row) for row in first])
     number = "it" if asked.queries == 1 else f"{outside:,} of its {asked.queries:,} answers"
     nearest = tuple(_nearest(release, sql))
-    raise NotMeasured(
-        f"the round did not measure {number} (first: {example})",
-        nearest,
-        f"these are answerable: {'; '.join(nearest)}" if nearest else _related(release, sql),
-    )
+    answerable = f"these are answerable: {'; '.join(nearest)}; " if nearest else ""
+    tables = f"the release has tables of its own: {', '.join(_related(release, sql))}"
+    what = f"the round did not measure {number} (first: {example})"
+    raise NotMeasured(what, nearest, answerable + tables)
 
 
-def _related(release: Release, sql: str) -> str:
+def _related(release: Release, sql: str) -> list[str]:
     """The study's own tables about the query's attributes, or about anything."""
     study = release.plan.study
     parsed = parse_query(sql, study.schema, study.groupings)
@@ -102,8 +101,7 @@ def _related(release: Release, sql: str) -> str:
     wanted |= {attribute for box in parsed.boxes for attribute in box.masks}
     items = study.workload.items
     about = [one.name for one in items if wanted & {a for t in one.terms for a in _varied(t)}]
-    listed = (about or [one.name for one in items])[:LISTED_ITEMS]
-    return f"the release has tables of its own: {', '.join(listed)}"
+    return (about or [one.name for one in items])[:LISTED_ITEMS]
 
 
 def _varied(term: Term) -> Iterator[int]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import dhdmm
 from dhdmm.errors import DhdmmError
 from dhdmm.planning.plan import Plan
+from dhdmm.release.effect import REPLICATES
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
 from dhdmm.release.membership import Membership
 from dhdmm.release.tables import Table
@@ -134,7 +135,7 @@ class Release:
         nonnegative: bool = False,
         integers: bool = False,
         consistent: bool = True,
-        replicates: int = 20,
+        replicates: int = REPLICATES,
     ) -> Adjusted:
         """Answers that are not negative or whole, beside the raw ones, with the bias this brings.
 

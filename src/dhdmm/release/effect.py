@@ -1,0 +1,133 @@
+"""What an adjustment does to the answers of a release: how far it moves them, and its bias.
+
+The bias is a parametric bootstrap: take the adjusted answers for the truth, add simulated noise of
+the round's own covariance, adjust again, and see where the answers come out on average.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from dhdmm.release.intervals import Floats
+from dhdmm.study.workload import Term
+
+if TYPE_CHECKING:
+    from dhdmm.release.release import Release
+
+REPLICATES = 20
+"""Rounds simulated unless another number is asked for."""
+RECKONING = 1e-9
+"""Relative difference of two totals that is an effect of floating point alone."""
+NOTICED = 0.01
+"""Standard errors that an answer moves before it counts as moved."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What an adjustment did to all answers of a release, and what it does on average."""
+
+    answers: int
+    moved: int
+    """By more than a hundredth of their standard errors."""
+    mean_shift: float
+    largest_shift: float
+    largest_shift_in_errors: float
+    disagreement: float | None
+    """Largest difference between grand totals of different tables; None if only one has it."""
+    replicates: int = 0
+    """Simulated rounds; without them, nothing is known about the bias."""
+    mean_bias: float | None = None
+    """Over all answers, estimated on simulated rounds around the adjusted answers."""
+    rms_bias_in_errors: float | None = None
+    """Root mean square of bias / standard error, free of the simulation's own noise."""
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.moved:,} of {self.answers:,} answers moved, by {self.mean_shift:+.3g} on"
+            f" average over all and at most {self.largest_shift:.3g}"
+            f" ({self.largest_shift_in_errors:.2g} standard errors).",
+            "This biases the answers; the raw ones are unbiased.",
+        ]
+        if self.mean_bias is not None:
+            parts.append(
+                f"In {self.replicates} simulated rounds the bias was {self.mean_bias:+.3g} on"
+                f" average, and {self.rms_bias_in_errors:.2g} standard errors in root mean square."
+            )
+        if self.disagreement is not None:
+            parts.append(f"Grand totals of the tables differ by up to {self.disagreement:.3g}.")
+        return " ".join(parts)
+
+
+def deviation(release: Release) -> float:
+    """Of the noise in one measurement."""
+    return math.sqrt(release.survivors * release.plan.participant_variance)
+
+
+def noises(release: Release, count: int) -> Iterator[Floats]:
+    """Simulated noise of whole rounds: normal, rounded, the same in every run."""
+    rows = len(release.measurement)
+    for i in range(count):
+        digest = hashlib.shake_256(b"dhdmm bias" + i.to_bytes(4, "big")).digest(8 * rows)
+        uniform = (np.frombuffer(digest, "<u8") >> np.uint64(11)).astype(np.float64) + 0.5
+        yield np.rint(deviation(release) * ndtri(uniform / 2**53))
+
+
+def effect_of(release: Release, answers: Floats) -> Effect:
+    """How far the adjusted answers are from the raw ones."""
+    shifts = answers - release.answers
+    relative = np.abs(shifts) / _positive(release.standard_errors)
+    return Effect(
+        answers=len(answers),
+        moved=int(np.count_nonzero(relative > NOTICED)),
+        mean_shift=float(shifts.mean()),
+        largest_shift=float(np.abs(shifts).max()),
+        largest_shift_in_errors=float(relative.max()),
+        disagreement=_disagreement(release, answers),
+    )
+
+
+def with_bias(effect: Effect, errors: Floats, standard_errors: Floats) -> Effect:
+    """errors: (replicates, answers). The mean's own variance is taken off its square."""
+    bias, replicates = errors.mean(axis=0), len(errors)
+    square = (bias**2 - errors.var(axis=0, ddof=1) / replicates) / _positive(standard_errors) ** 2
+    return replace(
+        effect,
+        replicates=replicates,
+        mean_bias=float(bias.mean()),
+        rms_bias_in_errors=math.sqrt(max(float(square.mean()), 0.0)),
+    )
+
+
+def _positive(standard_errors: Floats) -> Floats:
+    """An answer that is always 0 has error 0, and never moves."""
+    return np.where(standard_errors > 0, standard_errors, 1.0)
+
+
+def _disagreement(release: Release, answers: Floats) -> float | None:
+    """Largest difference between the grand totals of terms that count every record once."""
+    totals, start = [], 0
+    for term in release.plan.study.workload.terms:
+        if _counts_everyone_once(term):
+            totals.append(float(answers[start : start + term.queries].sum()))
+        start += term.queries
+    if len(totals) < 2:
+        return None
+    apart = max(totals) - min(totals)
+    return apart if apart > RECKONING * max(map(abs, totals)) else 0.0
+
+
+def _counts_everyone_once(term: Term) -> bool:
+    if len(term.products) > 1 or term.products[0].coefficient != 1:
+        return False
+    factors = term.products[0].factors
+    return all(
+        bool(np.all(factor.transpose_dot(np.ones(factor.shape[0], np.int64)) == 1))
+        for factor in factors
+    )

@@ -1,0 +1,99 @@
+"""Two releases compared: matched by SQL, errors of independent rounds, one round refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dhdmm.errors import DhdmmError
+from dhdmm.release.comparison import compare
+from dhdmm.release.release import Release
+from tests.release.releases import plan_of, records, release_of, study_of
+
+
+def another_round(release: Release, number: int, survivors: int = 57) -> Release:
+    return Release(release.plan, bytes([number] * 16), survivors, release.measurement)
+
+
+@pytest.fixture(scope="module")
+def rounds():
+    first = release_of(seed=1)
+    second = release_of(seed=2, survivors=60)
+    return first, Release(second.plan, b"the second round", 60, second.measurement)
+
+
+def test_every_query_of_the_same_study_is_compared(rounds):
+    first, second = rounds
+    found = compare(first, second)
+    assert [one.name for one in found] == list(first)
+    for one in found:
+        assert np.allclose(one.first, first[one.name].values)
+        assert np.allclose(one.second, second[one.name].values)
+        assert np.allclose(one.values, second[one.name].values - first[one.name].values)
+
+
+def test_standard_error_is_of_two_independent_rounds(rounds):
+    first, second = rounds
+    for one in compare(first, second):
+        squares = first[one.name].standard_errors ** 2 + second[one.name].standard_errors ** 2
+        assert np.allclose(one.standard_errors**2, squares)
+
+
+def test_z_of_two_rounds_over_the_same_records_is_standard_normal():
+    """Of 500 differences: the mean square of z leaves 1 ± 0.3 for about one seed in 100,000."""
+    plan = plan_of(study_of("  - {name: everyone, total: true}"))
+    truth = plan.strategy.measure(records(plan, np.random.default_rng(0)))
+    deviation = float(57 * plan.participant_variance) ** 0.5
+    noise = np.rint(np.random.default_rng(1).normal(0, deviation, (1000, len(truth))))
+    z = []
+    for i in range(0, 1000, 2):
+        pair = [
+            Release(plan, bytes([j] * 16), 57, truth + noise[i + j].astype(np.int64))
+            for j in range(2)
+        ]
+        z.append(compare(*pair)[0].z[0])
+    assert np.mean(np.square(z)) == pytest.approx(1, abs=0.3)
+
+
+def test_table_has_labels_both_answers_and_the_difference(rounds):
+    table = next(one for one in compare(*rounds) if one.name == "crossed").to_arrow()
+    assert table.column_names == [
+        *("sex", "band", "first", "second", "difference", "standard_error", "low", "high", "z")
+    ]
+    row = table.to_pylist()[0]
+    assert row["z"] == pytest.approx(row["difference"] / row["standard_error"])
+    assert row["low"] < row["difference"] < row["high"]
+
+
+def test_a_single_total_is_called_total(rounds):
+    everyone = next(one for one in compare(*rounds) if one.name == "everyone")
+    assert everyone.to_arrow().to_pylist()[0]["query"] == "total"
+
+
+def test_other_studies_share_the_queries_of_equal_sql():
+    first = release_of()
+    study = """
+study: other
+schema:
+  sex: {type: category, values: [Female, Male]}
+  age: {type: integer, range: [0, 29]}
+workload:
+  - {name: mine, by: [sex], where: "age >= 18"}
+  - {name: different, by: [sex], where: "age >= 19"}
+"""
+    second = another_round(release_of(study), 9)
+    found = {one.name: one for one in compare(first, second)}
+    assert np.allclose(found["adults"].second, second["mine"].values)
+    assert len(found["adults"]) == 2
+    assert set(found) == {"adults"}
+
+
+def test_two_copies_of_one_round_are_refused(rounds):
+    with pytest.raises(DhdmmError, match="same round"):
+        compare(rounds[0], rounds[0])
+
+
+def test_studies_without_a_common_query_are_refused(rounds):
+    other = study_of("  - {name: races, by: [sex]}", values="[a, b, c]")
+    with pytest.raises(DhdmmError, match="no query in common"):
+        compare(rounds[0], another_round(release_of(other), 3))
