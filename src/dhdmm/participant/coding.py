@@ -78,15 +78,30 @@ class Coding:
         raise AssertionError(f"no coding for {type(attribute).__name__}")
 
 
-def read(attribute: Attribute, column: str, kind: Kind, position: int) -> str:
-    """SQL for the column's value as the attribute needs it."""
+@dataclass(frozen=True)
+class PersonBound:
+    """At most `max_records` records of one value of the column at `position`."""
+
+    position: int
+    max_records: int
+    unknown_rows_count: bool
+    """Rows with an unknown value use up the bound, because they will be counted as "other"."""
+
+
+def reading_of(attribute: Attribute, column: str, kind: Kind) -> Reading:
+    """What the attribute needs of its column; refuses a column that can never hold it."""
     reading = _reading(attribute)
     if (reading, kind) not in READ:
         raise DataError(
             f"column '{column}' holds {kind.value}, but '{attribute.name}' needs {reading.value}",
             hint="convert the column, or map another one to the attribute",
         )
-    return READ[reading, kind].format(f"c{position}")
+    return reading
+
+
+def read(attribute: Attribute, column: str, kind: Kind, position: int) -> str:
+    """SQL for the column's value as the attribute needs it."""
+    return READ[reading_of(attribute, column, kind), kind].format(f"c{position}")
 
 
 def coded(readings: Sequence[str], codings: Sequence[Coding], source: str, also: str = "") -> str:
@@ -107,15 +122,15 @@ def by_cell(names: Sequence[str], rows: str) -> str:
     )
 
 
-def by_person(names: Sequence[str], rows: str, bound: int, *, unknown_rows_count: bool) -> str:
+def by_person(names: Sequence[str], rows: str, limit: PersonBound) -> str:
     """A person's records in the order of a hash of person and cell; the first `bound` of them stay.
 
     Records of one person and cell are interchangeable, so the histogram does not depend on the
     order of the file; and the hash prefers no value, as an order by value would. Rows that will be
     left out for an unknown value must not use up the person's bound: they are ranked apart.
     """
-    keys = ", ".join(names)
-    apart = "" if unknown_rows_count else f", least({keys}) = {UNKNOWN}"
+    keys, bound = ", ".join(names), limit.max_records
+    apart = "" if limit.unknown_rows_count else f", least({keys}) = {UNKNOWN}"
     per_cell = f"SELECT person, {_codes(names)}, count(*) AS n FROM ({rows}) GROUP BY ALL"
     ranked = (
         f"SELECT *, sum(n) OVER (PARTITION BY person{apart}"

@@ -1,4 +1,4 @@
-"""A participant's table, wherever it is, as columns c0, c1, … of a private DuckDB connection.
+"""A participant's table on its own machine, as columns c0, c1, … of a private DuckDB connection.
 
 The columns are renamed by position, so no name of the table ever becomes SQL. The connection lives
 in memory, sees at most the one file, loads no extension and spills nothing to disk: it holds
@@ -54,10 +54,16 @@ class Source(ABC):
 
     names: tuple[str, ...]
     where: str | None = None
-    path: Path | None = None
 
     @abstractmethod
     def kind(self, position: int) -> Kind: ...
+
+
+@dataclass(frozen=True)
+class LocalSource(Source):
+    """A table that a DuckDB connection of ours can read."""
+
+    path: Path | None = None
 
     @abstractmethod
     def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
@@ -65,7 +71,7 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
-class CsvSource(Source):
+class CsvSource(LocalSource):
     """Every field is text; quoting as in RFC 4180; no guessing from a sample of the records."""
 
     delimiter: str = field(kw_only=True)
@@ -83,7 +89,7 @@ class CsvSource(Source):
 
 
 @dataclass(frozen=True)
-class ParquetSource(Source):
+class ParquetSource(LocalSource):
     schema: pa.Schema = field(kw_only=True, repr=False)
 
     def kind(self, position: int) -> Kind:
@@ -96,7 +102,7 @@ class ParquetSource(Source):
 
 
 @dataclass(frozen=True)
-class ArrowSource(Source):
+class ArrowSource(LocalSource):
     """A table in memory, or a stream that can be read once."""
 
     data: pa.Table | pa.RecordBatchReader = field(kw_only=True, repr=False)
@@ -121,7 +127,7 @@ class ArrowSource(Source):
 
 
 @dataclass(frozen=True)
-class PandasSource(Source):
+class PandasSource(LocalSource):
     """Only the columns asked for are converted, so an unused one may hold anything."""
 
     frame: Any = field(kw_only=True, repr=False)
@@ -145,7 +151,7 @@ class PandasSource(Source):
             return None
 
 
-def open_source(table: Any, wanted: Collection[str] = ()) -> Source:
+def open_source(table: Any, wanted: Collection[str] = ()) -> LocalSource:
     """Find the table and read its header; the columns wanted tell a CSV file's delimiter.
 
     A path (CSV, TSV, Parquet), a pandas frame, or anything that offers Arrow's stream interface:
@@ -159,16 +165,18 @@ def open_source(table: Any, wanted: Collection[str] = ()) -> Source:
     if isinstance(table, pa.Table | pa.RecordBatchReader):
         return _arrow_source(table)
     if hasattr(table, "__arrow_c_stream__"):
-        with _unreadable("the table", None):
+        with unreadable("the table", None):
             return _arrow_source(pa.RecordBatchReader.from_stream(table))
     raise DataError(
         f"a {type(table).__name__} is not a table",
-        hint="give a path, a pandas, polars or Arrow table, or a DuckDB relation",
+        hint="give a path, a pandas, polars, Arrow or ibis table, or a DuckDB relation",
     )
 
 
 @contextmanager
-def private_connection(source: Source, threads: int | None) -> Iterator[duckdb.DuckDBPyConnection]:
+def private_connection(
+    source: LocalSource, threads: int | None
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """An empty database that may read the source's file and nothing else."""
     settings: dict[str, Any] = {
         "autoinstall_known_extensions": False,
@@ -183,11 +191,11 @@ def private_connection(source: Source, threads: int | None) -> Iterator[duckdb.D
             connection.execute("SET allowed_paths = $paths", {"paths": [str(source.path)]})
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        with _unreadable("the table", source.where):
+        with unreadable("the table", source.where):
             yield connection
 
 
-def _open_path(given: Path, wanted: Collection[str]) -> Source:
+def _open_path(given: Path, wanted: Collection[str]) -> LocalSource:
     path, where = Path(os.path.abspath(given)), str(given)  # noqa: PTH100 - keeps symbolic links
     suffix = path.suffix.lower()
     if not path.exists():
@@ -242,7 +250,7 @@ def _csv_header(path: Path, where: str, delimiter: str) -> tuple[str, ...]:
 
 
 def _open_parquet(path: Path, where: str) -> ParquetSource:
-    with _unreadable("the Parquet file", where):
+    with unreadable("the Parquet file", where):
         schema = pq.read_schema(path)
     return ParquetSource(tuple(schema.names), where, path, schema=schema)
 
@@ -268,7 +276,7 @@ def _kind(held: pa.DataType) -> Kind:
 
 
 @contextmanager
-def _unreadable(what: str, where: str | None) -> Iterator[None]:
+def unreadable(what: str, where: str | None) -> Iterator[None]:
     """Errors of DuckDB and Arrow in our words: theirs quote the table."""
     try:
         yield

@@ -1,25 +1,38 @@
 """A participant's table becomes its histogram: one GROUP BY, counts as 64-bit integers.
 
-Everything is local. What the report says about unknown values and truncated persons is for the data
-holder; only the histogram goes on, into the measurement.
+Everything happens on the participant's machine, or in its own warehouse. What the report says about
+unknown values and truncated persons is for the data holder; only the histogram goes on, into the
+measurement.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError, Refused
-from dhdmm.participant.coding import UNKNOWN, Coding, by_cell, by_person, coded, read
-from dhdmm.participant.sources import Kind, Source, open_source, private_connection
+from dhdmm.participant.coding import (
+    UNKNOWN,
+    Coding,
+    PersonBound,
+    by_cell,
+    by_person,
+    coded,
+    read,
+)
+from dhdmm.participant.sources import Kind, LocalSource, Source, open_source, private_connection
 from dhdmm.study.histogram import Counts, Histogram
 from dhdmm.study.names import nearest
 from dhdmm.study.schema import Attribute, CategoryAttribute, Codes, Schema
+
+if TYPE_CHECKING:
+    from dhdmm.participant.warehouse import WarehouseSource
 
 COLUMNS_SHOWN = 20
 
@@ -73,15 +86,17 @@ def tabulate(
     """Count a table's records by cell.
 
     table: a path (CSV, TSV, Parquet), a pandas or polars frame, an Arrow table or reader, a DuckDB
-    relation. columns: the table's name of an attribute where it differs. other: the category that
-    takes an attribute's unknown values, if it is not called "other". unit: bounds a person's
-    records. max_records: the study's bound; more records are refused, nothing is clipped.
+    relation; or an ibis table, which is counted where it lives. columns: the table's name of an
+    attribute where it differs. other: the category that takes an attribute's unknown values, if it
+    is not called "other". unit: bounds a person's records. max_records: the study's bound; more
+    records are refused, nothing is clipped. threads: of a count on this machine.
     """
     policy = OnUnknown(on_unknown)
     wanted = _column_names(schema, columns or {})
-    source = open_source(table, wanted)
+    source = _open(table, wanted)
     positions = [_position(source, name) for name in wanted]
-    groups = _count(source, schema, positions, policy, unit, threads)
+    limit = None if unit is None else _person_bound(source, unit, policy)
+    groups = _count(source, schema, positions, limit, threads)
     codes = groups.codes
     if policy is OnUnknown.OTHER:
         codes = _with_others(codes, schema, other or {})
@@ -99,7 +114,16 @@ def tabulate(
     return Tabulation(histogram, _report(groups, schema, known))
 
 
-# ---- which column is which ----------------------------------------------------------------------
+# ---- which table, and which column is which ----------------------------------------------------
+
+
+def _open(table: Any, wanted: Sequence[str]) -> LocalSource | WarehouseSource:
+    ibis = sys.modules.get("ibis")
+    if ibis is None or not isinstance(table, ibis.Table):
+        return open_source(table, wanted)
+    from dhdmm.participant.warehouse import WarehouseSource  # needs an optional package
+
+    return WarehouseSource.of(table)
 
 
 def _column_names(schema: Schema, columns: Mapping[str, str]) -> list[str]:
@@ -150,36 +174,18 @@ class _Groups:
 
 
 def _count(
-    source: Source,
+    source: LocalSource | WarehouseSource,
     schema: Schema,
     positions: Sequence[int],
-    policy: OnUnknown,
-    unit: PersonUnit | None,
+    limit: PersonBound | None,
     threads: int | None,
 ) -> _Groups:
-    readings = [
-        read(attribute, source.names[at], source.kind(at), at)
-        for attribute, at in zip(schema.attributes, positions, strict=True)
-    ]
-    codings = [Coding.of(attribute, i) for i, attribute in enumerate(schema.attributes)]
-    person = None if unit is None else _position(source, unit.column)
-    used = [*positions] if person is None else [*positions, person]
-    names = [f"k{i}" for i in range(len(codings))]
-    with private_connection(source, threads) as connection:
-        for i, coding in enumerate(codings):
-            if coding.domain is not None:
-                connection.register(f"domain{i}", coding.domain)
-        relation = source.attach(connection, used)
-        if unit is None or person is None:
-            query = by_cell(names, coded(readings, codings, relation))
-        else:
-            also = f", {_person(source, person)} AS person"
-            rows = coded(readings, codings, relation, also)
-            together = policy is OnUnknown.OTHER
-            query = by_person(names, rows, unit.max_records, unknown_rows_count=together)
-        result: dict[str, Any] = connection.execute(query).fetchnumpy()
+    if isinstance(source, LocalSource):
+        result = _count_here(source, schema, positions, limit, threads)
+    else:
+        result = source.count(schema.attributes, positions, limit)
     return _Groups(
-        codes=np.stack([result[name] for name in names], axis=1),
+        codes=np.stack([result[f"k{i}"] for i in range(len(positions))], axis=1),
         rows=result["total"],
         kept=result["kept"],
         persons_truncated=result["persons_truncated"],
@@ -187,14 +193,48 @@ def _count(
     )
 
 
-def _person(source: Source, position: int) -> str:
+def _count_here(
+    source: LocalSource,
+    schema: Schema,
+    positions: Sequence[int],
+    limit: PersonBound | None,
+    threads: int | None,
+) -> Mapping[str, NDArray[Any]]:
+    readings = [
+        read(attribute, source.names[at], source.kind(at), at)
+        for attribute, at in zip(schema.attributes, positions, strict=True)
+    ]
+    codings = [Coding.of(attribute, i) for i, attribute in enumerate(schema.attributes)]
+    names = [f"k{i}" for i in range(len(codings))]
+    with private_connection(source, threads) as connection:
+        for i, coding in enumerate(codings):
+            if coding.domain is not None:
+                connection.register(f"domain{i}", coding.domain)
+        if limit is None:
+            relation = source.attach(connection, positions)
+            query = by_cell(names, coded(readings, codings, relation))
+        else:
+            relation = source.attach(connection, [*positions, limit.position])
+            also = f", {_person(source, limit.position)} AS person"
+            query = by_person(names, coded(readings, codings, relation, also), limit)
+        result: dict[str, Any] = connection.execute(query).fetchnumpy()
+    return result
+
+
+def _person_bound(source: Source, unit: PersonUnit, policy: OnUnknown) -> PersonBound:
+    position = _position(source, unit.column)
     kind = source.kind(position)
     if kind is Kind.MIXED:
         raise DataError(
             f"column '{source.names[position]}' holds {kind.value}",
             hint="a person's identifier has one type",
         )
-    return f"nullif(trim(c{position}), '')" if kind is Kind.FIELD else f"c{position}"
+    return PersonBound(position, unit.max_records, policy is OnUnknown.OTHER)
+
+
+def _person(source: LocalSource, position: int) -> str:
+    is_text = source.kind(position) is Kind.FIELD
+    return f"nullif(trim(c{position}), '')" if is_text else f"c{position}"
 
 
 # ---- unknown values -----------------------------------------------------------------------------

@@ -1,0 +1,171 @@
+"""A real PostgreSQL server of our own: in a temporary folder, on a loopback port, gone afterwards.
+
+Its programs are looked for on the PATH and where Debian puts them. PostgreSQL refuses to run as
+root, so root starts it as the user `postgres`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+import pytest
+
+OWNER = "postgres"
+READER = "participant"
+DATABASE = "hospital"
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "256MB",
+    "work_mem": "64MB",
+    "shared_preload_libraries": "pg_stat_statements",
+    "pg_stat_statements.track": "all",
+}
+SECONDS_TO_START = 60
+
+
+@dataclass(frozen=True)
+class Server:
+    """Its owner writes the tables; a reader may read them, and cannot even make temporary ones."""
+
+    port: int
+    password: str = field(repr=False)
+
+    def owner(self) -> psycopg.Connection[Any]:
+        return self._connect(OWNER)
+
+    def url(self, password: str | None = None) -> str:
+        return f"postgresql://{READER}:{password or self.password}@127.0.0.1:{self.port}/{DATABASE}"
+
+    def execute(self, *statements: str) -> None:
+        with self.owner() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def statements_of_the_reader(self, mentioning: str) -> list[tuple[str, int, int]]:
+        """(SQL, times executed, rows sent) of the reader's statements, in the server's words."""
+        with self.owner() as connection:
+            return connection.execute(
+                "SELECT query, calls, rows FROM pg_stat_statements AS s JOIN pg_roles AS r"
+                " ON r.oid = s.userid WHERE rolname = %s AND strpos(query, %s) > 0",
+                (READER, mentioning),
+            ).fetchall()
+
+    def _connect(self, user: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=user,
+            password=self.password,
+            dbname=DATABASE,
+            autocommit=True,
+        )
+
+
+def require_postgres() -> None:
+    """Skip the test where PostgreSQL is not installed, except where every test has to run."""
+    if _program("initdb") is None:
+        missing = (
+            "PostgreSQL is not installed (initdb is neither on the PATH nor in its usual place)"
+        )
+        pytest.fail(missing) if os.environ.get("DHDMM_CI") else pytest.skip(missing)
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    password = secrets.token_hex(8)
+    with TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "password").write_text(password)
+        if os.geteuid() == 0:
+            for path in (folder, folder / "password"):
+                shutil.chown(path, OWNER, OWNER)
+        _initialise(folder)
+        server = Server(_free_port(), password)
+        process = _as_owner(
+            [_found("postgres"), "-D", str(folder / "data"), *_options(server, folder)]
+        )
+        try:
+            _wait_until_ready(process, server)
+            _prepare(server)
+            yield server
+        finally:
+            process.send_signal(signal.SIGINT)  # what PostgreSQL calls a fast shutdown
+            process.wait(SECONDS_TO_START)
+
+
+def _initialise(folder: Path) -> None:
+    command = [_found("initdb"), "--no-sync", "--auth=scram-sha-256", "--encoding=UTF8"]
+    also = ["--locale=C.UTF-8", f"--username={OWNER}", f"--pwfile={folder / 'password'}"]
+    process = _as_owner([*command, *also, "-D", str(folder / "data")])
+    assert process.wait(SECONDS_TO_START) == 0, "initdb failed"
+
+
+def _options(server: Server, folder: Path) -> list[str]:
+    settings = {**SETTINGS, "port": server.port, "unix_socket_directories": folder}
+    return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], server: Server) -> None:
+    deadline = time.monotonic() + SECONDS_TO_START
+    url = f"postgresql://{OWNER}:{server.password}@127.0.0.1:{server.port}/postgres"
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(f"CREATE DATABASE {DATABASE}")
+                return
+        except psycopg.OperationalError:
+            time.sleep(0.05)
+    raise RuntimeError("PostgreSQL did not start")
+
+
+def _prepare(server: Server) -> None:
+    server.execute(
+        "CREATE EXTENSION pg_stat_statements",
+        f"REVOKE ALL ON DATABASE {DATABASE} FROM PUBLIC",
+        f"CREATE ROLE {READER} LOGIN PASSWORD '{server.password}'",
+        f"GRANT CONNECT ON DATABASE {DATABASE} TO {READER}",
+        f"ALTER ROLE {READER} SET default_transaction_read_only = on",
+        f"ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {READER}",
+    )
+
+
+def _as_owner(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    as_user: dict[str, Any] = {}
+    if os.geteuid() == 0:
+        as_user = {"user": OWNER, "group": OWNER, "extra_groups": []}
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **as_user
+    )
+
+
+def _found(name: str) -> str:
+    program = _program(name)
+    if program is None:
+        raise RuntimeError(f"PostgreSQL's {name} is not installed")
+    return program
+
+
+def _program(name: str) -> str | None:
+    installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(installed[-1]) if installed else shutil.which(name)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
