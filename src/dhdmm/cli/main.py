@@ -9,7 +9,21 @@ import typer
 from typer.core import TyperGroup
 
 import dhdmm
-from dhdmm.cli import demo, ledger, output, plan, policy, run, show, study
+from dhdmm.cli import (
+    adjust,
+    budget,
+    compare,
+    demo,
+    ledger,
+    output,
+    plan,
+    policy,
+    query,
+    run,
+    show,
+    study,
+    verify,
+)
 from dhdmm.errors import DhdmmError, ExitCode
 
 
@@ -61,8 +75,13 @@ app.command("describe")(study.describe)
 app.command("plan")(plan.plan)
 app.command("run")(run.run)
 app.command("show")(show.show)
+app.command("query")(query.query)
+app.command("compare")(compare.compare)
+app.command("adjust")(adjust.adjust)
+app.command("verify")(verify.verify)
 app.command("policy")(policy.policy)
 app.command("ledger")(ledger.ledger)
+app.command("budget")(budget.budget)
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ CORRECTNESS_BITS = 30  # η: how often an honest round may fail
 MINIMUM_PARTICIPANTS = 3  # of two, each learns the other's input from the sum
 MAXIMUM_PARTICIPANTS = 1_000_000
 LARGEST_DEGREE = 4096  # beyond it sharing among neighbours costs more than a round is worth
-SMALL_ROUND = 200  # up to here a complete graph costs milliseconds: see `_search`
+SMALL_ROUND = 200  # up to here a malicious round takes the complete graph: it needs no margin
 
 _SLACK = 1e-6
 
@@ -146,23 +146,25 @@ def _graph(
     n: int, gamma: Fraction | float, delta: Fraction | float, threat_model: ThreatModel
 ) -> GraphParameters | None:
     c, s = counts(n, gamma, delta)
+    t = _lowest_threshold(n - 1, c + 1, threat_model)
+    complete = None
+    if n - 1 <= LARGEST_DEGREE and t <= s - 1:
+        complete = GraphParameters(n - 1, t, s, c, 0, complete=True)
+    if complete and n <= SMALL_ROUND and threat_model is ThreatModel.MALICIOUS:
+        return complete
     sparse = _search(n, c, s, threat_model)
     if sparse is not None:
         margin = _margin_needed(n, c, s, *sparse, threat_model)
         if s - c - margin >= 1:
             return GraphParameters(*sparse, s, c, margin, complete=False)
-    t = _lowest_threshold(n - 1, c + 1, threat_model)
-    if n - 1 <= LARGEST_DEGREE and t <= s - 1:
-        return GraphParameters(n - 1, t, s, c, 0, complete=True)
-    return None
+    return complete
 
 
 def _search(n: int, c: int, s: int, threat_model: ThreatModel) -> tuple[int, int] | None:
     """(k, t) of the sparsest graph; None where the complete one, which needs no margin, is better.
 
     In the malicious model a participant meets its k out-neighbours and as many in-neighbours, so
-    from 2k = n − 1 on the complete graph costs no more. In a small round it is also preferred
-    where E5b, the most delicate condition, refuses the first degree that satisfies the others.
+    from 2k = n − 1 on the complete graph costs no more.
     """
     malicious = threat_model is ThreatModel.MALICIOUS
     for k, low, high in _windows(n, c, s, threat_model):
@@ -176,8 +178,6 @@ def _search(n: int, c: int, s: int, threat_model: ThreatModel) -> tuple[int, int
             while high > low and _e5b_holds(n, c, k, high - 1):
                 high -= 1
             return k, high
-        if n <= SMALL_ROUND and _e5_holds(n, c, k, high):
-            return None
     return None
 
 
@@ -271,15 +271,8 @@ def _e2_holds(n: int, c: int, s: int, k: int) -> bool:
     return _fits(math.log(n * (n - k - 1) / 2) + float(log_cut), SECURITY_BITS + 1)
 
 
-def _e5_holds(n: int, c: int, k: int, t: int) -> bool:
-    """E5: Σ_{s' ≤ m} C(n−c, s')·Pr[Hyp(n−1, s'−1+c, k) ≥ t]^{s'}: no small set is closed at t."""
-    sizes = np.arange(1.0, (n - c) // 2 + 1)
-    closed = sizes * log_hypergeometric_tail(n - 1, sizes - 1 + c, k, t)
-    return _fits(float(logsumexp(log_choose(n - c, sizes) + closed)), SECURITY_BITS + 2)
-
-
 def _e5b_holds(n: int, c: int, k: int, t: int) -> bool:
-    """E5b, which implies E5 (both of its bounds exceed E5's); a few sizes suffice to refute it."""
+    """E5b. It implies E5 (both of its bounds exceed E5's); a few sizes suffice to refute it."""
     m = (n - c) // 2
     one, few = np.array([float(m)]), np.unique(np.linspace(1, m, 500).round())
     every = np.arange(1.0, m + 1)
