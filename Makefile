@@ -48,7 +48,7 @@ bench: $(DEV_STAMP)  ## time, error and bytes, as ratios within one run
 	$(BIN)/python -m bench
 
 docs: $(DEV_STAMP)  ## the documentation site, in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 wheel: $(DEV_STAMP)  ## a wheel in dist/
 	$(PIP) --no-deps build pyproject_hooks packaging
