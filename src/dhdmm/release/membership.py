@@ -37,6 +37,9 @@ PROBES = 3
 PRIMES = (1048573, 1048571, 1048559, 1048549, 1048517, 1048507)
 """Above every attribute's size, below 2²⁰: doubles hold sums of 8,192 products of two residues."""
 SMALL_SYSTEM = 48
+"""Equations that are solved by elimination; larger systems are halved."""
+MEAN = -2
+"""Beside a residual's parts (an orbit, or WHOLE = −1): the mean over all merged values."""
 Booleans = NDArray[np.bool_]
 
 
@@ -86,11 +89,15 @@ _Sum = list[_Part]
 """Parts over different axes, each constant in the others of their side."""
 
 
+_Key = tuple[int, int]
+"""An attribute and a residual's part of it, or MEAN."""
+
+
 @dataclass(frozen=True, eq=False)
 class _BlockImage:
-    """x̂ on one block: vectors for single attributes, and per side its axes and a sum of parts."""
+    """x̂ on one block: which vectors of single attributes, and per side its axes and its parts."""
 
-    vectors: dict[int, Integers]
+    vectors: list[_Key]
     sides: list[tuple[tuple[int, ...], _Sum]]
 
 
@@ -100,6 +107,8 @@ class _Probe:
     prime: int
     values: list[Integers]
     """x_a, one number for every value of attribute a."""
+    vectors: dict[_Key, Integers]
+    """Over merged values: x_a centred on a part and 0 outside, or its mean everywhere."""
     blocks: list[_BlockImage]
 
     @classmethod
@@ -111,7 +120,9 @@ class _Probe:
             for x, axis in zip(values, axes, strict=True)
         ]
         images = [_block_image(axes, block, merged, prime) for block in strategy.blocks]
-        return cls(axes, prime, values, images)
+        used = {key for image in images for key in image.vectors}
+        vectors = {(a, part): _vector(axes[a], part, merged[a], prime) for a, part in used}
+        return cls(axes, prime, values, vectors, images)
 
     def lost(self, term: Term) -> Integers:
         """w (x − x̂) modulo p for every row w of the term, (queries,)."""
@@ -126,8 +137,12 @@ class _Probe:
         kept = self._outer({a: f.dot(self.values[a]) % p for a, f in enumerate(factors)})
         local = [f.columns(x.representatives) for f, x in zip(factors, self.axes, strict=True)]
         sums = [f.dot(np.ones(f.shape[1], np.int64)) for f in local]
+        seen = {key: local[key[0]].dot(vector) % p for key, vector in self.vectors.items()}
+        empty = {key for key, rows in seen.items() if not rows.any()}
         for image in self.blocks:
-            found = self._outer({a: local[a].dot(v) % p for a, v in image.vectors.items()})
+            if not empty.isdisjoint(image.vectors):
+                continue
+            found = self._outer({key[0]: seen[key] for key in image.vectors})
             for axes, parts in image.sides:
                 side = [self._contract(local, sums, axes, part) for part in parts]
                 found = found * (sum(side) % p) % p
@@ -180,24 +195,26 @@ def _gathered(values: Integers, places: Integers, count: int) -> Integers:
     return sums
 
 
+def _vector(axis: StrategyAxis, part: int, merged: Integers, prime: int) -> Integers:
+    members = np.arange(len(merged)) if part == MEAN else axis.part(part)
+    x = merged[members]
+    mean = int(x.sum()) * _inverse(len(members), prime) % prime
+    if part == MEAN:
+        return np.full(len(merged), mean)
+    centred = np.zeros(len(merged), np.int64)
+    centred[members] = (x - mean) % prime
+    return centred
+
+
 def _block_image(
     axes: tuple[StrategyAxis, ...], block: Block, merged: list[Integers], prime: int
 ) -> _BlockImage:
     """The orthogonal projection of ⊗ x_a onto the block's row space."""
-    vectors: dict[int, Integers] = {}
-    for residual in block.residuals:
-        members = axes[residual.attribute].part(residual.part)
-        x = merged[residual.attribute][members]
-        centred = np.zeros(len(merged[residual.attribute]), np.int64)
-        centred[members] = (x - int(x.sum()) * _inverse(len(members), prime)) % prime
-        vectors[residual.attribute] = centred
-    for a in range(len(axes)):
-        if a not in vectors and a not in block.axes:
-            mean = int(merged[a].sum()) * _inverse(len(merged[a]), prime) % prime
-            vectors[a] = np.full(len(merged[a]), mean)
-    return _BlockImage(
-        vectors, [(side.axes, _side_image(axes, side, merged, prime)) for side in block.sides]
-    )
+    vectors = [(residual.attribute, residual.part) for residual in block.residuals]
+    held = {*block.axes, *(attribute for attribute, _ in vectors)}
+    vectors += [(a, MEAN) for a in range(len(axes)) if a not in held]
+    sides = [(side.axes, _side_image(axes, side, merged, prime)) for side in block.sides]
+    return _BlockImage(vectors, sides)
 
 
 def _side_image(
