@@ -19,7 +19,7 @@ from dhdmm.secagg import wire
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.graph import Positions
 from dhdmm.secagg.merkle import MerkleTree
-from dhdmm.secagg.messages import Direction
+from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from dhdmm.secagg.wire import Bitmap
@@ -52,6 +52,7 @@ class Collected:
             case m.EvidencedInput():
                 self.included[self.neighbourhoods.row(i)] = message.included.array()
                 self.evidence[i] = message.evidence
+                self._accepted[i] = True
             case m.MaskedInput():
                 self.evidence[i] = ()
             case m.Acks():
@@ -90,9 +91,18 @@ class Collected:
         return session_under_root(session, self.tree.root) if self.parameters.malicious else session
 
     @cached_property
-    def _announced(self) -> dict[int, tuple[bytes, ...]]:
-        """What neighbours are told of everybody: pk¹, pk² and perhaps the signature."""
-        return {i: wire.values(keys) for i, keys in self.keys.items()}
+    def _announced(self) -> dict[int, m.PublicKeys]:
+        """What neighbours are told of everybody."""
+        return {i: m.PublicKeys(i, *wire.values(keys)) for i, keys in self.keys.items()}
+
+    @cached_property
+    def _announced_as(self) -> dict[tuple[int, int], m.SignedPublicKeys]:
+        """The same in the malicious model, by participant and direction."""
+        return {
+            (i, direction): m.SignedPublicKeys(i, direction, *wire.values(keys))
+            for i, keys in self.keys.items()
+            for direction in map(int, Direction)
+        }
 
     def root(self, position: int) -> m.Message:
         return m.Root(self.parameters.session, position, self.tree.root)
@@ -118,15 +128,12 @@ class Collected:
         around, row = self.neighbourhoods, self.neighbourhoods.row(position)
         positions = around.positions[row].tolist()
         if self.graph is not None:
-            known = [m.PublicKeys(j, *self._announced[j]) for j in positions]
-            return m.Neighbours(self.session, position, tuple(known))
-        directions = around.directions[row].tolist()
-        signed = [
-            m.SignedPublicKeys(j, direction, *self._announced[j])
-            for j, direction in zip(positions, directions, strict=True)
-        ]
+            known = tuple([self._announced[j] for j in positions])
+            return m.Neighbours(self.session, position, known)
+        directed = zip(positions, around.directions[row].tolist(), strict=True)
+        signed = tuple([self._announced_as[entry] for entry in directed])
         proof = self.tree.multiproof([position, *positions])
-        return m.ProvenNeighbours(self.session, position, tuple(signed), proof)
+        return m.ProvenNeighbours(self.session, position, signed, proof)
 
     def expected_ciphertexts(self, position: int) -> int:
         """One for each present out-neighbour."""
@@ -167,9 +174,9 @@ class Collected:
     def is_one_sided(self, position: int, included: Bitmap) -> bool:
         """Whether evidence is missing, either way, between this participant and an accepted one."""
         around, row = self.neighbourhoods, self.neighbourhoods.row(position)
-        accepted = [j in self.evidence for j in around.positions[row].tolist()]
+        accepted = self._accepted[around.positions[row]]
         both = included.array() & self.included[around.reverse[row]]
-        return bool((np.array(accepted, dtype=np.bool_) & ~both).any())
+        return bool((accepted & ~both).any())
 
     # After A2 is fixed
 
@@ -195,10 +202,12 @@ class Collected:
         """One for each alive in-neighbour."""
         return len(self.neighbourhoods.entries(position, self._to_ack))
 
-    def subjects(self, position: int) -> set[int]:
-        """Those whose shares this participant may hold."""
+    def asked_for(self, position: int) -> set[tuple[int, int]]:
+        """Those whose shares this participant may hold, and which kind it is to reveal."""
         around = self.neighbourhoods
-        return set(around.positions[around.entries(position, self._depositing)].tolist())
+        entries = around.entries(position, self._depositing)
+        kinds = np.where(self.surviving[entries], int(ShareKind.SEED), int(ShareKind.MASK_KEY))
+        return set(zip(around.positions[entries].tolist(), kinds.tolist(), strict=True))
 
     # After the acks
 
@@ -208,7 +217,12 @@ class Collected:
         acked = Bitmap.from_array(self._acked[row])
         return m.RelayedAcks(self.session, position, acked, evidence)
 
-    # Entries of special interest, each for the phases after it is fixed
+    # Entries of special interest, each for the phases after it is fixed, and senders so far
+
+    @cached_property
+    def _accepted(self) -> Flags:
+        """Whose evidenced input has been accepted so far."""
+        return self._members(self.evidence)
 
     @cached_property
     def _outward(self) -> Flags:

@@ -27,7 +27,6 @@ from dhdmm.secagg.errors import (
     RemoteProtocolError,
 )
 from dhdmm.secagg.graph import Positions, harary_neighbours
-from dhdmm.secagg.messages import ShareKind
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.round import EvidenceKind, Roster, RoundParameters
@@ -140,10 +139,14 @@ class Coordinator:
         if position not in self.invited:
             raise RemoteProtocolError(AbortReason.WRONG_PHASE, "not invited", status_hint=409)
         reply = self._check(message)
-        kept = replace(message, vector=b"") if isinstance(message, m.MaskedInput) else message
         if reply is Reply.ACCEPTED:
-            self._keep(kept)
-        self._store[record] = digest + (kept.encode() if reply is Reply.ACCEPTED else b"")
+            if isinstance(message, m.MaskedInput):  # whose vector lives on in the sum alone
+                message = replace(message, vector=b"")
+                data = message.encode()
+            self._keep(message)
+            self._store[record] = digest + data
+        else:
+            self._store[record] = digest
         return reply
 
     def close_phase(self) -> frozenset[int]:
@@ -247,11 +250,9 @@ class Coordinator:
         return Reply.ACCEPTED
 
     def _check_reveals(self, message: m.Unmask) -> None:
-        subjects, alive = self._collected.subjects(message.position), self._collected.alive
-        for reveal in message.reveals:
-            kind = ShareKind.SEED if reveal.position in alive else ShareKind.MASK_KEY
-            if reveal.position not in subjects or reveal.kind != kind:
-                raise MalformedMessage("a share that was not asked for")
+        asked_for = self._collected.asked_for(message.position)
+        if not {(subject, kind) for subject, kind, _ in message.reveals} <= asked_for:
+            raise MalformedMessage("a share that was not asked for")
 
     # Plumbing
 

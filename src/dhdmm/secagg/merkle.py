@@ -39,14 +39,14 @@ class MerkleTree:
 
     def multiproof(self, positions: Iterable[int]) -> bytes:
         """The nodes that turn the leaves at `positions` into the root, 32 bytes each."""
-        known = sorted(set(positions))
-        if not known or not 0 <= known[0] <= known[-1] < len(self.levels[0]):
+        known = set(positions)
+        if not known or not 0 <= min(known) <= max(known) < len(self.levels[0]):
             raise LocalProtocolError("no such leaves")
         proof: list[bytes] = []
         for level in self.levels[:-1]:
-            held = set(known)
-            proof += [level[i ^ 1] for i in known if i ^ 1 not in held and i ^ 1 < len(level)]
-            known = sorted({i >> 1 for i in known})
+            siblings = sorted({i ^ 1 for i in known} - known)
+            proof += [level[i] for i in siblings if i < len(level)]
+            known = {i >> 1 for i in known}
         return b"".join(proof)
 
 

@@ -158,7 +158,7 @@ class ProvenNeighbours(Message):
     proof: Annotated[bytes, wire.Blob()]
 
     def __post_init__(self) -> None:
-        if any(neighbour.direction not in (1, 2, 3) for neighbour in self.neighbours):
+        if not {neighbour.direction for neighbour in self.neighbours} <= {1, 2, 3}:
             raise MalformedMessage("an edge without a direction")
 
 
@@ -245,7 +245,7 @@ class Unmask(Message):
     ]
 
     def __post_init__(self) -> None:
-        if any(reveal.kind not in (0, 1) for reveal in self.reveals):
+        if not {reveal.kind for reveal in self.reveals} <= {0, 1}:
             raise MalformedMessage("a share of neither kind")
 
 

@@ -196,7 +196,7 @@ def _secret(limbs: Sequence[int]) -> bytes:
 
 def _decode(shares: Sequence[bytes]) -> Elements:
     """(r, L) field elements from r encoded shares."""
-    if any(len(share) != SHARE_BYTES for share in shares):
+    if not set(map(len, shares)) <= {SHARE_BYTES}:
         raise RemoteProtocolError(AbortReason.MALFORMED, f"a share has {SHARE_BYTES} bytes")
     values = np.frombuffer(b"".join(shares), dtype="<u4").reshape(-1, LIMBS)
     if (values >= PRIME).any():
