@@ -2,15 +2,16 @@
 
 import csv
 import random
+import sys
 from pathlib import Path
 
 
-def main() -> None:
+def main(people: int = 1000) -> None:
     draw = random.Random(7)
     with (Path(__file__).parent / "phones.csv").open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["hours", "age", "system", "night"])
-        for _ in range(1000):
+        for _ in range(people):
             age = min(18 + int(draw.expovariate(1 / 24)), 97)
             hours = min(max(draw.gauss(5.5 - age / 25, 1.6), 0), 12)
             weights = [20, 50, 30] if age < 40 else [55, 35, 10]
@@ -20,4 +21,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

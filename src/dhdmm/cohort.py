@@ -115,9 +115,9 @@ def _already_paid(_digest: bytes) -> None:
 
 
 class WorkerCohort:
-    """Members in a worker process. It reviews the plan itself."""
+    """Members in a worker process. It starts at once and, when invited, reviews the plan itself."""
 
-    def __init__(self, invitation: Invitation, seats: Iterable[Seat]) -> None:
+    def __init__(self) -> None:
         self.cpu_seconds = 0.0
         self._process = subprocess.Popen(
             [sys.executable, "-m", "dhdmm.cohort"],
@@ -125,6 +125,8 @@ class WorkerCohort:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the parent to act upon
         )
+
+    def invite(self, invitation: Invitation, seats: Iterable[Seat]) -> None:
         self._write(_encode(invitation, seats))
 
     def send(self, messages: Messages | None) -> None:

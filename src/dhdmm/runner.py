@@ -207,18 +207,19 @@ def _cohorts(
     invitation: Invitation, seats: Sequence[Seat], workers: int | None
 ) -> Iterator[list[Cohort]]:
     """One cohort here, or one in each of several worker processes."""
-    reviewed = review(invitation.plan, invitation.policy, invitation.roster)
     count = workers or (os.cpu_count() or 1 if len(seats) > SMALL_ROUND else 1)
-    cohorts: list[Cohort] = []
+    started: list[WorkerCohort] = []
     try:
-        if count == 1:
-            cohorts.append(LocalCohort(reviewed, invitation, seats))
-        else:
-            cohorts.extend(WorkerCohort(invitation, seats[w::count]) for w in range(count))
-        yield cohorts
+        if count > 1:
+            started.extend(WorkerCohort() for _ in range(count))
+        # refused here, in one place, while the workers are still starting
+        reviewed = review(invitation.plan, invitation.policy, invitation.roster)
+        for w, worker in enumerate(started):
+            worker.invite(invitation, seats[w::count])
+        yield [*started] or [LocalCohort(reviewed, invitation, seats)]
     finally:
-        for cohort in cohorts:
-            cohort.close()
+        for worker in started:
+            worker.close()
 
 
 @dataclass

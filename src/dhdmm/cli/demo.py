@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,18 +11,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import output
-from dhdmm.cli.run import exact_answers, summary
+from dhdmm.cli.run import PHASES, by_phase, exact_answers, require_free, summary
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from rich.console import Console
+    from rich.table import Table as RichTable
 
-    from dhdmm.runner import Outcome
+    from dhdmm.planning.plan import Plan
+    from dhdmm.release.release import Release
+    from dhdmm.release.tables import Table
+    from dhdmm.runner import Costs, Outcome
+    from dhdmm.study.histogram import Histogram
 
 SEED = 1994
 DROPOUT = 0.05
 SHOWN = ("age and sex", "race and sex")
+ERRORS = {
+    "actual_rmse": "this round",
+    "expected_rmse": "as the plan foretold",
+    "central_rmse": "a trusted curator",
+    "alone_rmse": "each protected alone",
+}
+"""What the errors are called in the table and in the picture."""
 
 
 def demo(
@@ -32,47 +45,32 @@ def demo(
 ) -> None:
     """A whole round with 200 participants and made-up people, answers beside the truth."""
     from dhdmm.demo.picture import draw
-    from dhdmm.demo.records import offices
     from dhdmm.planning.draft import plan as make_plan
-    from dhdmm.runner import enrol, histograms_of, run_round
+    from dhdmm.release.directory import MANIFEST
+    from dhdmm.runner import enrol, run_round
     from dhdmm.study.spec import Study
 
-    say = _narrator(as_json)
-    study = Study.from_text(resources.files("dhdmm.demo").joinpath("study.yaml").read_text())
-    plan = make_plan(study)
-    say(
-        f"{plan.participants} offices hold the records of made-up people. They answer"
-        f" {study.workload.queries} queries\ntogether at ε = {plan.promise.epsilon:.3g},"
-        f" δ = {plan.promise.delta:g}. Nobody sees anybody else's records,"
-        f" and up to\n{plan.graph.corrupt} of them may collude with the coordinator.\n"
-    )
-    say(
-        f"strategy  {plan.strategy.rows} measurements instead of {study.workload.queries}"
-        f" queries, {100 * (plan.strategy.ratio - 1):.1f} % above the best possible error"
-    )
-    started = time.perf_counter()
-    histograms = histograms_of(study, offices(plan.participants, SEED))
-    records = sum(histogram.records for histogram in histograms)
-    say(f"tables    {records:,} records counted in {time.perf_counter() - started:.1f} s")
-    outcome = run_round(enrol(plan), histograms, dropout=DROPOUT)
-    costs = outcome.costs
-    say(
-        f"round     {plan.threat_model} model, {outcome.release.survivors} of"
-        f" {plan.participants} stayed to the end, {costs.seconds:.1f} s:\n"
-        f"          {costs.participant_ms:.0f} ms of computing and"
-        f" {_kilobytes(costs.participant_sent_bytes)} sent,"
-        f" {_kilobytes(costs.participant_received_bytes)} received a participant\n"
-    )
+    if not (out / MANIFEST).is_file():  # an earlier demo makes room
+        require_free(out)
+    say: Callable[[str], None] = (lambda _text: None) if as_json else print
+    text = resources.files("dhdmm.demo").joinpath("study.yaml").read_text(encoding="utf-8")
+    plan = make_plan(Study.from_text(text))
+    say(_introduction(plan))
+    histograms = _counted(plan, say)
+    with output.progress("round", PHASES) as advance:
+        outcome = run_round(enrol(plan), histograms, dropout=DROPOUT, progress=by_phase(advance))
+    say(_in_words(outcome))
     exact = exact_answers(outcome, histograms)
     outcome.release.save(out, overwrite=True)
-    picture = out / "demo.png"
-    draw(outcome.release, exact, picture)
-    document = summary(outcome, out) | errors(outcome, exact) | {"picture": str(picture)}
-    output.emit(document, as_json, lambda screen: _draw(screen, outcome, exact, document))
+    document = summary(outcome, out) | errors(outcome, exact) | {"picture": str(out / "demo.png")}
+    truths = _by_table(outcome.release, exact)
+    named = {words: document[key] for key, words in ERRORS.items()}
+    draw(outcome.release, truths, named, _costs(outcome.costs), out / "demo.png")
+    output.emit(document, as_json, lambda screen: _draw(screen, outcome, truths, document))
 
 
 def errors(outcome: Outcome, exact: NDArray[np.float64]) -> dict[str, float]:
-    """Root mean squared errors: realised, expected, and what others would have.
+    """Root mean squared errors: realised, and what others would have.
 
     central: a trusted curator, all data in one place and the same strategy. alone: everybody adds
     the noise that protects it without trusting anyone.
@@ -90,51 +88,105 @@ def errors(outcome: Outcome, exact: NDArray[np.float64]) -> dict[str, float]:
     }
 
 
-def _narrator(as_json: bool) -> Any:
-    return (lambda _text: None) if as_json else print
+def _counted(plan: Plan, say: Callable[[str], None]) -> list[Histogram]:
+    from dhdmm.demo.records import offices
+    from dhdmm.runner import histograms_of
+
+    started = time.perf_counter()
+    with output.progress("tabulating", plan.participants) as advance:
+        histograms = histograms_of(plan.study, offices(plan.participants, SEED), advance)
+    records = sum(histogram.records for histogram in histograms)
+    taken = time.perf_counter() - started
+    say(f"tables    {records:,} records of {plan.participants} offices counted in {taken:.1f} s")
+    return histograms
+
+
+def _introduction(plan: Plan) -> str:
+    queries, promise = plan.study.workload.queries, plan.promise
+    ratio = plan.strategy.ratio
+    assert ratio is not None, "a strategy optimised here knows how good it is"
+    return (
+        f"{plan.participants} offices hold the records of made-up people. Together they answer"
+        f" {queries} queries\nat ε = {promise.epsilon:.3g}, δ = {promise.delta:g}. Nobody sees"
+        f" anybody else's records, even if {plan.graph.corrupt} of them\ncollude with the"
+        " coordinator.\n\n"
+        f"strategy  {plan.strategy.rows} sums instead of {queries} queries"
+        f", {100 * (ratio - 1):.1f} % above the least possible error"
+    )
+
+
+def _in_words(outcome: Outcome) -> str:
+    plan = outcome.release.plan
+    return (
+        f"round     {plan.threat_model} model, {outcome.release.survivors} of"
+        f" {plan.participants} offices stayed to the end;\n          {_costs(outcome.costs)}\n"
+    )
+
+
+def _costs(costs: Costs) -> str:
+    return (
+        f"{costs.seconds:.1f} s; each computed {costs.participant_ms:.0f} ms, sent"
+        f" {_kilobytes(costs.participant_sent_bytes)}, received"
+        f" {_kilobytes(costs.participant_received_bytes)}"
+    )
 
 
 def _kilobytes(size: float) -> str:
     return f"{size / 1000:.1f} kB"
 
 
+def _by_table(release: Release, exact: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    import numpy as np
+
+    sizes = [item.queries for item in release.plan.study.workload.items]
+    return dict(zip(release, np.split(exact, np.cumsum(sizes)[:-1]), strict=True))
+
+
 def _draw(
-    screen: Console, outcome: Outcome, exact: NDArray[np.float64], document: dict[str, Any]
+    screen: Console,
+    outcome: Outcome,
+    truths: dict[str, NDArray[np.float64]],
+    document: dict[str, Any],
 ) -> None:
-    from rich import box
     from rich.table import Table
 
-    from dhdmm.release.wording import decimals, number
-
-    release = outcome.release
-    starts = dict(zip(release, _starts(outcome), strict=True))
     for name in SHOWN:
-        table = release[name]
-        drawn = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        drawn.add_column("query", no_wrap=True)
-        for header in ("truth", "answer", "± s.e.", "95 % from", "to"):
-            drawn.add_column(header, justify="right")
-        places = decimals(float(table.standard_errors.min()))
-        truths = exact[starts[name] : starts[name] + len(table)]
-        low, high = table.bounds()
-        rows = zip(table.queries(), truths, table.values, table.standard_errors, low, high)
-        for (label, _sql), *numbers in rows:
-            drawn.add_row(label, *(number(float(value), places) for value in numbers))
-        screen.print(drawn)
-    errors = Table(box=None, pad_edge=False, show_header=False)
-    errors.add_column()
-    errors.add_column(justify="right")
-    errors.add_row("error a query, measured against the truth", f"{document['actual_rmse']:.1f}")
-    errors.add_row("  as the plan foretold", f"{document['expected_rmse']:.1f}")
-    errors.add_row("  if a trusted curator held all data", f"{document['central_rmse']:.1f}")
-    errors.add_row("  if each protected itself alone", f"{document['alone_rmse']:.1f}")
-    screen.print(errors, "")
+        screen.print(_beside_the_truth(outcome.release[name], truths[name]), "")
+    compared = Table(box=None, pad_edge=False, show_header=False)
+    compared.add_column()
+    compared.add_column(justify="right")
+    compared.add_row("error of an answer (root mean square)", "")
+    for key, words in ERRORS.items():
+        compared.add_row(f"  {words}", f"{document[key]:.1f}")
+    screen.print(compared, "")
     screen.print(f"release   {document['release']}   (dhdmm show {document['release']})")
     screen.print(f"picture   {document['picture']}")
 
 
-def _starts(outcome: Outcome) -> list[int]:
-    import numpy as np
+def _beside_the_truth(table: Table, truth: NDArray[np.float64]) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
 
-    sizes = [item.queries for item in outcome.release.plan.study.workload.items]
-    return [0, *np.cumsum(sizes).tolist()[:-1]]
+    from dhdmm.release.wording import decimals, number
+
+    labels = table.varying()
+    drawn = RichTable(
+        title=f"{table.name}: 95 % intervals",
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+    )
+    for header in labels:
+        drawn.add_column(header, no_wrap=True)
+    for header in ("truth", "answer", "± s.e.", "from", "to"):
+        drawn.add_column(header, justify="right", no_wrap=True)
+    places = decimals(float(table.standard_errors.min()))
+    low, high = table.bounds()
+    columns = (table.values, table.standard_errors, low, high)
+    numbers = [[number(float(value), places) for value in column] for column in columns]
+    exact = [number(float(value), 0) for value in truth]
+    for row in zip(*labels.values(), exact, *numbers, strict=True):
+        drawn.add_row(*row)
+    return drawn

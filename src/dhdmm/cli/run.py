@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dhdmm.privacy.ledger import Ledger
-    from dhdmm.runner import Enrolment, Outcome
+    from dhdmm.runner import Enrolment, Outcome, Progress
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
 
 SPENT = "inputs had been sent, so the ledger keeps the round's budget as spent"
+PHASES = 6
+"""Of a round in the malicious model; the other one skips two."""
 UnknownValues = Literal["error", "drop", "other"]
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -62,6 +64,12 @@ def run(
     truth: Annotated[
         bool, typer.Option("--truth", help="Compare with the exact answers (not private!).")
     ] = False,
+    full_transcript: Annotated[
+        bool,
+        typer.Option(
+            "--full-transcript", help="Keep every message, so that the sum can be recomputed."
+        ),
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes for the participants.")
     ] = None,
@@ -73,28 +81,36 @@ def run(
 
     asked = _study(study, threat_model)
     directory = out or Path(f"release-{study.stem}")
-    _require_free(directory)
+    require_free(directory)
     histograms = _histograms(asked, data, participants, on_unknown)
     with output.progress("planning", 1):
         enrolment = enrol(make_plan(asked, participants=len(histograms)))
     with (
         _budget(ledger or study.with_suffix(".ledger"), budget, enrolment) as debit,
-        output.progress("round", 6) as advance,
+        output.progress("round", PHASES) as advance,
     ):
-        steps = iter(range(1, 100))
         outcome = run_round(
             enrolment,
             histograms,
             dropout=dropout,
             workers=workers,
+            full_transcript=full_transcript,
             before_inputs=debit,
-            progress=lambda _phase: advance(next(steps)),
+            progress=by_phase(advance),
         )
         outcome.release.save(directory)
     document = summary(outcome, directory)
     if truth:
         document["actual_rmse"] = actual_rmse(outcome, histograms)
     output.emit(document, as_json, lambda screen: _draw(screen, outcome, document))
+
+
+def by_phase(advance: output.Advance) -> Progress:
+    """A bar that moves as the phases of a round begin."""
+    from dhdmm.secagg.states import CoordinatorState
+
+    order = list(CoordinatorState)
+    return lambda phase: advance(order.index(phase))
 
 
 def summary(outcome: Outcome, directory: Path) -> dict[str, Any]:
@@ -117,6 +133,7 @@ def summary(outcome: Outcome, directory: Path) -> dict[str, Any]:
         "participant_received_bytes": costs.participant_received_bytes,
         "seconds": costs.seconds,
         "release": str(directory),
+        "transcript_key": release.transcript.key.hex() if release.transcript else None,
     }
 
 
@@ -144,7 +161,7 @@ def _study(path: Path, threat_model: str | None) -> Study:
     return study if threat_model is None else study.with_threat_model(threat_model)
 
 
-def _require_free(directory: Path) -> None:
+def require_free(directory: Path) -> None:
     """Found out before the budget is spent, not after."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise DataError(

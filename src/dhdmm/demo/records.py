@@ -16,9 +16,9 @@ EDUCATION_SHARES = (2, 5, 10, 20, 15, 28, 36, 13, 323, 223, 42, 33, 164, 54, 17,
 
 
 def offices(count: int, seed: int) -> Iterator[pa.Table]:
-    """One table a participant, of some 50 to 450 records."""
+    """One table a participant, of 10 to 50 records."""
     generator = np.random.default_rng(seed)
-    for size in generator.integers(50, 450, count):
+    for size in generator.integers(10, 51, count):
         yield _people(int(size), generator)
 
 

@@ -1,0 +1,39 @@
+"""`dhdmm demo`: the first thing that anybody runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dhdmm.errors import ExitCode
+from tests.cli.commands import Shell
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def test_demo_is_a_malicious_round_of_200_with_dropouts_and_a_picture(shell: Shell) -> None:
+    """Answers share their noise, as 20 independent ones: 2.5 times the error is a 10⁻¹⁴ event."""
+    said = shell("demo", "--json")
+    assert (said.code, said.err) == (0, "")
+    document = json.loads(said.out)
+    assert (document["participants"], document["survivors"]) == (200, 190)
+    assert document["threat_model"] == "malicious"
+    assert document["actual_rmse"] < 2.5 * document["expected_rmse"]
+    assert document["central_rmse"] <= document["expected_rmse"] <= 1.1 * document["central_rmse"]
+    assert document["alone_rmse"] > 10 * document["expected_rmse"]
+    assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
+    assert shell("show", document["release"]).code == 0
+
+
+def test_demo_does_not_write_over_somebody_elses_files(shell: Shell) -> None:
+    (shell.folder / "mine").mkdir()
+    (shell.folder / "mine" / "notes.txt").write_text("keep")
+    said = shell("demo", "--out", "mine")
+    assert said.code == ExitCode.INPUT
+    assert said.out == ""
+    assert shell.files() == {"mine", "mine/notes.txt"}
