@@ -18,6 +18,7 @@ import numpy as np
 from dhdmm.strategy.matrix import Floats, Integers
 
 SMALL_Q, LARGEST_Q = 6, 40
+BALANCED, FEW = 1.02, 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +117,10 @@ def contrasts(n: int) -> tuple[Contrast, ...]:
             if q <= SMALL_Q or candidate.imbalance < min(c.imbalance for c in found):
                 found.append(candidate)
     return tuple(sorted(found, key=lambda contrast: contrast.p))
+
+
+@lru_cache(maxsize=4096)
+def well_balanced(n: int) -> tuple[Contrast, ...]:
+    """The few smallest candidates within BALANCED of a multiple of an orthonormal basis."""
+    good = [contrast for contrast in contrasts(n) if contrast.imbalance <= BALANCED]
+    return tuple(good[:FEW]) or (min(contrasts(n), key=lambda contrast: contrast.imbalance),)

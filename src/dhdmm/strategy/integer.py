@@ -22,7 +22,7 @@ from scipy import linalg
 
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import Block, Residual, Side
-from dhdmm.strategy.contrast import Contrast, contrasts
+from dhdmm.strategy.contrast import Contrast, contrasts, well_balanced
 from dhdmm.strategy.matrix import Floats, Integers
 
 
@@ -62,17 +62,19 @@ class Rounder:
 
     def round(self, scale: float) -> Rounded:
         """The cheapest choice of contrasts found by changing one residual at a time."""
-        options = [contrasts(n) for _, _, n in self.real.residuals]
-        chosen = (
-            self._best_for_one_number(scale) if len(self.real.T) == 1 else [o[0] for o in options]
-        )
-        cost, T = self._attempt(scale, chosen)
-        for i, candidates in enumerate(options if len(self.real.T) > 1 else ()):
-            for candidate in candidates:
-                other = [*chosen[:i], candidate, *chosen[i + 1 :]]
-                other_cost, other_T = self._attempt(scale, other)
-                if other_cost < cost:
-                    chosen, cost, T = other, other_cost, other_T
+        if len(self.real.T) == 1:
+            chosen = self._best_for_one_number(scale)
+            _, T = self._attempt(scale, chosen)
+        else:
+            options = [well_balanced(n) for _, _, n in self.real.residuals]
+            chosen = [candidates[0] for candidates in options]
+            cost, T = self._attempt(scale, chosen)
+            for i, candidates in enumerate(options):
+                for candidate in candidates[1:]:
+                    other = [*chosen[:i], candidate, *chosen[i + 1 :]]
+                    other_cost, other_T = self._attempt(scale, other)
+                    if other_cost < cost:
+                        chosen, cost, T = other, other_cost, other_T
         residuals = tuple(
             Residual(a, part, contrast)
             for (a, part, _), contrast in zip(self.real.residuals, chosen, strict=True)

@@ -22,13 +22,9 @@ from scipy import linalg
 from dhdmm.strategy.basis import Basis, VectorBook
 from dhdmm.strategy.blocks import WHOLE, Block, Residual, Side
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder
-from dhdmm.strategy.contrast import Contrast, contrasts
+from dhdmm.strategy.contrast import well_balanced
 from dhdmm.strategy.integer import Rounded, contrast_scale
 from dhdmm.strategy.matrix import Floats, Integers
-
-WELL_BALANCED = 1.002
-"""Imbalance that a contrast may have when a smaller one would be worse."""
-
 
 Weights = Sequence[Floats]
 """d per attribute, each summing to 1: the dual weight of a cell is their product."""
@@ -145,7 +141,7 @@ class KroneckerSet:
 
     def round(self, scale: float, total: float) -> Rounded:
         """Every side gets an equal share of the scale."""
-        chosen = [_well_balanced(self.sizes[a]) for a in self.residuals]
+        chosen = [well_balanced(self.sizes[a])[-1] for a in self.residuals]
         triangles = {a: self._triangle(a) for a in self.spans}
         largest = {a: float(np.abs(T).max()) for a, T in triangles.items()}
         # Constant attributes enter an orthonormal row as 1/√size; the integer row holds 1.
@@ -173,8 +169,3 @@ class KroneckerSet:
         """T with Y_a = (T B Q)ᵀ (T B Q)."""
         inverse = np.linalg.inv(self.B[a] @ self.Q[a])
         return np.asarray(linalg.cholesky(inverse.T @ self.Y[a] @ inverse))
-
-
-def _well_balanced(n: int) -> Contrast:
-    good = [c for c in contrasts(n) if c.imbalance <= WELL_BALANCED]
-    return good[0] if good else min(contrasts(n), key=lambda c: c.imbalance)

@@ -30,11 +30,17 @@ STARTS = 8
 class TableSum:
     """A sum of tables, added up in one table over everything if that stays small."""
 
-    def __init__(self, domain: dict[int, int], held: Iterable[tuple[int, ...]], dtype: Any) -> None:
+    def __init__(
+        self,
+        domain: dict[int, int],
+        held: Iterable[tuple[int, ...]],
+        dtype: Any,
+        direct: int = DIRECT,
+    ) -> None:
         """domain: classes per attribute; held: the attribute sets of all tables to come."""
         self.domain, self.dtype = domain, dtype
         everything = tuple(sorted(domain))
-        if math.prod(domain.values()) <= DIRECT:
+        if math.prod(domain.values()) <= direct:
             held = [everything]
         largest_first = sorted(set(held), key=lambda attributes: (-len(attributes), attributes))
         self._sums: dict[tuple[int, ...], NDArray[Any]] = {}

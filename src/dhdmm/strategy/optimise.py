@@ -29,7 +29,7 @@ LARGEST_DUAL = 20_000_000
 """Rank times orbits of cells up to which it is taken too: the dual works in rank × rank."""
 LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's root-mean-square error."""
-FIRST_SCALE, LARGEST_SCALE, FINEST_SCALE = 2.0**10, 2.0**40, 2.0**26
+FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**10, 2.0**15, 2.0**26, 2.0**40
 
 
 def optimise(workload: Workload, *, seconds: float = 60.0) -> Strategy:
@@ -60,7 +60,7 @@ def _exact(
     search = _ScaleSearch(
         workload, optimum.bound, problem.axes, lambda scale: problem.round(optimum, scale)
     )
-    return search.smallest(optimum.achieved)
+    return search.smallest(optimum.achieved, FIRST_SCALE)
 
 
 def _residual(workload: Workload, reduction: Reduction) -> Strategy:
@@ -81,7 +81,7 @@ def _residual(workload: Workload, reduction: Reduction) -> Strategy:
         search = _ScaleSearch(workload, bound, problem.axes, round_at)
         found.append((search.error(FINEST_SCALE)[0], search))
     achieved, best = min(found, key=lambda pair: pair[0])
-    return best.smallest(achieved)
+    return best.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
 
 class _ScaleSearch:
@@ -104,19 +104,19 @@ class _ScaleSearch:
         strategy = Strategy(*parts, self.workload, self.bound)
         return math.fsum(r.error for r in rounded) * strategy.sensitivity_squared, strategy
 
-    def smallest(self, achieved: float) -> Strategy:
+    def smallest(self, achieved: float, first: float) -> Strategy:
         def good_enough(scale: float) -> Strategy | None:
             error, strategy = self.error(scale)
             return strategy if math.sqrt(error / achieved) <= 1 + LARGEST_LOSS else None
 
-        scale = FIRST_SCALE
+        scale = first
         best = good_enough(scale)
         while best is None and scale < LARGEST_SCALE:
             scale *= 2
             best = good_enough(scale)
         if best is None:
             raise StrategyError(f"no integer scale keeps the loss below {LARGEST_LOSS:.2%}")
-        if scale == FIRST_SCALE:
+        if scale == first:
             while scale > 1 and (smaller := good_enough(scale / 2)) is not None:
                 scale, best = scale / 2, smaller
         return good_enough(scale / math.sqrt(2)) or best

@@ -40,7 +40,7 @@ from dhdmm.strategy.unmixed import UnmixedBound, root_trace
 
 SMALLEST_SHARE = 1e-6
 """No value's weight falls below this part of the average."""
-STEPS = 6
+STEPS = 5
 """Updates of the dual weights."""
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dhdmm.strategy.blocks import Block, Piece, Residual, SidePieces, StrategyAxis, entry_bound
 from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
-from dhdmm.strategy.maximise import Table, TableSum, maximum
+from dhdmm.strategy.maximise import DIRECT, Table, TableSum, maximum
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,11 +173,15 @@ def _gram(left: Piece, right: Piece) -> NDArray[Any]:
 
 
 def all_norms(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
+    axes: Sequence[StrategyAxis],
+    blocks: Sequence[Block],
+    pieces: Sequence[SidePieces],
+    direct: int = DIRECT,
 ) -> tuple[list[Kinds], list[Table]]:
     """‖a_u‖² as a sum of tables over kinds."""
     kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
-    total = TableSum(dict(enumerate(len(k.first) for k in kinds)), _held(blocks, pieces), dtype)
+    domain = dict(enumerate(len(k.first) for k in kinds))
+    total = TableSum(domain, _held(blocks, pieces), dtype, direct)
     for block, mine in zip(blocks, pieces, strict=True):
         for table in norm_tables(block, mine, kinds, dtype):
             total.add(table)
@@ -226,7 +230,7 @@ def replace_sensitivity_squared(
     axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
-    kinds, norms = all_norms(axes, blocks, pieces)
+    kinds, norms = all_norms(axes, blocks, pieces, direct=0)
     dtype = number_type(blocks, pieces)
     pairs = [kind.pairs() for kind in kinds]
     total = TableSum(dict(enumerate(len(p.i) for p in pairs)), _held(blocks, pieces), dtype)
@@ -236,4 +240,4 @@ def replace_sensitivity_squared(
     for block, mine in zip(blocks, pieces, strict=True):
         for held, T in inner_tables(block, mine, pairs, dtype):
             total.add((held, np.asarray(-2 * T)))
-    return max(maximum(total.tables), maximum(norms))
+    return max(maximum(total.tables), sensitivity_squared(axes, blocks, pieces))
