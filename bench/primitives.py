@@ -5,7 +5,6 @@ The bare ones are the units in which a protocol's floor is counted (bench of who
 
 from __future__ import annotations
 
-import hmac
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,11 +12,11 @@ from hashlib import sha256
 from time import process_time
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES128
 from cryptography.hazmat.primitives.ciphers.modes import CTR
+from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base, crypto_sign_open
 from nacl.signing import SigningKey
 
 from dhdmm.secagg import graph, keys, masks, merkle, shamir
@@ -50,19 +49,18 @@ def _batch(work: Callable[[], object], count: int) -> float:
 
 def bare() -> Iterator[Timed]:
     """One call of the library's primitive, with no code of ours around it."""
-    private = X25519PrivateKey.generate()
-    public = X25519PublicKey.from_public_bytes(
-        X25519PrivateKey.generate().public_key().public_bytes_raw()
-    )
+    secret, public = os.urandom(32), crypto_scalarmult_base(os.urandom(32))
     signing = SigningKey.generate()
-    signed = signing.sign(MESSAGE)
-    key = os.urandom(32)
-    yield "x25519", lambda: private.exchange(public)
+    signed, identity = bytes(signing.sign(MESSAGE)), bytes(signing.verify_key)
+    key, block = os.urandom(32), os.urandom(64)
+    yield "x25519", lambda: crypto_scalarmult(secret, public)
+    yield "x25519 base", lambda: crypto_scalarmult_base(secret)
     yield "ed25519 sign", lambda: signing.sign(MESSAGE)
-    yield "ed25519 verify", lambda: signing.verify_key.verify(MESSAGE, signed.signature)
-    yield "hmac", lambda: hmac.digest(key, MESSAGE, "sha256")
+    yield "ed25519 verify", lambda: crypto_sign_open(signed, identity)
+    yield "hmac", lambda: sha256(block + sha256(block + MESSAGE).digest()).digest()
     yield "sha256", lambda: sha256(MESSAGE).digest()
     yield "aes-gcm", lambda: AESGCM(key).encrypt(bytes(12), bytes(72), MESSAGE)
+    yield "aes-ctr set-up", lambda: Cipher(AES128(key[:16]), CTR(key[16:])).encryptor()
 
 
 def bare_bulk() -> Iterator[tuple[str, int, Callable[[], object]]]:
