@@ -6,7 +6,7 @@ All figures are processor time or ratios within one run: the machine may be shar
 import importlib
 import sys
 
-NAMES = ("strategy", "noise", "primitives", "secagg", "tabulate")
+NAMES = ("strategy", "noise", "primitives", "secagg", "round", "tabulate", "warehouse")
 
 
 def main(names: list[str]) -> None:
