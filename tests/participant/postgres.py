@@ -56,13 +56,16 @@ class Server:
             for statement in statements:
                 connection.execute(statement)
 
-    def statements_of_the_reader(self, mentioning: str) -> list[tuple[str, int, int]]:
-        """(SQL, times executed, rows sent) of the reader's statements, in the server's words."""
+    def forget_statements(self) -> None:
+        self.execute("SELECT pg_stat_statements_reset()")
+
+    def statements_of_the_reader(self) -> list[tuple[str, int, int]]:
+        """(SQL, times executed, rows sent) since they were forgotten, in the server's own words."""
         with self.owner() as connection:
             return connection.execute(
                 "SELECT query, calls, rows FROM pg_stat_statements AS s JOIN pg_roles AS r"
-                " ON r.oid = s.userid WHERE rolname = %s AND strpos(query, %s) > 0",
-                (READER, mentioning),
+                " ON r.oid = s.userid WHERE rolname = %s AND query NOT IN ('BEGIN', 'COMMIT')",
+                (READER,),
             ).fetchall()
 
     def _connect(self, user: str) -> psycopg.Connection[Any]:

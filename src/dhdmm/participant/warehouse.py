@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import ibis  # type: ignore[import-untyped]
 import numpy as np
-from ibis.common.exceptions import IbisError  # type: ignore[import-untyped]
+from ibis.common.exceptions import IbisError, TableNotFound  # type: ignore[import-untyped]
 from ibis.expr import datatypes  # type: ignore[import-untyped]
 from ibis.expr.operations import DatabaseTable  # type: ignore[import-untyped]
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ Table = Any
 Value = Any
 """A column expression of ibis."""
 
-LONGEST_LIST = 10_000
+LONGEST_LIST = 4_096
 """Values or bins of an attribute that a statement can spell out."""
 LARGEST_WHOLE = 2**63 - 1024
 """The largest floating-point number that is a 64-bit integer."""
@@ -213,8 +213,8 @@ def _by_person(names: Sequence[str], rows: Table, limit: PersonBound) -> Table:
     ranked = cells.mutate(upto=cells.n.sum().over(order))
     n, upto, bound = ranked.n, ranked.upto, limit.max_records
     return ranked.group_by(*names, anonymous=ranked.person.isnull()).agg(
-        total=n.sum().cast("int64"),
-        kept=ibis.greatest(0, ibis.least(n, bound - (upto - n))).sum().cast("int64"),
+        total=n.sum(),
+        kept=ibis.greatest(0, ibis.least(n, bound - (upto - n))).sum(),
         persons_truncated=ranked.count(where=(upto > bound) & (upto - n <= bound)),
     )
 
@@ -229,6 +229,6 @@ def _in_our_words(what: str, where: str | None = None) -> Iterator[None]:
     try:
         with unreadable("the table", where):
             yield
-    except (IbisError, *drivers) as error:
+    except (IbisError, TableNotFound, *drivers) as error:
         answer = f"the warehouse answered {type(error).__name__}"
         raise DataError(what, where=where, hint=answer) from None
