@@ -9,7 +9,7 @@ can prove is in docs/transcripts.md.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from dhdmm.secagg import messages
 from dhdmm.secagg.coordinator import Aggregate, Coordinator, Reply
 from dhdmm.secagg.errors import SecaggError
 from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import EvidenceKind, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState
 
 UNMASKING = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
@@ -97,9 +97,8 @@ def _plan(account: Account) -> Plan:
 
 def _parameters(account: Account, plan: Plan) -> RoundParameters:
     """The round that was agreed on; its session is in every key, so there is only one."""
-    parameters = plan.round(account.round_id)
+    parameters = replace(plan.round(account.round_id), evidence=account.evidence)
     _require(account.protocol == messages.VERSION, "another version of the protocol")
-    _require(account.evidence is EvidenceKind.MAC, "evidence of another kind than the plan's")
     _require(
         account.session == parameters.session,
         "the session is not that of this plan, round and roster",
@@ -138,7 +137,11 @@ def _release(account: Account, plan: Plan, transcript: Transcript) -> Release:
         bool(((measurement >= -half) & (measurement <= half)).all()),
         "the measurement has a number that the modulus cannot hold",
     )
-    return Release(plan, account.round_id, len(_survivors(account)), measurement, transcript)
+    survivors = len(_survivors(account))
+    release = Release(plan, account.round_id, survivors, measurement, transcript)
+    derived = np.concatenate([release.answers, release.standard_errors])
+    _require(bool(np.isfinite(derived).all()), "the measurement leads to no answers")
+    return release
 
 
 def _survivors(account: Account) -> tuple[int, ...]:
