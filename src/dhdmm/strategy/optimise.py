@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from threadpoolctl import threadpool_limits
@@ -13,6 +14,7 @@ from dhdmm.strategy.basis import BasisBuilder
 from dhdmm.strategy.blocks import StrategyAxis, drop_unused_vectors
 from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.integer import Rounded
+from dhdmm.strategy.maximise import TooManyCells
 from dhdmm.strategy.residual import ResidualProblem
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
@@ -79,7 +81,10 @@ def _residual(workload: Workload, reduction: Reduction) -> Strategy:
             return [block.round(scale, total) for block in blocks]
 
         search = _ScaleSearch(workload, bound, problem.axes, round_at)
-        found.append((search.error(FINEST_SCALE)[0], search))
+        with suppress(TooManyCells):
+            found.append((search.error(FINEST_SCALE)[0], search))
+    if not found:
+        raise StrategyError("no strategy was found whose sensitivity can be computed")
     achieved, best = min(found, key=lambda pair: pair[0])
     return best.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
