@@ -121,7 +121,7 @@ class WarehouseSource(Source):
         reading, value = reading_of(attribute, name, kind), self.table[name]
         if kind is Kind.NULL or reading is Reading.REAL:
             return value.cast(TYPES[reading])
-        return _whole(value) if (reading, kind) == (Reading.WHOLE, Kind.REAL) else value
+        return _whole(value) if reading is Reading.WHOLE else value
 
 
 def _kind(held: Any) -> Kind:
@@ -141,15 +141,20 @@ def _kind(held: Any) -> Kind:
 
 
 def _whole(x: Value) -> Value:
-    """NULL for a fraction. Nested, since a warehouse may refuse to convert what does not fit."""
-    whole = (x == x.floor()).ifelse(x.cast("int64"), ibis.null("int64"))
-    return x.between(-LARGEST_WHOLE, LARGEST_WHOLE).ifelse(whole, ibis.null("int64"))
+    """NULL for what is no 64-bit integer: not converted, since a warehouse may refuse to try."""
+    held, nothing = x.type(), ibis.null("int64")
+    if held.is_uint64():
+        return (x <= ibis.literal(2**63 - 1, held)).ifelse(x.cast("int64"), nothing)
+    if held.is_integer():
+        return x.cast("int64")
+    whole = (x == x.floor()).ifelse(x.cast("int64"), nothing)
+    return x.between(-LARGEST_WHOLE, LARGEST_WHOLE).ifelse(whole, nothing)
 
 
 def _code(attribute: Attribute, x: Value) -> Value:
     match attribute:
         case IntegerAttribute(low=low, high=high):
-            return x.between(low, high).ifelse(x.cast("int64") - low, UNKNOWN)
+            return x.between(low, high).ifelse(x - low, UNKNOWN)
         case CategoryAttribute(values=values):
             _require_expressible(attribute)
             code = _search(0, len(values), lambda low, middle: x.isin(values[low:middle]))
