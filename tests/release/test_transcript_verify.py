@@ -6,15 +6,18 @@ import os
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dhdmm.errors import ExitCode
+import dhdmm
+from dhdmm.errors import DhdmmError, ExitCode
 from dhdmm.planning.plan import Plan
 from dhdmm.release.transcript import Account, Recording, Transcript
 from dhdmm.release.transcript_format import VerificationError
 from dhdmm.release.verify import verify
+from dhdmm.runner import enrol, run_round
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.parameters import ThreatModel
@@ -22,6 +25,7 @@ from dhdmm.secagg.states import CoordinatorState
 from dhdmm.secagg.wire import Bitmap
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.session.recorder import Recorder
+from dhdmm.study.histogram import Histogram
 from tests.release.transcripts import (
     MODELS,
     released,
@@ -30,6 +34,7 @@ from tests.release.transcripts import (
     transcript_of,
 )
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 BOTH_MODELS = pytest.mark.parametrize("threat_model", MODELS)
 
 
@@ -262,3 +267,22 @@ def test_notes_in_a_store_outlive_the_recorder() -> None:
     assert all(not len(phase.senders) for phase in others)
     assert again.root == bytes(32)
     assert again.recording() is None
+
+
+@pytest.mark.soak
+def test_a_census_of_a_thousand_participants_verifies_and_no_changed_byte_does() -> None:
+    """SF1 in the malicious model with as many dropouts as allowed."""
+    plan = dhdmm.plan(dhdmm.Study.load(EXAMPLES / "census-sf1" / "study.yaml"), participants=1000)
+    generator = np.random.default_rng(11)
+    sizes = plan.study.schema.shape
+    cells = np.stack([generator.integers(0, size, 1000) for size in sizes], axis=1)
+    histograms = [Histogram.of_records(cells[i : i + 1]) for i in range(1000)]
+    release = run_round(enrol(plan), histograms, dropout=0.05, full_transcript=True).release
+    encoded = transcript_of(release).to_bytes()
+    derived = verify(Transcript.from_bytes(encoded), transcript_of(release).key).release
+    assert np.array_equal(derived.answers, release.answers)
+    for place in generator.integers(0, len(encoded), 100):
+        changed = bytearray(encoded)
+        changed[place] ^= int(generator.integers(1, 256))
+        with pytest.raises(DhdmmError):
+            verify(Transcript.from_bytes(bytes(changed)))

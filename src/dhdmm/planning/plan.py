@@ -182,7 +182,7 @@ class Plan:
         )
         plan = cls(
             study=study,
-            strategy=Strategy.from_bytes(fields["strategy"]).attach(study.workload),
+            strategy=Strategy.from_bytes(fields["strategy"]).over(study.workload),
             participants=fields["participants"],
             roster_digest=fields["roster"],
             rho=Fraction(*fields["rho"]),

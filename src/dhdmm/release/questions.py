@@ -78,7 +78,7 @@ def _standard_errors(release: Release, term: Term) -> Floats:
 
 
 def _check_measured(release: Release, sql: str, asked: Item) -> None:
-    measured = [release.membership.measured(term) for term in asked.terms]
+    measured = [release.plan.strategy.membership.measured(term) for term in asked.terms]
     outside = sum(int(np.count_nonzero(~rows)) for rows in measured)
     if outside == 0:
         return
@@ -168,7 +168,9 @@ def _answerable(release: Release, sql: str) -> bool:
         asked = _item(release, sql)
     except StudyError:  # nothing is left to count, or two groupings of one attribute
         return False
-    return asked.queries <= LARGEST_ANSWERS and all(map(release.membership.contains, asked.terms))
+    return asked.queries <= LARGEST_ANSWERS and all(
+        map(release.plan.strategy.membership.contains, asked.terms)
+    )
 
 
 def _changes(release: Release, question: _Question) -> Iterator[_Question]:

@@ -21,7 +21,6 @@ from dhdmm.errors import DhdmmError
 from dhdmm.planning.plan import Plan
 from dhdmm.release.effect import REPLICATES
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
-from dhdmm.release.membership import Membership
 from dhdmm.release.tables import Table
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.study.names import nearest
@@ -113,11 +112,6 @@ class Release:
     def estimate(self) -> Estimate:
         """x̂ = A'⁺ M̂, which every answer is taken from."""
         return self.plan.strategy.estimate(self.measurement)
-
-    @cached_property
-    def membership(self) -> Membership:
-        """Which queries have an answer."""
-        return Membership(self.plan.strategy)
 
     def query(self, sql: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
         """A counting query that the study did not ask, at no privacy cost; see docs/sql.md.

@@ -64,8 +64,8 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
     checks = [
         f"{len(transcript.entries)} entries linked by hash and signed",
         f"plan {plan.digest.hex()}: noise, graph and modulus keep its promise",
-        f"session of this plan, round and roster of {plan.participants} participants",
-        f"{release.survivors} survivors, at least {parameters.minimum_survivors} needed;"
+        f"session of this plan, round and roster of {plan.participants:,} participants",
+        f"{release.survivors:,} survivors, at least {parameters.minimum_survivors:,} needed;"
         " each phase's senders are among those before",
         f"{plan.study.workload.queries:,} answers and standard errors derived anew",
     ]

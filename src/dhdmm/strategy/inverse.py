@@ -10,7 +10,7 @@ f, g: rows of two products of a term, restricted to an attribute.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from dhdmm.strategy.basis import kronecker_rows
-from dhdmm.strategy.blocks import Block, Residual, Side, StrategyAxis
+from dhdmm.strategy.blocks import Block, Side, StrategyAxis
 from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.estimate import on_merged, outer
 from dhdmm.strategy.matrix import Floats, Integers
@@ -76,11 +76,6 @@ class SideInverse:
         half = linalg.solve_triangular(self._gram_root, self._mixing, lower=True)
         return np.asarray(linalg.solve_triangular(self._gram_root, half, lower=True, trans="T").T)
 
-    @cached_property
-    def orthonormal(self) -> Floats:
-        """Aᵀ L⁻ᵀ as (products, r): its columns are an orthonormal basis of the row space."""
-        return np.asarray(linalg.solve_triangular(self._gram_root, self._mixing, lower=True).T)
-
     def tables(self, coefficients: Floats) -> list[tuple[tuple[int, ...], Floats]]:
         """coefficients (products, columns) → per group a tensor (orbits of its axes…, columns)."""
         return [
@@ -92,30 +87,6 @@ class SideInverse:
             )
             for group in self.groups
         ]
-
-
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """How a quadratic form acts outside T·B: variance of answers, or norm inside the row space."""
-
-    coefficients: Callable[[SideInverse], Floats]
-    residual: Callable[[Residual, RowSums, RowSums, Floats], Floats]
-    constant: Callable[[Floats, Floats, int], Floats]
-    """For attributes outside the block: from both row sums and the number of merged values."""
-
-
-def _projected(r: Residual, f: RowSums, g: RowSums, product: Floats) -> Floats:
-    return product - f.total * g.total / r.contrast.n
-
-
-VARIANCE = Rule(
-    lambda inverse: inverse.inverse,
-    lambda r, f, g, product: r.contrast.pseudo_inverse_inner(f, g, product),
-    lambda f, g, count: f * g / count**2,
-)
-PROJECTION = Rule(
-    lambda inverse: inverse.orthonormal, _projected, lambda f, g, count: f * g / count
-)
 
 
 class FactorPair:
@@ -161,26 +132,26 @@ class FactorPair:
             self._on_orbits[a, is_left] = factor if single else _sum_orbits(factor, axis)
         return self._on_orbits[a, is_left]
 
-    def quadratic(self, block: Block, sides: Sequence[SideInverse], rule: Rule) -> Floats:
-        """Row by row f Q gᵀ, Q the rule's matrix on this block, shaped by the factors' rows."""
+    def covariance(self, block: Block, sides: Sequence[SideInverse]) -> Floats:
+        """Row by row f (A'ᵀA')⁺ gᵀ on this block, shaped by the factors' rows."""
         residuals = {r.attribute: r for r in block.residuals}
         result = np.ones([1] * len(self.axes))
         for a, axis in enumerate(self.axes):
             if a in residuals:
                 r = residuals[a]
-                vector = rule.residual(r, *self.part(a, r.part))
+                vector = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
             elif a not in block.axes:
-                vector = rule.constant(self.total(a, True), self.total(a, False), len(axis.orbit))
+                vector = self.total(a, True) * self.total(a, False) / len(axis.orbit) ** 2
             else:
                 continue
             result = result * vector.reshape([-1 if b == a else 1 for b in range(len(self.axes))])
         for side in sides:
-            result = result * self._side(side, rule)
+            result = result * self._side(side)
         return result
 
-    def _side(self, side: SideInverse, rule: Rule) -> Floats:
+    def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
-        tables = side.tables(rule.coefficients(side))
+        tables = side.tables(side.inverse)
         total = np.zeros([1] * len(self.axes))
         for left, right in itertools.product(tables, tables):
             held, tensor = self._contract(left, right)

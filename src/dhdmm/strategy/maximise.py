@@ -73,8 +73,15 @@ def maximum(tables: list[Table]) -> int:
     """max over all combinations of classes of the sum of the tables, exact."""
     if len(tables) == 1:
         return int(tables[0][1].max())
+    try:
+        return _search(tables)
+    except TooManyCells:
+        return _search(_diffuse(tables))
+
+
+def _search(tables: list[Table]) -> int:
     domain = {a: size for held, T in tables for a, size in zip(held, T.shape, strict=True)}
-    domain, tables = _drop_dominated(domain, _diffuse(tables))
+    domain, tables = _drop_dominated(domain, tables)
     order = sorted(domain, key=lambda a: -sum(_spread(T, h.index(a)) for h, T in tables if a in h))
     return _branch(order, domain, tables, _climb(domain, tables))
 

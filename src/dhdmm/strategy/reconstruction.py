@@ -11,28 +11,19 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from dhdmm.strategy.blocks import Block, StrategyAxis
-from dhdmm.strategy.estimate import Estimate, outer
+from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.inverse import (
-    PROJECTION,
-    VARIANCE,
     FactorPair,
     Group,
-    Rule,
     SideInverse,
-    row_inner,
 )
 from dhdmm.strategy.matrix import Floats
-from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.workload import Product, Term
-
-IN_ROW_SPACE = 1e-6
-"""Relative distance from the row space below which a query counts as measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,64 +83,15 @@ class Reconstruction:
 
     def variances(self, term: Term) -> Floats:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
-        return self._quadratic(term, VARIANCE)
-
-    def distances(self, term: Term) -> Floats:
-        """Each row's distance from the row space relative to its length, (queries,)."""
-        if self._tells_merged_apart(term):
-            return np.ones(term.queries)
-        inside, length = self._quadratic(term, PROJECTION), self._squared_lengths(term)
-        missing = np.maximum(length - inside, 0) / np.where(length > 0, length, 1)
-        return np.sqrt(np.where(length > 0, missing, 0))
-
-    def _squared_lengths(self, term: Term) -> Floats:
-        """Σ f² over merged cells, row by row."""
-        total = np.zeros(term.row_shape)
-        for left, right in _product_pairs(term):
-            pair = FactorPair(self.axes, left, right)
-            vectors = [row_inner(f, g) for f, g in zip(pair.left, pair.right, strict=True)]
-            total += float(left.coefficient * right.coefficient) * outer((), np.ones(()), vectors)
-        return total.ravel()
-
-    def _tells_merged_apart(self, term: Term) -> bool:
-        return any(
-            not _constant_on_merged(axis, factor)
-            for product in term.products
-            for axis, factor in zip(self.axes, product.factors, strict=True)
-        )
-
-    def contains(self, term: Term) -> bool:
-        return bool(np.all(self.distances(term) < IN_ROW_SPACE))
-
-    def answer(
-        self, estimate: Estimate, factors: Sequence[Factor]
-    ) -> tuple[Floats, Floats, Floats]:
-        term = Term(1.0, (Product(Fraction(1), tuple(factors)),), (None,) * len(factors))
-        return estimate.term(term), self.variances(term), self.distances(term)
-
-    def _quadratic(self, term: Term, rule: Rule) -> Floats:
         total = np.zeros(term.row_shape)
         for left, right in _product_pairs(term):
             pair = FactorPair(self.axes, left, right)
             scale = float(left.coefficient * right.coefficient)
             for block, sides in zip(self.blocks, self._inverses, strict=True):
                 if pair.meets(block):
-                    total += scale * pair.quadratic(block, sides, rule)
+                    total += scale * pair.covariance(block, sides)
         return total.ravel()
 
 
 def _product_pairs(term: Term) -> list[tuple[Product, Product]]:
     return [(left, right) for left in term.products for right in term.products]
-
-
-def _constant_on_merged(axis: StrategyAxis, factor: Factor) -> bool:
-    """Whether F cannot tell merged values apart."""
-    if len(axis.orbit) == len(axis.merged):
-        return True
-    if isinstance(factor, Ranges):
-        borders = np.flatnonzero(np.diff(axis.merged)) + 1
-        allowed = np.concatenate([[0], borders, [len(axis.merged)]])
-        if np.array_equal(axis.merged, np.sort(axis.merged)):
-            return bool(np.all(np.isin(factor.low, allowed) & np.isin(factor.high, allowed)))
-    matrix = factor.to_sparse()
-    return bool((matrix != matrix[:, axis.representatives[axis.merged]]).nnz == 0)

@@ -8,7 +8,6 @@ about accuracy needs the workload, see reconstruction.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,8 +22,8 @@ from dhdmm.strategy.blocks import Block, SidePieces, StrategyAxis, columns, entr
 from dhdmm.strategy.encoding import decode, encode, refused
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Floats, Integers, multiply
+from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.reconstruction import Reconstruction
-from dhdmm.study.factor import Factor
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
 
@@ -168,13 +167,17 @@ class Strategy:
 
     # -- accuracy: needs the workload -------------------------------------------------------------
 
-    def attach(self, workload: Workload) -> Strategy:
-        """This strategy for answering `workload`, whose queries must lie in its row space."""
+    def over(self, workload: Workload) -> Strategy:
+        """This strategy with the workload it is said to answer; whether it does is not asked."""
         if workload.schema.shape != self.shape:
             raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
+        return replace(self, workload=workload)
+
+    def attach(self, workload: Workload) -> Strategy:
+        """This strategy for answering `workload`, whose queries must lie in its row space."""
         if not self.contains(workload):
             raise StrategyError("the strategy does not measure all the workload's queries")
-        return replace(self, workload=workload)
+        return self.over(workload)
 
     @cached_property
     def reconstruction(self) -> Reconstruction:
@@ -218,13 +221,14 @@ class Strategy:
             raise StrategyError(f"{self.rows} measurements are needed")
         return self.reconstruction.estimate(np.asarray(measurement, np.float64))
 
-    def contains(self, workload: Workload) -> bool:
-        """Whether every query of the workload lies in the row space, so can be answered."""
-        return all(self.reconstruction.contains(term) for term in workload.terms)
+    @cached_property
+    def membership(self) -> Membership:
+        """Which queries lie in the row space, so can be answered."""
+        return Membership(self.axes, self.blocks)
 
-    def answer(self, measurement: NDArray[Any], factors: Sequence[Factor]) -> Any:
-        """(values, variances per unit σ², relative distances from the row space) of a product."""
-        return self.reconstruction.answer(self.estimate(measurement), factors)
+    def contains(self, workload: Workload) -> bool:
+        """Whether every query of the workload lies in the row space."""
+        return all(self.membership.contains(term) for term in workload.terms)
 
 
 def _times(block: Block, factor: int) -> Block:

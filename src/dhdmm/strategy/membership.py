@@ -29,7 +29,6 @@ from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import kronecker_rows
 from dhdmm.strategy.blocks import Block, Side, StrategyAxis
 from dhdmm.strategy.matrix import Integers, multiply
-from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.factor import Factor
 from dhdmm.study.workload import Term
 
@@ -45,9 +44,10 @@ Booleans = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Membership:
-    """The row space of one strategy."""
+    """The row space of the strategy with these axes and blocks."""
 
-    strategy: Strategy
+    axes: tuple[StrategyAxis, ...]
+    blocks: tuple[Block, ...]
 
     def measured(self, term: Term) -> Booleans:
         """Which rows of the term lie in the row space, (queries,)."""
@@ -65,7 +65,7 @@ class Membership:
         found: list[_Probe] = []
         for prime in PRIMES:
             try:
-                found.append(_Probe.make(self.strategy, prime))
+                found.append(_Probe.make(self.axes, self.blocks, prime))
             except _Unlucky:
                 continue
             if len(found) == PROBES:
@@ -112,14 +112,13 @@ class _Probe:
     blocks: list[_BlockImage]
 
     @classmethod
-    def make(cls, strategy: Strategy, prime: int) -> _Probe:
-        axes = strategy.axes
-        values = [_random(a, size, prime) for a, size in enumerate(strategy.shape)]
+    def make(cls, axes: tuple[StrategyAxis, ...], blocks: tuple[Block, ...], prime: int) -> _Probe:
+        values = [_random(a, len(axis.merged), prime) for a, axis in enumerate(axes)]
         merged = [
             _gathered(x, axis.merged, len(axis.orbit)) % prime
             for x, axis in zip(values, axes, strict=True)
         ]
-        images = [_block_image(axes, block, merged, prime) for block in strategy.blocks]
+        images = [_block_image(axes, block, merged, prime) for block in blocks]
         used = {key for image in images for key in image.vectors}
         vectors = {(a, part): _vector(axes[a], part, merged[a], prime) for a, part in used}
         return cls(axes, prime, values, vectors, images)
