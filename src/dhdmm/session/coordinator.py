@@ -42,6 +42,7 @@ class CoordinatorSession:
         self._recorder = Recorder(plan.threat_model, len(roster), notes, archive)
         drawn = self._recorder.listening(randomness)
         self.machine = Coordinator(plan.round(round_id), roster, drawn, notes)
+        # a secret, so not from what the recorder listens to
         self._identity = identity or Identity.generate(randomness)
 
     @property
