@@ -211,6 +211,8 @@ def load(directory: Path) -> Release:
         recorded = TRANSCRIPT in manifest.files
         transcript = _read(root, TRANSCRIPT, manifest) if recorded else None
     plan = Plan.from_bytes(encoded_plan)
+    if not plan.strategy.contains(plan.study.workload):
+        raise ReleaseError("the plan's strategy does not answer its study", where=str(root / PLAN))
     measurement = _decode_measurement(encoded_measurement, plan.strategy.rows, root)
     release = _release(manifest.provenance, plan, measurement, str(root / MANIFEST))
     if transcript is None:

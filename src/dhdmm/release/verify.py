@@ -133,6 +133,7 @@ def _check_sets(account: Account, parameters: RoundParameters) -> None:
 def _release(account: Account, plan: Plan, transcript: Transcript) -> Release:
     measurement, half = account.measurement, plan.modulus.value // 2
     _require(len(measurement) == plan.strategy.rows, "not one number a row of the strategy")
+    _require(plan.strategy.contains(plan.study.workload), "the strategy does not answer the study")
     _require(
         bool(((measurement >= -half) & (measurement <= half)).all()),
         "the measurement has a number that the modulus cannot hold",
