@@ -12,7 +12,7 @@ import pytest
 
 from dhdmm.errors import DhdmmError, ExitCode
 from dhdmm.release import transcript_format as form
-from dhdmm.release.transcript import Account, Transcript
+from dhdmm.release.transcript import Account, Recording, Transcript
 from dhdmm.release.transcript_format import TranscriptError, VerificationError
 from dhdmm.release.verify import verify
 from dhdmm.runner import enrol, run_round
@@ -103,6 +103,16 @@ def test_a_forged_chain_does_not_have_the_signature() -> None:
         Transcript.from_bytes(
             replace(transcript.short(), entries=form.chain(forged.contents())).to_bytes()
         )
+
+
+def test_a_transcript_that_was_never_a_file_is_checked_as_well() -> None:
+    transcript = transcript_of(released("malicious"))
+    for forged in (
+        replace(transcript, signature=bytes(64)),
+        replace(transcript, recording=Recording(b"", ((),))),
+    ):
+        with pytest.raises(VerificationError):
+            verify(forged)
 
 
 def test_a_forger_with_a_key_of_his_own_is_stopped_by_the_pinned_key_only() -> None:

@@ -187,13 +187,16 @@ class Transcript:
             raise TranscriptError("half a recording", where="transcript")
         recording = None if coins is None else Recording(coins, tuple(map(tuple, said)))
         transcript = cls(tuple(fields["entries"]), fields["key"], fields["signature"], recording)
-        account = transcript.account
-        statement = form.signed_statement(transcript.entries)
-        if not signature_holds(transcript.key, statement, transcript.signature):
-            raise VerificationError("the coordinator's signature does not hold", where="transcript")
-        if recording is not None:
-            _check_recording(account, recording)
+        transcript.check()
         return transcript
+
+    def check(self) -> None:
+        """The chain is whole, the signature holds, and the messages are those committed to."""
+        account = self.account
+        if not signature_holds(self.key, form.signed_statement(self.entries), self.signature):
+            raise VerificationError("the coordinator's signature does not hold", where="transcript")
+        if self.recording is not None:
+            _check_recording(account, self.recording)
 
 
 def collecting_states(threat_model: ThreatModel) -> list[CoordinatorState]:

@@ -1,9 +1,8 @@
 """Re-deriving a release from its round's transcript, believing nothing that can be recomputed.
 
-Reading a transcript has checked its form, chain and signature already. Here follows what it says:
-the plan as a participant would review it, the session, the sets, the measurement; and from a full
-transcript the sum, by driving a real coordinator with the recorded messages. What no transcript
-can prove is in docs/transcripts.md.
+After the chain and the signature comes what the transcript says: the plan, as a participant would
+review it, the session, the sets, the measurement; and from a full transcript the sum, by driving a
+real coordinator with the recorded messages. What no transcript can prove is in docs/transcripts.md.
 """
 
 from __future__ import annotations
@@ -51,6 +50,7 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
     `key` is the coordinator's public key as known from elsewhere. Without it, anybody may have
     signed.
     """
+    transcript.check()
     account = transcript.account
     if key is not None and key != transcript.key:
         raise VerificationError(
