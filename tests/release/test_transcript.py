@@ -219,6 +219,10 @@ def test_a_participant_finds_what_it_paid_for_among_the_inputs(
     assert sorted(inputs.digests) == sorted(paid)
 
 
+def test_neither_messages_nor_entries_are_in_a_repr() -> None:
+    assert len(repr(transcript_of(released("malicious")))) < 300
+
+
 def test_short_is_the_default_and_has_no_message() -> None:
     transcript = transcript_of(run_round(enrol(small_plan()), people(12), workers=1).release)
     assert not transcript.full

@@ -12,7 +12,7 @@ Letters: n participants; G, A1, A2 are the sets of docs/secure-aggregation.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -47,8 +47,8 @@ class Phase:
 class Recording:
     """What the coordinator drew for the graph, and what it was sent, phase by phase."""
 
-    coins: bytes
-    messages: tuple[tuple[bytes, ...], ...]
+    coins: bytes = field(repr=False)
+    messages: tuple[tuple[bytes, ...], ...] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +138,9 @@ def _phase(content: dict[str, Any], participants: int) -> Phase:
 class Transcript:
     """A signed account. Reading one checks form, chain and signature; `verify` checks the rest."""
 
-    entries: tuple[bytes, ...]
+    entries: tuple[bytes, ...] = field(repr=False)
     key: bytes
-    signature: bytes
+    signature: bytes = field(repr=False)
     recording: Recording | None = None
 
     @classmethod
