@@ -24,7 +24,7 @@ import psycopg
 import pytest
 
 OWNER = "postgres"
-READER = "participant"
+READER = "reader"
 DATABASE = "hospital"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -139,9 +139,8 @@ def _wait_until_ready(process: subprocess.Popen[bytes], server: Server) -> None:
 def _prepare(server: Server) -> None:
     server.execute(
         "CREATE EXTENSION pg_stat_statements",
-        f"REVOKE ALL ON DATABASE {DATABASE} FROM PUBLIC",
+        f"REVOKE TEMPORARY ON DATABASE {DATABASE} FROM PUBLIC",
         f"CREATE ROLE {READER} LOGIN PASSWORD '{server.password}'",
-        f"GRANT CONNECT ON DATABASE {DATABASE} TO {READER}",
         f"ALTER ROLE {READER} SET default_transaction_read_only = on",
         f"ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {READER}",
     )

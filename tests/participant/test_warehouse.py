@@ -21,6 +21,7 @@ from dhdmm.participant.coding import PersonBound
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from tests.participant import postgres
 from tests.participant.test_tabulate import RECORD, arrow, contents
 from tests.participant.test_tabulate import SCHEMA as MIXED
 
@@ -156,6 +157,16 @@ def test_ibis_writes_the_statement_for_other_warehouses(dialect, limit, monkeypa
     (statement,) = [compiler.to_sqlglot(table).sql(compiler.dialect) for table in asked]
     assert statement.count("GROUP BY") == (1 if limit is None else 2)
     assert statement.count("stays") == 1
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip), ("1", pytest.fail)])
+def test_without_postgresql_its_tests_are_skipped_but_never_where_all_must_run(
+    monkeypatch, ci, outcome
+):
+    monkeypatch.setattr(postgres, "_program", lambda name: None)
+    monkeypatch.setenv("DHDMM_CI", ci)
+    with pytest.raises(outcome.Exception, match="PostgreSQL is not installed"):
+        postgres.require_postgres()
 
 
 # ---- addresses and errors -----------------------------------------------------------------------

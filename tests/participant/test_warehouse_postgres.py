@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,9 @@ from dhdmm.participant import warehouse
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
-from tests.participant.postgres import Server, require_postgres, running_server
+from dhdmm.study.spec import Study
+from tests.docs.pages import PROJECT, blocks
+from tests.participant.postgres import READER, Server, require_postgres, running_server
 from tests.participant.test_tabulate import RECORD, TYPES, contents
 from tests.participant.test_tabulate import SCHEMA as MIXED
 from tests.participant.warehouse_records import SCHEMA, records, write_parquet
@@ -227,9 +230,9 @@ def test_the_attack_works_where_texts_are_pasted(server):
 @pytest.mark.parametrize("careful", [True, False])
 def test_a_backslash_could_leave_its_quotes_and_is_refused(server, monkeypatch, careful):
     """An old setting of PostgreSQL lets a backslash escape the quotation mark after it."""
-    server.execute("ALTER ROLE participant SET standard_conforming_strings = off")
+    server.execute(f"ALTER ROLE {READER} SET standard_conforming_strings = off")
     table = in_server(server, "word text", "('a')")
-    server.execute("ALTER ROLE participant RESET standard_conforming_strings")
+    server.execute(f"ALTER ROLE {READER} RESET standard_conforming_strings")
     schema = Schema((CategoryAttribute("word", ("a", "\\", " OR true --")),))
     if careful:
         with pytest.raises(DataError, match="a value of 'word' contains a backslash"):
@@ -266,6 +269,21 @@ def test_errors_of_the_server_are_not_passed_on_since_they_quote_values(server):
 
 def test_a_table_that_the_reader_may_not_read_is_refused(server):
     table = in_server(server, "age integer", "(1)")
-    server.execute("REVOKE SELECT ON one FROM participant")
+    server.execute(f"REVOKE SELECT ON one FROM {READER}")
     with pytest.raises(DataError, match=r"'one': .*counted .*answered InsufficientPrivilege"):
         tabulate(table, Schema((AGE,)))
+
+
+def test_the_example_of_the_documentation_works_as_written(server, monkeypatch):
+    page = PROJECT / "docs" / "how-to" / "warehouse.md"
+    (grants,) = re.findall(r"^```sql\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    (example,) = [block.text for block in blocks(page) if "postgresql://" in block.text]
+    server.execute(
+        "CREATE TABLE discharges AS SELECT 40 AS age, 'surgery' AS ward, 'male' AS sex,"
+        " 'planned' AS admission, 3 AS days",
+        grants,
+    )
+    monkeypatch.setenv("PGPASSWORD", "…")
+    names: dict[str, Any] = {"study": Study.load(PROJECT / "examples/hospitals/study.yaml")}
+    exec(example.replace("db.example", f"127.0.0.1:{server.port}"), names)  # noqa: S102 - our page
+    assert names["tabulation"].histogram.records == 1
