@@ -200,6 +200,23 @@ def test_an_address_that_fails_is_not_repeated(url, message):
     assert "tops3cret" not in "".join(traceback.format_exception(caught.value))
 
 
+def run_alone(program: str) -> tuple[str, int]:
+    """What a new process prints, which has loaded nothing that these tests have."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    return done.stdout + done.stderr, done.returncode
+
+
+def test_the_first_connection_of_a_process_may_fail_and_repeats_nothing():
+    program = (
+        "from dhdmm.errors import DataError\n"
+        "from dhdmm.participant import warehouse\n"
+        "try: warehouse.table('postgresql://user:tops3cret@127.0.0.1:1/db', 'patients')\n"
+        "except DataError as error: print(error)"
+    )
+    message = "the warehouse cannot be opened (the warehouse answered OperationalError)\n"
+    assert run_alone(program) == (message, 0)
+
+
 def test_a_table_of_no_warehouse_is_refused():
     with pytest.raises(DataError, match="the table cannot be counted"):
         tabulate(ibis.table({"age": "int64", "race": "string"}, name="nowhere"), SCHEMA)
@@ -217,5 +234,4 @@ def test_tables_on_this_machine_need_no_ibis():
         "from dhdmm.study.schema import Schema\n"
         "print(tabulate(pa.table({'a0': [1]}), Schema.of_sizes([2])).histogram.records)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("1\n", 0)
+    assert run_alone(program) == ("1\n", 0)

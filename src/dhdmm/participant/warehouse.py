@@ -51,6 +51,7 @@ TYPES = {
 DRIVER_ERRORS = (
     ("psycopg", "Error"),
     ("trino.exceptions", "Error"),
+    ("trino.exceptions", "HttpError"),
     ("snowflake.connector.errors", "Error"),
     ("google.api_core.exceptions", "GoogleAPIError"),
     ("pyspark.errors", "PySparkException"),
@@ -226,14 +227,18 @@ def _by_person(names: Sequence[str], rows: Table, limit: PersonBound) -> Table:
 
 @contextmanager
 def _in_our_words(what: str, where: str | None = None) -> Iterator[None]:
-    drivers = tuple(
+    try:
+        with unreadable("the table", where):
+            yield
+    except (IbisError, TableNotFound, *_driver_errors()) as error:
+        answer = f"the warehouse answered {type(error).__name__}"
+        raise DataError(what, where=where, hint=answer) from None
+
+
+def _driver_errors() -> tuple[type[Exception], ...]:
+    """Those of the drivers that are loaded by now: ibis loads one when it connects."""
+    return tuple(
         getattr(sys.modules[module], name)
         for module, name in DRIVER_ERRORS
         if module in sys.modules
     )
-    try:
-        with unreadable("the table", where):
-            yield
-    except (IbisError, TableNotFound, *drivers) as error:
-        answer = f"the warehouse answered {type(error).__name__}"
-        raise DataError(what, where=where, hint=answer) from None
