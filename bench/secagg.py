@@ -22,6 +22,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from statistics import mean, median
 from time import process_time
@@ -188,9 +189,8 @@ class RoundRun:
         phase = str(self.coordinator.state)
         for i, answer in answers.items():
             self.meter.weigh(answer)
-            self.meter.time(
-                "coordinator", phase, lambda i=i, a=answer: self.coordinator.receive(i, a)
-            )
+            receive = partial(self.coordinator.receive, i, answer)
+            self.meter.time("coordinator", phase, receive)
 
 
 def core_floor(costs: Costs, parameters: RoundParameters, neighbours: float) -> float:
