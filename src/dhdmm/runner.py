@@ -59,7 +59,7 @@ class Outcome:
 
 
 def run(plan: Plan, tables: Sequence[Any], **tabulating: Any) -> Release:
-    """A release from one table a participant: a path, pandas, polars, Arrow or a DuckDB relation.
+    """A release from one table a participant: a path, pandas, polars, Arrow, DuckDB or ibis.
 
     Keyword arguments are those of `dhdmm.participant.tabulate.tabulate`, such as `on_unknown`.
     """
