@@ -17,7 +17,6 @@ from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER
 from dhdmm.secagg.masks import Modulus
-from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from tests.participant.data_holder import POLICY, ROSTER, DataHolder
 from tests.planning.studies import planned, replanned, study, with_triangle
@@ -123,12 +122,6 @@ BYTES: dict[str, tuple[Callable[[], bytes], Reason]] = {
     "zero columns": (lambda: changed(strategy=zero_strategy()), Reason.UNUSABLE_STRATEGY),
     "singular T": (
         lambda: triangle(np.zeros((5, 5), np.int64)),
-        Reason.UNUSABLE_STRATEGY,
-    ),
-    "strategy that misses a query": (
-        lambda: changed(
-            strategy=optimise(study(workload=[{"name": "w", "ranges": WINDOWS}]).workload)
-        ),
         Reason.UNUSABLE_STRATEGY,
     ),
     "strategy for another schema": (

@@ -1,16 +1,20 @@
 """A whole round: real sessions and real cryptography give what an ideal sum would."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dhdmm.errors import DataError, RoundAborted
+from dhdmm.errors import DataError, DhdmmError, RoundAborted
 from dhdmm.participant.policy import Policy, PolicyRefusal, Reason
+from dhdmm.release.release import Release
 from dhdmm.runner import enrol, run_round, split
+from dhdmm.strategy.optimise import optimise
 from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
 from tests.round.parties import ideal_measurement, real_measurement
-from tests.round.small import people, small_plan
+from tests.round.small import people, small_plan, small_text
 
 BOTH_MODELS = pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 
@@ -91,10 +95,18 @@ def test_one_table_is_dealt_out_without_losing_a_record() -> None:
 
 
 def test_a_release_directory_gives_the_same_answers(tmp_path: Path) -> None:
-    from dhdmm.release.release import Release
-
     release = run_round(enrol(small_plan()), people(12)).release
     release.save(tmp_path / "out")
     again = Release.load(tmp_path / "out")
     assert np.array_equal(again.answers, release.answers)
     assert np.array_equal(again.standard_errors, release.standard_errors)
+
+
+def test_a_release_whose_strategy_does_not_answer_its_study_is_refused(tmp_path: Path) -> None:
+    plan = small_plan()
+    totals = Study.from_text(small_text().replace("by: [age, sex]", "total: true"))
+    lesser = replace(plan, strategy=optimise(totals.workload).over(plan.study.workload))
+    measurement = np.zeros(lesser.strategy.rows, np.int64)
+    Release(lesser, bytes(16), 12, measurement).save(tmp_path / "out")
+    with pytest.raises(DhdmmError, match="does not answer its study"):
+        Release.load(tmp_path / "out")

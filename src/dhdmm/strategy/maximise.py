@@ -166,6 +166,7 @@ def _climb(domain: dict[int, int], tables: list[Table]) -> int:
 def _branch(order: list[int], domain: dict[int, int], tables: list[Table], best: int) -> int:
     """Extends combinations attribute by attribute, keeping those that may beat `best`."""
     open_ = np.zeros((1, 0), np.int64)
+    bound: Any = best  # without attributes there is one combination, and it is known
     for depth in range(1, len(order) + 1):
         known = order[:depth]
         size = domain[known[-1]]
