@@ -44,7 +44,7 @@ PARTICIPANTS = (100, 1_000)  # 3,000 and 10,000 on demand: a minute and more eac
 LENGTHS = (3_112, 33_184, 100_000)
 MODULUS = Modulus(2**25)
 RATE = 0.05  # corrupt, and dropping out
-BATCH, PROBES = 50, 20
+BATCH, PROBES = 10, 5
 
 Result = TypeVar("Result")
 Costs = dict[str, float]  # µs

@@ -1,5 +1,6 @@
 """Keys: the standards' vectors, one key a purpose, and refusal of every known malformed key."""
 
+import hmac
 import itertools
 
 import pytest
@@ -20,6 +21,7 @@ from dhdmm.secagg.keys import (
     evidence_holds,
     hkdf_expand,
     hkdf_extract,
+    hmac_sha256,
     pairwise_mask_seed,
     seal,
     seed_commitment,
@@ -125,6 +127,16 @@ def test_keys_of_another_length_are_refused(size):
 
 
 # HKDF and HMAC
+
+
+@given(st.binary(max_size=64), st.binary(max_size=200))
+def test_hmac_is_the_librarys(key, message):
+    assert hmac_sha256(key, message) == hmac.digest(key, message, "sha256")
+
+
+def test_hmac_refuses_a_key_longer_than_a_block():
+    with pytest.raises(LocalProtocolError):
+        hmac_sha256(bytes(65), b"")
 
 
 def test_key_derivation_is_the_standards():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from dhdmm.secagg.errors import LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.masks import Modulus, add_mask, pack, packed_size, unpack
+from dhdmm.secagg.masks import Modulus, add_mask, add_masks, pack, packed_size, unpack
 from tests.secagg.seeded import seeded
 
 FALSE_ALARM = 1e-6
@@ -51,6 +51,17 @@ def test_mask_added_and_subtracted_leaves_the_input(modulus, seed, length, data)
     add_mask(modulus, vector, seed, 1)
     add_mask(modulus, vector, seed, -1)
     assert modulus.reduce(vector).tolist() == integers
+
+
+@pytest.mark.parametrize("value", [2**25, 2**63, *PRIMES[2:]])
+def test_masks_added_together_are_those_added_one_by_one(value):
+    modulus = Modulus(value)
+    signed_seeds = [(seeded(number)(32), sign) for number, sign in enumerate((1, -1, -1, 1))]
+    together, one_by_one = modulus.zeros(40_000), modulus.zeros(40_000)
+    add_masks(modulus, together, signed_seeds)
+    for seed, sign in signed_seeds:
+        add_mask(modulus, one_by_one, seed, sign)
+    assert (together == one_by_one).all()
 
 
 @pytest.mark.parametrize("value", [2, 2**25, 2**32, 2**33, 2**63, *PRIMES[2:]])
