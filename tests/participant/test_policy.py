@@ -17,6 +17,7 @@ from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER
 from dhdmm.secagg.masks import Modulus
+from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from tests.participant.data_holder import POLICY, ROSTER, DataHolder
 from tests.planning.studies import planned, replanned, study, with_triangle
@@ -294,6 +295,22 @@ def test_warns_when_more_is_measured_than_asked(holder):
     plan = make_plan(asked, roster=ROSTER, strategy=planned().strategy.attach(asked.workload))
     (warning,) = holder.take_part(plan.to_bytes()).warnings
     assert "more than the workload asks for" in warning
+
+
+def test_warns_when_one_more_direction_is_measured_than_asked(holder):
+    """As many rows as queries, but one query is asked twice: a row is not asked for."""
+    twice = study(workload=[{"name": n, "ranges": WINDOWS} for n in ("once", "again", "thrice")])
+    plan = make_plan(twice, roster=ROSTER, strategy=planned().strategy.attach(twice.workload))
+    assert plan.strategy.rows <= twice.workload.queries
+    (warning,) = holder.take_part(plan.to_bytes()).warnings
+    assert "more than the workload asks for" in warning
+
+
+def test_warns_when_a_query_is_not_answered(holder):
+    lesser = optimise(study(workload=[{"name": "w", "ranges": WINDOWS}]).workload)
+    plan = make_plan(study(), roster=ROSTER, strategy=lesser.over(study().workload))
+    (warning,) = holder.take_part(plan.to_bytes()).warnings
+    assert "does not answer all" in warning
 
 
 def test_a_refusal_says_why(holder):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from dhdmm.errors import StrategyError, StudyError
 from dhdmm.participant.limits import Policy, PolicyRefusal, Reason
@@ -25,6 +26,9 @@ from dhdmm.privacy.zcdp import release_rho
 from dhdmm.secagg import parameters
 from dhdmm.secagg.parameters import ParameterError, ThreatModel
 from dhdmm.secagg.round import Roster
+from dhdmm.strategy.optimise import rank
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.workload import Workload
 
 __all__ = ["Policy", "PolicyRefusal", "Reason", "Review", "review"]
 
@@ -37,7 +41,11 @@ class Review:
     """A plan that this participant is willing to follow."""
 
     plan: Plan
-    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What is safe but strange, for people to judge; found when asked for."""
+        return tuple(_warnings(self.plan.strategy, self.plan.study.workload))
 
 
 def review(
@@ -51,7 +59,7 @@ def review(
         raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan with the expected digest")
     for check in _CHECKS:
         check(plan, policy, roster)
-    return Review(plan, tuple(_warnings(plan)))
+    return Review(plan)
 
 
 def _read(encoded: bytes) -> Plan:
@@ -245,6 +253,9 @@ _CHECKS: tuple[Check, ...] = (
 )
 
 
-def _warnings(plan: Plan) -> Iterator[str]:
-    if plan.strategy.rows > plan.study.workload.queries:
-        yield "the strategy measures more than the workload asks for"
+def _warnings(strategy: Strategy, workload: Workload) -> Iterator[str]:
+    if not strategy.contains(workload):
+        yield "the strategy does not answer all the workload's queries"
+    asked = rank(workload) or workload.queries
+    if strategy.rows > asked:
+        yield f"the strategy measures more than the workload asks for ({asked:,} rows would do)"

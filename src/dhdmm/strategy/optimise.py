@@ -44,10 +44,24 @@ def optimise(workload: Workload, *, seconds: float = 60.0) -> Strategy:
     with threadpool_limits(limits=1, user_api="blas"):
         reduction = reduce_workload(workload)
         builder = BasisBuilder(reduction)
-        orbits = math.prod(reduction.orbit_shape)
-        if orbits <= LARGEST_EXACT or orbits * builder.rank_bound() <= LARGEST_DUAL:
+        if _is_small(reduction, builder):
             return _exact(workload, reduction, builder, seconds)
         return _residual(workload, reduction)
+
+
+def rank(workload: Workload) -> int | None:
+    """rank(W): the fewest rows of any strategy; None where finding it would take too long."""
+    reduction = reduce_workload(workload)
+    builder = BasisBuilder(reduction)
+    if not _is_small(reduction, builder):
+        return None
+    return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
+
+
+def _is_small(reduction: Reduction, builder: BasisBuilder) -> bool:
+    """Whether the optimum over all strategies can be computed."""
+    orbits = math.prod(reduction.orbit_shape)
+    return orbits <= LARGEST_EXACT or orbits * builder.rank_bound() <= LARGEST_DUAL
 
 
 def _exact(
