@@ -51,8 +51,7 @@ docs: $(DEV_STAMP)  ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 wheel: $(DEV_STAMP)  ## a wheel in dist/
-	$(PIP) --no-deps build pyproject_hooks packaging
-	$(BIN)/python -m build --wheel --no-isolation
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
 lock: $(DEV_STAMP)  ## choose versions anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
