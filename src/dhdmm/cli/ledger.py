@@ -20,7 +20,7 @@ SHOWN_DIGITS = 16
 
 
 def ledger(
-    path: Annotated[Path, typer.Argument(help="The ledger file.")] = Path("ledger.sqlite"),
+    path: Annotated[Path, typer.Argument(help="The ledger file, such as study.ledger.")],
     as_json: output.Json = False,
 ) -> None:
     """Show a participant's privacy budget: what is spent, reserved and left, entry by entry.
