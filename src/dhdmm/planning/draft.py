@@ -25,7 +25,7 @@ from dhdmm.planning.calibrate import (
     records_of_one_unit,
     unit_sensitivity_squared,
 )
-from dhdmm.planning.plan import NO_ROSTER, Plan
+from dhdmm.planning.plan import NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion
 from dhdmm.secagg import parameters
@@ -167,7 +167,7 @@ def _excess_ratio(
     privacy: PrivacyModel, rho: Fraction, sensitivity_squared: int, floor: int, rows: int
 ) -> float:
     """How many times the allowed excess the promise exceeds the Gaussian curve by."""
-    delta = privacy.delta or 1e-6
+    delta = privacy.delta or REPORTED_DELTA
     variance = calibrated_variance(sensitivity_squared, rho, floor)
     curve = Conversion.GAUSSIAN.epsilon(rho, delta)
     promised = epsilon_promised([NoisyRelease(sensitivity_squared, variance, floor, rows)], delta)
