@@ -14,19 +14,9 @@ import pyarrow.parquet
 
 from dhdmm.participant.tabulate import PersonUnit, tabulate
 from dhdmm.study.models import PersonModel
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from tests.participant.warehouse_records import RACES, SCHEMA
 
 ROWS = 10_000_000
-RACES = ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other")
-SCHEMA = Schema(
-    (
-        IntegerAttribute("age", 17, 91),
-        IntegerAttribute("education", 1, 16),
-        CategoryAttribute("race", RACES),
-        CategoryAttribute("sex", ("Female", "Male")),
-        NumberAttribute("hours", tuple(range(0, 101, 5))),
-    )
-)
 
 
 def adult_like(rows: int) -> pa.Table:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from dhdmm.cli.main import main
 
@@ -45,3 +48,14 @@ class Shell:
     def files(self) -> set[str]:
         """Everything in the folder, hidden files too."""
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*")}
+
+
+def called(command: Callable[..., None], *arguments: object) -> str:
+    """What one command function prints at 80 columns; an error is raised as it is."""
+    app = typer.Typer()
+    app.command()(command)
+    environment = {"COLUMNS": "80", "NO_COLOR": "1"}
+    shown = CliRunner().invoke(app, [str(a) for a in arguments], env=environment)
+    if shown.exception:
+        raise shown.exception
+    return shown.stdout

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from dhdmm.cli.budget import budget
 from dhdmm.cli.compare import compare
 from dhdmm.errors import DhdmmError
 from dhdmm.release.comparison import compare as compared
+from tests.cli.commands import called
 from tests.release.releases import release_of
 
 
@@ -29,16 +27,6 @@ def saved(tmp_path_factory) -> tuple[Path, Path]:
     for release, path in zip(two_rounds(), paths, strict=True):
         release.save(path)
     return paths
-
-
-def called(command: Callable[..., None], *arguments: object) -> str:
-    app = typer.Typer()
-    app.command()(command)
-    environment = {"COLUMNS": "80", "NO_COLOR": "1"}
-    shown = CliRunner().invoke(app, [str(a) for a in arguments], env=environment)
-    if shown.exception:
-        raise shown.exception
-    return shown.stdout
 
 
 def test_screen_shows_both_answers_and_what_a_difference_means(saved):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from dhdmm.cli.adjust import adjust
 from dhdmm.cli.query import FREE, query
 from dhdmm.errors import DhdmmError
+from tests.cli.commands import called
 from tests.release.releases import release_of
 
 BY_SEX = "SELECT sex, COUNT(*) FROM data WHERE age >= 7 GROUP BY sex"
@@ -24,16 +22,6 @@ def saved(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("query") / "release"
     release_of().save(directory)
     return directory
-
-
-def called(command: Callable[..., None], *arguments: object) -> str:
-    app = typer.Typer()
-    app.command()(command)
-    environment = {"COLUMNS": "80", "NO_COLOR": "1"}
-    shown = CliRunner().invoke(app, [str(a) for a in arguments], env=environment)
-    if shown.exception:
-        raise shown.exception
-    return shown.stdout
 
 
 def test_screen_has_the_answers_their_errors_and_that_they_are_free(saved):

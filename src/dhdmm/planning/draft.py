@@ -135,9 +135,7 @@ def promised_rho(
     """ρ as stated, or the largest that keeps the stated (ε, δ) with its certified excess."""
     if privacy.rho is not None:
         return Fraction(repr(privacy.rho))
-    assert privacy.epsilon is not None
-    assert privacy.delta is not None
-    return rho_for(privacy.epsilon, privacy.delta, sensitivity_squared, honest_floor, rows)
+    return rho_for(*_target(privacy), sensitivity_squared, honest_floor, rows)
 
 
 def graph_for(
@@ -156,11 +154,17 @@ def graph_for(
 
 
 def _curve_rho(privacy: PrivacyModel) -> Fraction:
+    """What `promised_rho` would be without an excess: never less than it."""
     if privacy.rho is not None:
         return Fraction(repr(privacy.rho))
+    return Conversion.GAUSSIAN.rho(*_target(privacy))
+
+
+def _target(privacy: PrivacyModel) -> tuple[float, float]:
+    """(ε, δ) of a study that states no ρ; the model has checked that both are there."""
     assert privacy.epsilon is not None
     assert privacy.delta is not None
-    return Conversion.GAUSSIAN.rho(privacy.epsilon, privacy.delta)
+    return privacy.epsilon, privacy.delta
 
 
 def _excess_ratio(
