@@ -115,6 +115,11 @@ BAD_COMMANDS = {
         "error: absent: there is no such file\n",
         ExitCode.INPUT,
     ),
+    "nothing but a missing folder": (
+        ["--data", "absent"],
+        "error: absent: there is no such file\n",
+        ExitCode.INPUT,
+    ),
     "a folder without tables": (
         ["--data", "nothing"],
         "error: nothing: no .csv, .tsv, .parquet file in the folder\n",

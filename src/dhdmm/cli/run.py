@@ -218,6 +218,8 @@ def _dealt_out(
 
 
 def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise DataError("there is no such file", where=str(path))
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in TABLE_SUFFIXES)
