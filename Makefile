@@ -55,7 +55,7 @@ wheel: $(DEV_STAMP)  ## a wheel in dist/
 
 lock: $(DEV_STAMP)  ## choose versions anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  --group dev --group bench --group docs pyproject.toml -o requirements/dev.lock
+	  --all-extras --group dev --group bench --group docs pyproject.toml -o requirements/dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/run.lock
 
