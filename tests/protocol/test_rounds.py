@@ -22,6 +22,7 @@ from tests.protocol.network import (
     MALICIOUS,
     SEMI_HONEST,
     Network,
+    Setting,
     Stream,
     assert_sum_is_of_announced_survivors,
     identity,
@@ -381,6 +382,87 @@ def test_coordinator_resumed_at_every_message_gives_the_same_result(
     result = network.run().result
     assert result.survivors == expected.survivors
     assert result.total.tolist() == expected.total.tolist()
+
+
+class SharedLog:
+    """One store of two coordinators that take turns, as a log of what each has recorded."""
+
+    class View(dict[str, bytes]):
+        def __init__(self, log: list[tuple[str, bytes]]) -> None:
+            super().__init__(log)
+            self._log, self.read = log, len(log)
+
+        def __setitem__(self, name: str, value: bytes) -> None:
+            super().__setitem__(name, value)
+            self._log.append((name, value))
+            self.read = len(self._log)
+
+        def setdefault(self, name: str, value: bytes = b"") -> bytes:
+            if name not in self:
+                self[name] = value
+            return self[name]
+
+        def news(self) -> list[tuple[str, bytes]]:
+            news, self.read = self._log[self.read :], len(self._log)
+            self.update(news)
+            return news
+
+    def __init__(self, chosen: Setting) -> None:
+        self.chosen, self.log = chosen, list[tuple[str, bytes]]()
+        self.views = [self.View(self.log)]
+        first = Coordinator(chosen.parameters, chosen.roster, Stream("graph"), self.views[0], "0")
+        self.coordinators = [first]
+        self.turn = 0
+        self.join()
+
+    def join(self) -> None:
+        shard = str(len(self.coordinators))
+        self.views.append(self.View(self.log))
+        parameters, roster = self.chosen.parameters, self.chosen.roster
+        joined = Coordinator.resume(parameters, roster, self.views[-1], shard)
+        self.coordinators.append(joined)
+
+    def next(self) -> Coordinator:
+        self.coordinators[self.turn].flush()
+        self.turn = (self.turn + 1) % len(self.coordinators)
+        self.coordinators[self.turn].follow(self.views[self.turn].news())
+        return self.coordinators[self.turn]
+
+
+@BOTH
+def test_coordinators_that_take_turns_give_the_same_sum_as_one(threat_model: ThreatModel) -> None:
+    chosen = setting(5, threat_model)
+    expected = Network.of(chosen).run().result
+    network, shared = Network.of(chosen), SharedLog(chosen)
+
+    def next_coordinator(phase: CoordinatorState, position: int, data: bytes) -> bytes:
+        if phase is CoordinatorState.COLLECTING_INPUTS and position == 2:
+            shared.join()  # and the one whose turn it was dies with nothing unsaid
+        network.coordinator = shared.next()
+        return data
+
+    network.coordinator = shared.coordinators[0]
+    network.to_coordinator = next_coordinator
+    result = network.run().result
+    assert result.survivors == expected.survivors
+    assert result.total.tolist() == expected.total.tolist()
+    shards = [name for name, _ in shared.log if name.startswith("sum/")]
+    assert len(set(shards)) == 3
+
+
+@BOTH
+def test_a_coordinator_that_is_not_told_of_the_others_takes_a_message_twice(
+    threat_model: ThreatModel,
+) -> None:
+    chosen = setting(5, threat_model)
+    shared = SharedLog(chosen)
+    first, second = shared.coordinators
+    keys = chosen.participant(0, Stream(0), MemoryJournal()).begin()
+    assert first.receive(0, keys) is Reply.ACCEPTED
+    assert second.receive(0, keys) is Reply.ACCEPTED
+    told = SharedLog(chosen)
+    assert told.coordinators[0].receive(0, keys) is Reply.ACCEPTED
+    assert told.next().receive(0, keys) is Reply.REPEATED
 
 
 def test_participant_refuses_a_roster_that_is_not_the_pinned_one() -> None:

@@ -5,11 +5,14 @@ accepted senders of a phase; it is fixed when the phase is closed, before anybod
 
 What must survive a restart is in a store of byte strings: the state, one record a message, without
 its vector, and the running sum. A caller whose store is a database calls `flush` before it commits.
+
+Several coordinators may share one round if they take turns: each adds to a shard of the sum of its
+own, and before its turn it is told with `follow` what the others have recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -35,10 +38,15 @@ from dhdmm.secagg.unmasking import unmask
 from dhdmm.secagg.wire import Bitmap
 
 Store = MutableMapping[str, bytes]
+STATE = "state"
+"""The record of the phase; a store without it belongs to no round yet."""
 
 _C = CoordinatorState
 _TAG_BYTES = {EvidenceKind.MAC: keys.EVIDENCE_BYTES, EvidenceKind.SIGNATURES: keys.SIGNATURE_BYTES}
 _DIGEST_BYTES = 32
+_SUM = "sum/"
+_OVER = (_C.FINISHED, _C.ABORTED)
+_RECORDED = frozenset(kind.__name__ for kind in m.MESSAGES)
 _QUORATE = (_C.COLLECTING_KEYS, _C.COLLECTING_CHOICES, _C.COLLECTING_SHARES, _C.COLLECTING_INPUTS)
 _OPENINGS: Mapping[ThreatModel, Mapping[_C, Callable[[Collected, int], m.Message]]] = {
     ThreatModel.SEMI_HONEST: {
@@ -85,6 +93,7 @@ class Coordinator:
         roster: Roster,
         randomness: Randomness,
         store: Store | None = None,
+        shard: str = "only",
     ) -> None:
         if roster.digest != parameters.roster_digest or len(roster) != parameters.participants:
             raise LocalProtocolError("not the roster of this round")
@@ -96,15 +105,30 @@ class Coordinator:
         self.result: Aggregate | None = None
         self.invited = frozenset(range(parameters.participants))  # who may speak in this phase
         self._taken_keys: set[bytes] = set()
+        self._shard = _SUM + shard
         self._sum = parameters.modulus.zeros(parameters.length)
         self._collected = Collected(parameters, self._graph(randomness))
+        self._store.setdefault(STATE, self.state.encode())
 
     @classmethod
-    def resume(cls, parameters: RoundParameters, roster: Roster, store: Store) -> Coordinator:
+    def resume(
+        cls, parameters: RoundParameters, roster: Roster, store: Store, shard: str = "only"
+    ) -> Coordinator:
         """The coordinator as its store knows it."""
-        coordinator = cls(parameters, roster, _nothing_is_drawn_twice, store)
+        coordinator = cls(parameters, roster, _nothing_is_drawn_twice, store, shard)
         coordinator._recall()
         return coordinator
+
+    def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
+        """Take over what others have recorded in this round, in their order.
+
+        The store has these records already; what they mean is learnt here.
+        """
+        for name, value in records:
+            if name == STATE:
+                self._recall_state(_C(value.decode()))
+            elif name.partition("/")[0] in _RECORDED:
+                self._recall_message(value)
 
     @property
     def awaited(self) -> frozenset[int]:
@@ -161,13 +185,13 @@ class Coordinator:
                 return self.abort(error.reason)
             senders = frozenset()
         self.state, self.invited = following, senders
-        self._store["state"] = following.encode()
+        self._store[STATE] = following.encode()
         return senders
 
     def abort(self, reason: AbortReason) -> frozenset[int]:
         """End the round without a result; everybody is told."""
         self.state, self.abort_reason = self._follow(Local.ABORT), reason
-        self._store["state"], self._store["reason"] = self.state.encode(), reason.encode()
+        self._store["reason"], self._store[STATE] = reason.encode(), self.state.encode()
         return frozenset(range(self.parameters.participants))
 
     def message_for(self, position: int) -> bytes | None:
@@ -180,8 +204,8 @@ class Coordinator:
         return opening(self._collected, position).encode()
 
     def flush(self) -> None:
-        """Bring the store up to date with the running sum."""
-        self._store["sum"] = self._sum.tobytes()
+        """Bring the store up to date with this coordinator's shard of the running sum."""
+        self._store[self._shard] = self._sum.tobytes()
 
     # What is asked of a message before it counts
 
@@ -279,7 +303,15 @@ class Coordinator:
         self._collected.keep(message)
 
     def _unmasked(self) -> Aggregate:
-        return Aggregate(self._collected.alive, unmask(self._collected, self._sum))
+        return Aggregate(self._collected.alive, unmask(self._collected, self._total()))
+
+    def _total(self) -> masks.Vector:
+        """Σ y_i over all shards; this coordinator's own is ahead of its record."""
+        modulus, total = self.parameters.modulus, self._sum.copy()
+        for name in self._store:
+            if name.startswith(_SUM) and name != self._shard:
+                modulus.add(total, np.frombuffer(self._store[name], dtype=total.dtype))
+        return total
 
     def _graph(self, randomness: Randomness) -> Positions | None:
         """Semi-honest step 1: drawn once, kept with the round."""
@@ -294,28 +326,36 @@ class Coordinator:
 
     def _recall(self) -> None:
         """Replay the records, phase by phase: what one phase fixed, the next is understood by."""
-        reached = _C(self._store.get("state", self.state.encode()).decode())
+        reached = _C(self._store[STATE].decode())
+        if self._shard in self._store:
+            self._sum = np.frombuffer(self._store[self._shard], dtype=self._sum.dtype).copy()
+        self._recall_messages(m.Aborted)
         for phase in self._table:
-            self.state = phase
-            self._recall_messages(collected_in(self._table, phase))
+            if phase is reached or phase not in _OVER:
+                self._recall_state(phase)
+                self._recall_messages(collected_in(self._table, phase))
             if phase is reached:
                 break
-            self.invited = self._senders()
-        self._recall_messages(m.Aborted)
-        if "sum" in self._store:
-            self._sum = np.frombuffer(self._store["sum"], dtype=self._sum.dtype).copy()
-        if reached is _C.FINISHED:
-            self.result = self._unmasked()
-        if "reason" in self._store:
+
+    def _recall_state(self, following: _C) -> None:
+        if following is _C.ABORTED:
             self.abort_reason = AbortReason(self._store["reason"].decode())
+        elif following is _C.FINISHED:
+            self.result, self.invited = self._unmasked(), frozenset()
+        elif following is not self.state:
+            self.invited = self._senders()
+        self.state = following
 
     def _recall_messages(self, kind: type[m.Message] | None) -> None:
         if kind is None:
             return
         for position in range(self.parameters.participants):
-            record = self._store.get(_record(kind, position), b"")
-            if len(record) > _DIGEST_BYTES:
-                self._keep(m.decode(record[_DIGEST_BYTES:]))
+            self._recall_message(self._store.get(_record(kind, position), b""))
+
+    def _recall_message(self, record: bytes) -> None:
+        """A digest alone is of a message that was refused."""
+        if len(record) > _DIGEST_BYTES:
+            self._keep(m.decode(record[_DIGEST_BYTES:]))
 
 
 def _record(kind: type[m.Message], position: int) -> str:

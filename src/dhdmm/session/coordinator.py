@@ -11,7 +11,7 @@ from dhdmm.release.decode import decode
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Account, Transcript, announced_root
 from dhdmm.secagg import messages
-from dhdmm.secagg.coordinator import Aggregate, Coordinator, Reply, Store
+from dhdmm.secagg.coordinator import STATE, Aggregate, Coordinator, Reply, Store
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.round import Roster
@@ -22,8 +22,9 @@ from dhdmm.session.recorder import Recorder
 class CoordinatorSession:
     """One round: `receive` messages, `close_phase` at deadlines, and in the end ask for `release`.
 
-    The transcript is signed by `identity`, or by a key made for this round. With an `archive` it is
-    a full one: the archive then holds every message that counted.
+    A `store` that knows the round already is gone on from. The transcript is signed by `identity`,
+    or by a key made for this round. With an `archive` it is a full one: the archive then holds
+    every message that counted. Several sessions may share a round as coordinators may.
     """
 
     def __init__(
@@ -36,12 +37,17 @@ class CoordinatorSession:
         *,
         identity: Identity | None = None,
         archive: Store | None = None,
+        shard: str = "only",
     ) -> None:
         self._plan, self._roster = plan, roster
         notes: Store = {} if store is None else store
         self._recorder = Recorder(plan.threat_model, len(roster), notes, archive)
-        drawn = self._recorder.listening(randomness)
-        self.machine = Coordinator(plan.round(round_id), roster, drawn, notes)
+        parameters = plan.round(round_id)
+        if STATE in notes:
+            self.machine = Coordinator.resume(parameters, roster, notes, shard)
+        else:
+            drawn = self._recorder.listening(randomness)
+            self.machine = Coordinator(parameters, roster, drawn, notes, shard)
         # a secret, so not from what the recorder listens to
         self._identity = identity or Identity.generate(randomness)
 
