@@ -33,12 +33,23 @@ class MacChannels:
     def __init__(self, session: bytes, position: int, channel_keys: KeyPair) -> None:
         self._session, self._keys = session, channel_keys
         self._own = Endpoint(position, channel_keys.public)
-        self._pairwise: dict[int, bytes] = {}
+        self._met: dict[int, tuple[Endpoint, bytes]] = {}  # the other end, the pairwise key
 
     def meet(self, neighbours: Iterable[Neighbour]) -> None:
         """Agree with all of them in one go, which is quicker than one by one between other work."""
-        for j in neighbours:
-            self._agreed(Endpoint(j.position, j.channel_key))
+        agree = self._keys.agree
+        for position, _, _, public in neighbours:
+            if position not in self._met:
+                self._met[position] = Endpoint(position, public), agree(public)
+
+    def agreed(self, neighbours: Iterable[Neighbour]) -> list[bytes]:
+        """The pairwise keys with them, for `reuse`."""
+        return [self._agreed(j)[1] for j in neighbours]
+
+    def reuse(self, neighbours: Iterable[Neighbour], pairwise: Iterable[bytes]) -> None:
+        """Take what `agreed` gave earlier instead of agreeing again."""
+        for j, key in zip(neighbours, pairwise, strict=True):
+            self._met[j.position] = Endpoint(j.position, j.channel_key), key
 
     def seal(self, receiver: Neighbour, plaintext: bytes) -> bytes:
         key = self._key_to(Label.SHARE, receiver)
@@ -50,31 +61,26 @@ class MacChannels:
 
     def say(self, label: Label, receiver: Neighbour, bitmap_hash: bytes = b"") -> bytes:
         """Evidence for this one receiver."""
-        key, session = self._key_to(label, receiver), self._session
-        return keys.evidence(
-            key, label, session, self._own.position, receiver.position, bitmap_hash
-        )
+        key, session, own = self._key_to(label, receiver), self._session, self._own.position
+        return keys.evidence(key, label, session, own, receiver.position, bitmap_hash)
 
     def heard(self, label: Label, sender: Neighbour, tag: bytes, bitmap_hash: bytes = b"") -> bool:
         """Whether the sender said so to us."""
-        key, session = self._key_from(label, sender), self._session
-        return keys.evidence_holds(
-            tag, key, label, session, sender.position, self._own.position, bitmap_hash
-        )
+        key, session, own = self._key_from(label, sender), self._session, self._own.position
+        return keys.evidence_holds(tag, key, label, session, sender.position, own, bitmap_hash)
 
     def _key_to(self, label: Label, receiver: Neighbour) -> bytes:
-        other = Endpoint(receiver.position, receiver.channel_key)
-        return keys.channel_key(self._agreed(other), label, self._session, self._own, other)
+        other, pairwise = self._agreed(receiver)
+        return keys.channel_key(pairwise, label, self._session, self._own, other)
 
     def _key_from(self, label: Label, sender: Neighbour) -> bytes:
-        other = Endpoint(sender.position, sender.channel_key)
-        return keys.channel_key(self._agreed(other), label, self._session, other, self._own)
+        other, pairwise = self._agreed(sender)
+        return keys.channel_key(pairwise, label, self._session, other, self._own)
 
-    def _agreed(self, other: Endpoint) -> bytes:
-        pairwise = self._pairwise.get(other.position)
-        if pairwise is None:
-            pairwise = self._pairwise[other.position] = self._keys.agree(other.public)
-        return pairwise
+    def _agreed(self, neighbour: Neighbour) -> tuple[Endpoint, bytes]:
+        if neighbour.position not in self._met:
+            self.meet([neighbour])
+        return self._met[neighbour.position]
 
 
 class SignatureChannels(MacChannels):

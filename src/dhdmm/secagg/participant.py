@@ -7,7 +7,7 @@ M_i the neighbours it masks with, y_i its masked input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import compress
@@ -68,6 +68,19 @@ class Participant(JournalledMachine):
         participant = cls(parameters, roster, identity, position, randomness, journal)
         participant._recall()
         return participant
+
+    def agreed(self) -> list[bytes]:
+        """The keys of the channels, in the neighbourhood's order: secrets, for `take_along`."""
+        memory = self._memory
+        return self._channels.agreed(memory.neighbours) if memory.channel_secret else []
+
+    def take_along(self, agreed: Sequence[bytes]) -> None:
+        """Spare a resumed participant what it had computed before: these and its public keys."""
+        memory = self._memory
+        if memory.mask_secret:
+            self._mask_keys  # noqa: B018 - cached from now on
+        if memory.channel_secret and agreed:
+            self._channels.reuse(memory.neighbours, agreed)
 
     # Events
 
