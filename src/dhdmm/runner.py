@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from dhdmm.cohort import Cohort, Invitation, LocalCohort, Seat, WorkerCohort
+from dhdmm.cohort.drive import drive
+from dhdmm.cohort.members import Answer, Cohort, Invitation, LocalCohort, permissive, pinned
+from dhdmm.cohort.people import Enrolled, Seat
+from dhdmm.cohort.workers import WorkerCohort
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant.policy import Policy, review
 from dhdmm.participant.tabulate import tabulate
@@ -170,44 +173,30 @@ def run_round(
     )
     order = uniform_permutation(os.urandom, len(roster))
     silent = order[: math.floor(dropout * len(roster) + ROUNDING)].tolist()
-    people = zip(enrolment.identities, histograms, strict=True)
-    seats = [Seat(i, identity, histogram) for i, (identity, histogram) in enumerate(people)]
-    with _cohorts(invitation, seats, workers) as cohorts:
-        traffic = drive(coordinator, cohorts, silent, before_inputs, progress)
-        cpu_seconds = sum(cohort.cpu_seconds for cohort in cohorts)
+    pairs = enumerate(zip(enrolment.identities, histograms, strict=True))
+    people = Enrolled([Seat(i, identity, histogram) for i, (identity, histogram) in pairs])
+    traffic = Traffic()
+    with _cohorts(invitation, people, workers) as cohorts:
+        silence = {CoordinatorState.COLLECTING_INPUTS: silent}
+        drive(coordinator, cohorts, silence, traffic, before_inputs, progress)
     release = coordinator.release()
     costs = Costs(
-        participant_ms=1000 * cpu_seconds / len(seats),
+        participant_ms=1000 * traffic.participant_seconds / len(roster),
         coordinator_s=traffic.coordinator_seconds,
-        participant_sent_bytes=traffic.sent / len(seats),
-        participant_received_bytes=traffic.received / len(seats),
+        participant_sent_bytes=traffic.sent / len(roster),
+        participant_received_bytes=traffic.received / len(roster),
         seconds=time.perf_counter() - started,
     )
     return Outcome(release, costs, coordinator.survivors)
 
 
-def permissive(plan: Plan) -> Policy:
-    """The policy of somebody who wrote the study: whatever it asks for, as long as it is safe."""
-    return Policy(
-        threat_models=["malicious", "semi-honest"],
-        max_epsilon=plan.promise.epsilon,
-        max_delta=plan.promise.delta,
-        min_participants=3,
-        max_honest_floor=plan.participants,
-        min_corrupt_fraction=0.0,
-    )
-
-
-def pinned(policy: Policy, roster: Roster) -> Policy:
-    return policy.model_copy(update={"rosters": [*policy.rosters, roster.digest.hex()]})
-
-
 @contextmanager
 def _cohorts(
-    invitation: Invitation, seats: Sequence[Seat], workers: int | None
+    invitation: Invitation, people: Enrolled, workers: int | None
 ) -> Iterator[list[Cohort]]:
     """One cohort here, or one in each of several worker processes."""
-    count = workers or (os.cpu_count() or 1 if len(seats) > SMALL_ROUND else 1)
+    crowd = len(people.positions()) > SMALL_ROUND
+    count = workers or (os.cpu_count() or 1 if crowd else 1)
     started: list[WorkerCohort] = []
     try:
         if count > 1:
@@ -215,8 +204,8 @@ def _cohorts(
         # refused here, in one place, while the workers are still starting
         reviewed = review(invitation.plan, invitation.policy, invitation.roster)
         for w, worker in enumerate(started):
-            worker.invite(invitation, seats[w::count])
-        yield [*started] or [LocalCohort(reviewed, invitation, seats)]
+            worker.invite(invitation, people.part(w, count))
+        yield [*started] or [LocalCohort(reviewed, invitation, people)]
     finally:
         for worker in started:
             worker.close()
@@ -224,42 +213,25 @@ def _cohorts(
 
 @dataclass
 class Traffic:
-    """Counted as the bytes go by, seen from the participants."""
+    """Totals, counted as the bytes go by; bytes as the participants see them."""
 
     sent: int = 0
     received: int = 0
+    participant_seconds: float = 0.0
     coordinator_seconds: float = 0.0
 
+    def opened(
+        self, phase: CoordinatorState, position: int, message: bytes, seconds: float
+    ) -> None:
+        self.received += len(message)
+        self.coordinator_seconds += seconds
 
-def drive(
-    coordinator: CoordinatorSession,
-    cohorts: Sequence[Cohort],
-    silent: Collection[int],
-    before_inputs: Callable[[], None],
-    progress: Progress,
-) -> Traffic:
-    """Move the bytes until the round is over; a phase ends when all who will answer have."""
-    machine, traffic = coordinator.machine, Traffic()
-    for cohort in cohorts:
-        cohort.send(None)
-    while True:
-        for cohort in cohorts:
-            answers = cohort.collect()
-            started = time.process_time()
-            for position, answer in answers.items():
-                coordinator.receive(position, answer)
-            traffic.coordinator_seconds += time.process_time() - started
-            traffic.sent += sum(map(len, answers.values()))
-        started = time.process_time()
-        invited = coordinator.close_phase()
-        if machine.state is CoordinatorState.COLLECTING_INPUTS:
-            before_inputs()
-            invited -= set(silent)
-        messages = {i: message for i in invited if (message := machine.message_for(i))}
-        traffic.coordinator_seconds += time.process_time() - started
-        if coordinator.over:
-            return traffic
-        progress(machine.state)
-        traffic.received += sum(map(len, messages.values()))
-        for home, cohort in enumerate(cohorts):
-            cohort.send({i: m for i, m in messages.items() if i % len(cohorts) == home})
+    def answered(
+        self, phase: CoordinatorState, position: int, answer: Answer, seconds: float
+    ) -> None:
+        self.sent += len(answer.message)
+        self.participant_seconds += answer.seconds
+        self.coordinator_seconds += seconds
+
+    def closed(self, phase: CoordinatorState, seconds: float) -> None:
+        self.coordinator_seconds += seconds

@@ -14,6 +14,7 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
+from dhdmm.cohort.members import permissive, pinned
 from dhdmm.errors import StrategyError
 from dhdmm.participant.policy import PolicyRefusal, Reason, review
 from dhdmm.planning.draft import draft
@@ -21,7 +22,6 @@ from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
-from dhdmm.runner import permissive, pinned
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
 from tests.planning.studies import records, with_triangle

@@ -5,13 +5,16 @@ from hashlib import sha256
 
 import numpy as np
 
-from dhdmm.cohort import Invitation, LocalCohort, Seat
+from dhdmm.cohort.drive import drive
+from dhdmm.cohort.members import Invitation, LocalCohort, permissive, pinned
+from dhdmm.cohort.people import Enrolled, Seat
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import review
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
-from dhdmm.runner import Enrolment, drive, permissive, pinned
+from dhdmm.runner import Enrolment, Traffic
 from dhdmm.secagg.aggregation import IdealSum
+from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.study.histogram import Histogram
 
@@ -19,6 +22,17 @@ from dhdmm.study.histogram import Histogram
 def noise_of(position: int, number: int = 0) -> KeyStream:
     """The noise of one participant in round `number`."""
     return KeyStream.from_key_for_tests(sha256(f"{number} {position}".encode()).digest())
+
+
+class Noisy(Enrolled):
+    """People whose noise can be drawn again."""
+
+    def __init__(self, seats: list[Seat], number: int) -> None:
+        super().__init__(seats)
+        self._number = number
+
+    def noise(self, position: int) -> KeyStream:
+        return noise_of(position, self._number)
 
 
 def real_measurement(
@@ -37,8 +51,8 @@ def real_measurement(
         )
     ]
     coordinator = CoordinatorSession(plan, enrolment.round_id, roster, os.urandom)
-    cohort = LocalCohort(reviewed, invitation, seats, lambda i: noise_of(i, number))
-    drive(coordinator, [cohort], silent, lambda: None, lambda _phase: None)
+    cohort = LocalCohort(reviewed, invitation, Noisy(seats, number))
+    drive(coordinator, [cohort], {CoordinatorState.COLLECTING_INPUTS: silent}, Traffic())
     return coordinator.release().measurement
 
 

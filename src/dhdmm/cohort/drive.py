@@ -1,0 +1,111 @@
+"""Moving the bytes of a round between the coordinator and its cohorts, until it is over.
+
+Messages go in small batches, so that neither all questions nor all answers of a phase are ever in
+memory at once; a cohort gets its next batch while it is at the last. Whoever sits at position i is
+in cohort i mod (number of cohorts).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from time import thread_time
+from typing import Protocol
+
+from dhdmm.cohort.members import Answer, Cohort
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.session.coordinator import CoordinatorSession
+
+BATCH = 64
+AHEAD = 2  # batches that a cohort may have before it
+
+Silent = Mapping[CoordinatorState, Collection[int]]
+"""Who says nothing from which phase on."""
+
+
+class Meter(Protocol):
+    """Is told what passes, by the phase in which an answer is collected.
+
+    `seconds` are the coordinator's: to make the message, to take the answer, to close the phase.
+    """
+
+    def opened(
+        self, phase: CoordinatorState, position: int, message: bytes, seconds: float
+    ) -> None: ...
+
+    def answered(
+        self, phase: CoordinatorState, position: int, answer: Answer, seconds: float
+    ) -> None: ...
+
+    def closed(self, phase: CoordinatorState, seconds: float) -> None: ...
+
+
+def drive(
+    coordinator: CoordinatorSession,
+    cohorts: Sequence[Cohort],
+    silent: Silent,
+    meter: Meter,
+    before_inputs: Callable[[], None] = lambda: None,
+    progress: Callable[[CoordinatorState], None] = lambda _phase: None,
+) -> None:
+    """A phase ends when all who will answer have; `progress` is told the one that begins.
+
+    The coordinator does not know who will be silent: it has a message for them, too.
+    """
+    machine, gone = coordinator.machine, set[int]()
+    while not coordinator.over:
+        phase = machine.state
+        gone.update(silent.get(phase, ()))
+        _exchange(coordinator, cohorts, gone, meter)
+        started = thread_time()
+        coordinator.close_phase()
+        meter.closed(phase, thread_time() - started)
+        if machine.state is CoordinatorState.COLLECTING_INPUTS:
+            before_inputs()
+        if not coordinator.over:
+            progress(machine.state)
+
+
+def _exchange(
+    coordinator: CoordinatorSession, cohorts: Sequence[Cohort], gone: Collection[int], meter: Meter
+) -> None:
+    """One phase: everybody invited is asked, answers are taken as they come."""
+    waiting: deque[Cohort] = deque()
+    for cohort, positions in _batches(cohorts, sorted(coordinator.machine.invited)):
+        messages = {i: _opened(coordinator, i, meter) for i in positions}
+        cohort.send({i: message for i, message in messages.items() if i not in gone})
+        waiting.append(cohort)
+        if len(waiting) >= AHEAD * len(cohorts):
+            _take(coordinator, waiting.popleft(), meter)
+    for cohort in waiting:
+        _take(coordinator, cohort, meter)
+
+
+def _batches(
+    cohorts: Sequence[Cohort], positions: Sequence[int]
+) -> Iterator[tuple[Cohort, list[int]]]:
+    """In turn, so that all cohorts are busy."""
+    homes: list[list[int]] = [[] for _ in cohorts]
+    for i in positions:
+        homes[i % len(cohorts)].append(i)
+    for start in range(0, max(map(len, homes)), BATCH):
+        for cohort, home in zip(cohorts, homes, strict=True):
+            if home[start : start + BATCH]:
+                yield cohort, home[start : start + BATCH]
+
+
+def _opened(coordinator: CoordinatorSession, position: int, meter: Meter) -> bytes | None:
+    """What the phase opens with for this participant; the first opens with nothing."""
+    started = thread_time()
+    message = coordinator.machine.message_for(position)
+    seconds = thread_time() - started
+    if message is not None:
+        meter.opened(coordinator.machine.state, position, message, seconds)
+    return message
+
+
+def _take(coordinator: CoordinatorSession, cohort: Cohort, meter: Meter) -> None:
+    for position, answer in cohort.collect().items():
+        started = thread_time()
+        coordinator.receive(position, answer.message)
+        meter.answered(coordinator.machine.state, position, answer, thread_time() - started)
