@@ -1,4 +1,4 @@
-"""The blocks of a page that are marked: a comment on the line before the fence says what it is for.
+"""The blocks of a page: a comment on the line before the fence says what each one is for.
 
 <!-- run -->                       a block of sh or python, run as it stands
 <!-- run, long -->                 the same, by `make soak` only
@@ -6,18 +6,27 @@
 <!-- output -->                    what the block before it prints
 <!-- output, other numbers -->     the same, but for its numbers and the widths of its columns
 <!-- study -->                     a whole study file
-<!-- part of a study -->           keys that replace those of the page's last whole study file
+<!-- part of a study -->           keys that replace those of the page's last whole study file, or
+                                   of the hospitals' if it has none
 <!-- refused -->                   such keys, refused with the message in the next output
+<!-- checked: FILE::TEST -->       a formula, diagram or example that this test computes or runs
+<!-- drawing -->                   a picture made of characters
+
+A block without a mark, or indented instead of fenced, is a mistake.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
+
+import markdown
 
 PROJECT = Path(__file__).parents[2]
-MARKS = (
+MARKS = {
     "run",
     "run, long",
     "not run",
@@ -26,25 +35,33 @@ MARKS = (
     "study",
     "part of a study",
     "refused",
+    "checked",
+    "drawing",
+}
+WITH_REASON = {"not run", "checked"}
+FENCED = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
 )
-MARKED = re.compile(
-    r"^<!-- ([^:\n]+?)(?:: [^\n]+)? -->\n+```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL
-)
-RUNNABLE = re.compile(r"^```(?:sh|python)\n", re.MULTILINE)
+MARK = re.compile(r"<!-- ([^:\n]+?)(?:: ([^\n]+))? -->\s*\Z")
+PREFORMATTED = re.compile(r"<pre><code>(.*?)</code></pre>", re.DOTALL)
 NUMBER = re.compile(r"\b[0-9a-f]{16,}\b|[-−]?\d[\d,]*(\.\d+)?")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"`dhdmm ([a-z][^`\n]*)`")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One marked block; `line` is that of its mark."""
+    """One fenced block; `start` and `end` are its fences' places in the page."""
 
     mark: str
     language: str
     text: str
     page: str
     line: int
+    reason: str = ""
+    start: int = 0
+    end: int = 0
 
     @property
     def place(self) -> str:
@@ -54,29 +71,51 @@ class Block:
 def pages() -> list[Path]:
     """Every page that a reader may follow."""
     return [
-        PROJECT / "README.md",
+        *sorted(PROJECT.glob("*.md")),
         *sorted((PROJECT / "docs").rglob("*.md")),
         *sorted((PROJECT / "examples").rglob("*.md")),
     ]
 
 
+def name_of(page: Path) -> str:
+    return str(page.relative_to(PROJECT))
+
+
 def blocks(page: Path) -> list[Block]:
-    text, name = page.read_text(encoding="utf-8"), str(page.relative_to(PROJECT))
-    return [
-        Block(found[1], found[2], found[3], name, text.count("\n", 0, found.start()) + 1)
-        for found in MARKED.finditer(text)
-    ]
+    text = page.read_text(encoding="utf-8")
+    return [_block(text, found, name_of(page)) for found in FENCED.finditer(text)]
 
 
-def unmarked(page: Path) -> int:
-    """How many blocks of sh or python say nothing about being run."""
-    marked = sum(block.language in ("sh", "python") for block in blocks(page))
-    return len(RUNNABLE.findall(page.read_text(encoding="utf-8"))) - marked
+def _block(text: str, found: re.Match[str], page: str) -> Block:
+    mark = MARK.search(text, 0, found.start())
+    return Block(
+        mark=mark[1] if mark else "",
+        language=found["language"],
+        text=dedent(found["text"]),
+        page=page,
+        line=text.count("\n", 0, found.start()) + 1,
+        reason=(mark[2] or "") if mark else "",
+        start=found.start(),
+        end=found.end(),
+    )
+
+
+def indented(page: Path) -> list[str]:
+    """Places of blocks that are indented instead of fenced, which no mark could be given to."""
+    text = page.read_text(encoding="utf-8")
+    rendered = markdown.markdown(FENCED.sub("", text), extensions=["admonition", "tables"])
+    firsts = [html.unescape(block).splitlines()[0] for block in PREFORMATTED.findall(rendered)]
+    return [f"{name_of(page)}:{text.count(chr(10), 0, text.index(line)) + 1}" for line in firsts]
 
 
 def links(page: Path) -> list[str]:
     """Targets of the page's links, outside code."""
     return LINK.findall(CODE.sub("", page.read_text(encoding="utf-8")))
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Commands that the running text names: their words without `dhdmm`."""
+    return [found.split() for found in COMMAND.findall(page.read_text(encoding="utf-8"))]
 
 
 def lines(output: str) -> list[str]:

@@ -63,17 +63,16 @@ class Reader:
 
 def refresh(page: Path, folder: Path) -> None:
     """Write what is printed now under every block that has an output."""
-    reader, text, end = Reader(folder), page.read_text(encoding="utf-8"), 0
+    reader, text = Reader(folder), page.read_text(encoding="utf-8")
+    written, end = "", 0
     for block in blocks(page):
         if block.mark == "run":
             reader.follow(block)
-        start = text.index(f"<!-- {block.mark} -->", end)
-        end = text.index("```", text.index("\n```", start) + 4) + 3
-        if block.mark.startswith("output") and reader.printed:
-            new = "\n".join(lines(reader.printed))
-            written = f"<!-- {block.mark} -->\n```{block.language}\n{new}\n```"
-            text, end = text[:start] + written + text[end:], start + len(written)
-    page.write_text(text, encoding="utf-8")
+        elif block.mark.startswith("output") and reader.printed:
+            printed = "\n".join(lines(reader.printed))
+            written += f"{text[end : block.start]}```{block.language}\n{printed}\n```"
+            end = block.end
+    page.write_text(written + text[end:], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,38 +1,51 @@
-"""The documentation does what it says: marked blocks run, links lead somewhere, the site builds.
+"""The documentation does what it says: blocks run, links lead somewhere, the site builds.
 
 How a block is marked: `pages.py`.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import re
 import runpy
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
+import typer.main
 import yaml
 
+from dhdmm.cli.main import app
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.spec import Study
-from tests.docs.pages import MARKS, PROJECT, Block, blocks, links, pages, shape, unmarked
+from tests.docs.pages import (
+    MARKS,
+    PROJECT,
+    WITH_REASON,
+    Block,
+    blocks,
+    commands,
+    indented,
+    links,
+    name_of,
+    pages,
+    shape,
+)
 from tests.docs.reader import Reader
 
 ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?:work|home|root|Users|usr|opt|mnt|tmp|var)/")
 LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\bsrc=\"?([^\s\">]+)")
-GUIDES = [
-    *(PROJECT / "docs" / f"{name}.md" for name in ("index", "tutorial", "study", "api")),
-    *sorted((PROJECT / "docs" / "how-to").glob("*.md")),
-]
 LINKED = re.compile(r"<link[^>]*\bhref=\"?([^\s\">]+)")
-
-
-def name_of(page: Path) -> str:
-    return str(page.relative_to(PROJECT))
+MADE = re.compile(r"^make (\w+)", re.MULTILINE)
+INSTALLED = re.compile(r"^pip install 'dhdmm\[(\w+)\]'", re.MULTILINE)
+HOSPITALS = PROJECT / "examples" / "hospitals" / "study.yaml"
+NOT_RUN: dict[str, int] = {}
+"""How many blocks of which page no test runs: whoever adds one has to say so here."""
 
 
 def marked_pages(*marks: str) -> list[Path]:
@@ -54,14 +67,72 @@ def test_following_a_page_through_its_long_commands(page: Path, tmp_path: Path) 
         reader.follow(block)
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=name_of)
-def test_every_command_of_a_guide_is_run_or_says_why_not(page: Path) -> None:
-    assert unmarked(page) == 0
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_block_says_what_it_is_for(page: Path) -> None:
+    wrong = [
+        block.place
+        for block in blocks(page)
+        if block.mark not in MARKS or (block.mark in WITH_REASON) != bool(block.reason)
+    ]
+    assert wrong == [], "how to mark a block is said in tests/docs/pages.py"
+    assert indented(page) == [], "a block is fenced and marked"
 
 
-@pytest.mark.parametrize("page", marked_pages("study"), ids=name_of)
+def test_blocks_that_no_test_runs_are_listed() -> None:
+    found = {name_of(page): sum(b.mark == "not run" for b in blocks(page)) for page in pages()}
+    assert {page: count for page, count in found.items() if count} == NOT_RUN
+
+
+def test_a_checked_block_names_a_test_that_exists() -> None:
+    for block in [b for page in pages() for b in blocks(page) if b.mark == "checked"]:
+        file, _, test = block.reason.partition("::")
+        assert test in _functions(PROJECT / file), block.place
+
+
+def _functions(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def _shown(pattern: re.Pattern[str]) -> set[str]:
+    """What the commands of all pages have in the pattern's place."""
+    return {name for page in pages() for b in blocks(page) for name in pattern.findall(b.text)}
+
+
+def test_what_a_page_makes_has_a_rule() -> None:
+    shown = _shown(MADE)
+    assert {"demo", "test", "install"} <= shown
+    command = ["make", "--dry-run", "--always-make", *sorted(shown)]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_a_page_installs_is_there() -> None:
+    shown = _shown(INSTALLED)
+    assert "warehouse" in shown
+    assert shown <= set(metadata("dhdmm").get_all("Provides-Extra") or ())
+
+
+def test_the_demo_ends_as_the_readme_says(tmp_path: Path) -> None:
+    (said,) = [b for b in blocks(PROJECT / "README.md") if "test_the_demo_ends" in b.reason]
+    reader = Reader(tmp_path)
+    reader.follow(Block("run", "sh", "dhdmm demo", "README.md", said.line))
+    for line in filter(None, said.text.splitlines()):
+        assert shape(line) in shape(reader.printed)
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_commands_in_the_text_exist_with_their_options(page: Path) -> None:
+    known = typer.main.get_command(app)
+    for name, *words in commands(page):
+        assert name in known.commands, f"dhdmm {name}"
+        options = {option for parameter in known.commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options, f"dhdmm {name}"
+
+
+@pytest.mark.parametrize("page", marked_pages("study", "part of a study", "refused"), ids=name_of)
 def test_study_files_and_their_parts_are_accepted_or_refused_as_said(page: Path) -> None:
-    whole: dict[str, object] = {}
+    whole, _ = document.parse(HOSPITALS.read_text(encoding="utf-8"), name_of(HOSPITALS))
     message = ""
     for block in blocks(page):
         if block.mark == "study":
@@ -108,12 +179,6 @@ def test_the_tutorial_is_run() -> None:
     commands = [block.text for block in blocks(PROJECT / "docs" / "tutorial.md")]
     for command in ("init", "describe", "plan", "run", "show"):
         assert any(f"dhdmm {command}" in text for text in commands), command
-
-
-@pytest.mark.parametrize("page", pages(), ids=name_of)
-def test_marks_are_known(page: Path) -> None:
-    unknown = [block.place for block in blocks(page) if block.mark not in MARKS]
-    assert not unknown
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
