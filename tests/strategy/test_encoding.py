@@ -50,7 +50,15 @@ RESIDUAL_SIDE = [3, RESIDUAL_BLOCK, 1, 0]
 HUGE_ENTRIES = changed([*RESIDUAL, 2], 2**40, changed([*RESIDUAL_SIDE, 5], wide(2**30)))
 
 
+def axis(orbits: int) -> list[object]:
+    """An attribute of so many values, none like another."""
+    identity = pack(np.arange(orbits))
+    return [orbits, orbits, orbits, identity, identity, 0, pack(np.zeros(0, np.int64))]
+
+
 HOSTILE = {
+    "an attribute of many orbits": (changed(AXIS, axis(8000)), "8,000 orbits"),
+    "many attributes of some orbits": (changed([2], [axis(2000)] * 9), "2,000 orbits"),
     "empty": (b"", "not CBOR"),
     "truncated": (DATA[:-1], "not CBOR"),
     "trailing bytes": (DATA + b"\0", "canonical"),

@@ -42,7 +42,8 @@ LARGEST_TRIANGLE = 2**13
 """Rows of one T."""
 LARGEST_PRODUCTS = 2**26
 """Rows times products of one side."""
-LARGEST_VECTOR_TABLE = 2**26
+LARGEST_VECTOR_TABLES = 2**25
+"""Entries of all attributes' vectors together, the standing ones included: 256 MiB."""
 LARGEST_NUMBER = 2**40
 """Bound for every integer written down."""
 
@@ -68,9 +69,7 @@ def decode(data: bytes) -> Parts:
         raise refused("not a strategy")
     if type(version) is not int or version != VERSION:
         raise refused(f"version {version!r:.20} is not {VERSION}")
-    read_axes = tuple(_read_axis(axis) for axis in _list(axes, LARGEST_ATTRIBUTES, "the axes"))
-    if not read_axes:
-        raise refused("no attribute")
+    read_axes = _read_axes(_list(axes, LARGEST_ATTRIBUTES, "the axes"))
     read_blocks: list[Block] = []
     rows = 0
     for block in _list(blocks, LARGEST_ROWS, "the blocks"):
@@ -126,14 +125,25 @@ def _axis_document(axis: StrategyAxis) -> list[Any]:
     ]
 
 
-def _read_axis(document: Any) -> StrategyAxis:
+def _read_axes(documents: list[Any]) -> tuple[StrategyAxis, ...]:
+    axes, spare = [], LARGEST_VECTOR_TABLES
+    for document in documents:
+        axes.append(_read_axis(document, spare))
+        orbits = len(axes[-1].sizes)
+        spare -= (1 + orbits + len(axes[-1].extra)) * orbits
+    if not axes:
+        raise refused("no attribute")
+    return tuple(axes)
+
+
+def _read_axis(document: Any, spare: int) -> StrategyAxis:
     values, merged, orbits, merged_map, orbit_map, count, extra = _array(document, 7, "an axis")
     values = _number(values, 1, LARGEST_AXIS, "an attribute's values")
     merged = _number(merged, 1, values, "an attribute's merged values")
     orbits = _number(orbits, 1, merged, "an attribute's orbits")
-    count = _number(count, 0, LARGEST_VECTOR_TABLE // orbits, "an attribute's vectors")
-    if (orbits + 1) * orbits > LARGEST_VECTOR_TABLE:
-        raise refused(f"an attribute has {orbits:,} orbits")
+    count = _number(count, 0, LARGEST_NUMBER, "an attribute's vectors")
+    if (1 + orbits + count) * orbits > spare:
+        raise refused(f"an attribute has {count:,} vectors over {orbits:,} orbits")
     return StrategyAxis(
         _onto(unpack(merged_map, values, "the map to merged values"), merged),
         _onto(unpack(orbit_map, merged, "the map to orbits"), orbits),
