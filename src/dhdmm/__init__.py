@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dhdmm.planning.plan import Plan
     from dhdmm.release.release import Release
     from dhdmm.runner import run
+    from dhdmm.simulation.simulate import simulate
     from dhdmm.strategy.optimise import optimise
     from dhdmm.strategy.strategy import Strategy
     from dhdmm.study.schema import Schema
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
     from dhdmm.study.workload import Workload
 
 __version__ = "0.1.0"
-__all__ = ["Plan", "Release", "Schema", "Strategy", "Study", "Workload", "optimise", "plan", "run"]
+__all__ = [
+    "Plan",
+    "Release",
+    "Schema",
+    "Strategy",
+    "Study",
+    "Workload",
+    "optimise",
+    "plan",
+    "run",
+    "simulate",
+]
 
 _HOMES = {
     "Plan": "dhdmm.planning.plan",
@@ -33,6 +45,7 @@ _HOMES = {
     "optimise": "dhdmm.strategy.optimise",
     "plan": "dhdmm.planning.draft",
     "run": "dhdmm.runner",
+    "simulate": "dhdmm.simulation.simulate",
 }
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dhdmm.cohort.drive import drive
-from dhdmm.cohort.members import Answer, Cohort, Invitation, LocalCohort, permissive, pinned
+from dhdmm.cohort.drive import drive, dropouts
+from dhdmm.cohort.members import Answer, Invitation, permissive, pinned
 from dhdmm.cohort.people import Enrolled, Seat
-from dhdmm.cohort.workers import WorkerCohort
+from dhdmm.cohort.workers import cohorts_here
 from dhdmm.errors import DataError, Refused
-from dhdmm.participant.policy import Policy, review
+from dhdmm.participant.policy import Policy
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
@@ -30,12 +28,6 @@ from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
-
-SMALL_ROUND = 64
-"""Up to here a worker process takes longer to start than the participants take to compute."""
-
-ROUNDING = 1e-9
-"""A dropout of 0.29 among 100 is 29, whatever the product is in floating point."""
 
 Progress = Callable[[CoordinatorState], None]
 """Told the phase that begins."""
@@ -171,12 +163,11 @@ def run_round(
     coordinator = CoordinatorSession(
         plan, enrolment.round_id, roster, os.urandom, archive={} if full_transcript else None
     )
-    order = uniform_permutation(os.urandom, len(roster))
-    silent = order[: math.floor(dropout * len(roster) + ROUNDING)].tolist()
+    silent = dropouts(os.urandom, len(roster), dropout)
     pairs = enumerate(zip(enrolment.identities, histograms, strict=True))
     people = Enrolled([Seat(i, identity, histogram) for i, (identity, histogram) in pairs])
     traffic = Traffic()
-    with _cohorts(invitation, people, workers) as cohorts:
+    with cohorts_here(invitation, people, workers) as cohorts:
         silence = {CoordinatorState.COLLECTING_INPUTS: silent}
         drive(coordinator, cohorts, silence, traffic, before_inputs, progress)
     release = coordinator.release()
@@ -188,27 +179,6 @@ def run_round(
         seconds=time.perf_counter() - started,
     )
     return Outcome(release, costs, coordinator.survivors)
-
-
-@contextmanager
-def _cohorts(
-    invitation: Invitation, people: Enrolled, workers: int | None
-) -> Iterator[list[Cohort]]:
-    """One cohort here, or one in each of several worker processes."""
-    crowd = len(people.positions()) > SMALL_ROUND
-    count = workers or (os.cpu_count() or 1 if crowd else 1)
-    started: list[WorkerCohort] = []
-    try:
-        if count > 1:
-            started.extend(WorkerCohort() for _ in range(count))
-        # refused here, in one place, while the workers are still starting
-        reviewed = review(invitation.plan, invitation.policy, invitation.roster)
-        for w, worker in enumerate(started):
-            worker.invite(invitation, people.part(w, count))
-        yield [*started] or [LocalCohort(reviewed, invitation, people)]
-    finally:
-        for worker in started:
-            worker.close()
 
 
 @dataclass

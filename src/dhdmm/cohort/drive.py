@@ -7,17 +7,22 @@ in cohort i mod (number of cohorts).
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from time import thread_time
 from typing import Protocol
 
 from dhdmm.cohort.members import Answer, Cohort
+from dhdmm.secagg.randomness import Randomness, uniform_permutation
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 
 BATCH = 64
 AHEAD = 2  # batches that a cohort may have before it
+
+ROUNDING = 1e-9
+"""A dropout of 0.29 among 100 is 29, whatever the product is in floating point."""
 
 Silent = Mapping[CoordinatorState, Collection[int]]
 """Who says nothing from which phase on."""
@@ -64,6 +69,12 @@ def drive(
             before_inputs()
         if not coordinator.over:
             progress(machine.state)
+
+
+def dropouts(randomness: Randomness, participants: int, share: float) -> list[int]:
+    """A share of the participants, chosen at random and rounded down."""
+    order: list[int] = uniform_permutation(randomness, participants).tolist()
+    return order[: math.floor(share * participants + ROUNDING)]
 
 
 def _exchange(

@@ -12,14 +12,15 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import IO, Any
 
 import cbor2
 import numpy as np
 
-from dhdmm.cohort.members import Answer, Invitation, LocalCohort, Messages, Usage
+from dhdmm.cohort.members import Answer, Cohort, Invitation, LocalCohort, Messages, Usage
 from dhdmm.cohort.people import People, decode_people
 from dhdmm.errors import RoundAborted
 from dhdmm.participant.policy import Policy, review
@@ -27,6 +28,9 @@ from dhdmm.secagg.masks import Vector
 from dhdmm.secagg.round import Roster
 
 Frame = dict[str, Any]
+
+SMALL_ROUND = 64
+"""Up to here a worker process takes longer to start than the participants take to compute."""
 
 MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -94,6 +98,27 @@ class WorkerCohort:
             _write(self._sink, data)
         except BrokenPipeError:
             raise RoundAborted("a worker process died", hint="is there enough memory?") from None
+
+
+@contextmanager
+def cohorts_here(
+    invitation: Invitation, people: People, workers: int | None, awake: int | None = None
+) -> Iterator[list[Cohort]]:
+    """One cohort in this process, or one in each of several worker processes."""
+    crowd = len(people.positions()) > SMALL_ROUND
+    count = workers or (os.cpu_count() or 1 if crowd else 1)
+    started: list[WorkerCohort] = []
+    try:
+        if count > 1:
+            started.extend(WorkerCohort() for _ in range(count))
+        # refused here, in one place, while the workers are still starting
+        reviewed = review(invitation.plan, invitation.policy, invitation.roster)
+        for w, worker in enumerate(started):
+            worker.invite(invitation, people.part(w, count), awake)
+        yield [*started] or [LocalCohort(reviewed, invitation, people, awake)]
+    finally:
+        for worker in started:
+            worker.close()
 
 
 class Host:

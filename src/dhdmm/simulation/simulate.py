@@ -1,0 +1,206 @@
+"""One round, simulated: real sessions of all parties, deterministic from one seed but for the
+measured times. For simulation only: whoever knows the seed knows every participant's secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dhdmm.cohort.drive import Silent, drive, dropouts
+from dhdmm.cohort.members import Cohort, Invitation, Usage, permissive, pinned
+from dhdmm.cohort.people import Seeded, seeded_randomness
+from dhdmm.cohort.spool import Spool
+from dhdmm.cohort.workers import own_usage
+from dhdmm.errors import DataError, Refused
+from dhdmm.participant.policy import review
+from dhdmm.planning.draft import plan as make_plan
+from dhdmm.planning.plan import Plan
+from dhdmm.release.release import Release
+from dhdmm.secagg.masks import Vector
+from dhdmm.secagg.round import Roster
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.session.coordinator import CoordinatorSession
+from dhdmm.simulation.engines import Engine, cohorts_on
+from dhdmm.simulation.network import Network, Stragglers
+from dhdmm.simulation.recorder import Progress, Recorder
+from dhdmm.simulation.records import Records, dealt_records, uniform_records
+from dhdmm.simulation.result import Effort, Simulation
+from dhdmm.simulation.trace import Trace
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
+
+_C = CoordinatorState
+
+Dropout = float | Mapping[CoordinatorState, float]
+"""The share that falls silent before its masked input, the costliest moment; or from which phases
+on how large a share does."""
+
+
+def simulate(
+    plan: Plan | Study,
+    *,
+    participants: int | None = None,
+    threat_model: str | None = None,
+    dropout: Dropout = 0.0,
+    records_per_participant: int = 1,
+    data: Histogram | None = None,
+    network: Network = Network(),  # noqa: B008 - a frozen value
+    stragglers: Stragglers | None = None,
+    seed: int = 0,
+    engine: Engine = "processes",
+    workers: int | None = None,
+    compute_model: bool = False,
+    progress: Progress = lambda _phase, _answered: None,
+) -> Simulation:
+    """Execute a round of the plan once, and time it on `network`.
+
+    A study is planned first, for any number of `participants`, and that counts as the
+    coordinator's optimisation. Records are uniform over the schema, or disjoint random subsets of
+    `data`. A `compute_model` counts operations at fixed unit costs instead of measuring, so that
+    the whole result is a function of the arguments.
+    """
+    wall, cpu = time.perf_counter(), time.process_time()
+    with threadpool_limits(1):  # the coordinator's processor is modelled as one, so it is one
+        final, optimisation = _planned(plan, participants, threat_model)
+        _require_within_bound(final, records_per_participant)
+        trace = Trace.empty(final.threat_model, final.participants)
+        trace.optimisation_seconds = optimisation
+        records = _records(final.study, final.participants, records_per_participant, data, seed)
+        cast = _cast(final, records, seed)
+        silent = _silent(dropout, final.participants, cast.seed)
+        ended = _execute(cast, trace, silent, engine, workers, progress)
+    spent = own_usage()
+    effort = Effort(
+        wall_s=time.perf_counter() - wall,
+        cpu_s=spent.cpu_seconds - cpu + ended.elsewhere.cpu_seconds,
+        peak_bytes=spent.peak_bytes + ended.elsewhere.peak_bytes,
+    )
+    return Simulation(
+        cast.plan, trace, network, stragglers, ended.release, ended.sum_correct, effort
+    )
+
+
+def _planned(
+    plan: Plan | Study, participants: int | None, threat_model: str | None
+) -> tuple[Plan, float]:
+    """The plan, and the seconds it took if it was not given."""
+    if isinstance(plan, Plan):
+        if (participants or plan.participants) != plan.participants:
+            raise DataError(f"the plan is for {plan.participants} participants, not {participants}")
+        if (threat_model or plan.threat_model) != plan.threat_model:
+            raise DataError(f"the plan is {plan.threat_model}, not {threat_model}")
+        return plan, 0.0
+    study = plan if threat_model is None else plan.with_threat_model(threat_model)
+    if participants is not None:
+        study = _for_participants(study, participants)
+    started = time.thread_time()
+    made = make_plan(study, participants)
+    return made, time.thread_time() - started
+
+
+def _for_participants(study: Study, participants: int) -> Study:
+    """The same study for exactly so many, whatever it allows."""
+    changed = study.sections()[1].model_copy(update={"participants": participants})
+    return Study(study.model.model_copy(update={"aggregation": changed}), study.place)
+
+
+def _require_within_bound(plan: Plan, records: int) -> None:
+    bound = plan.sections[1].max_records_per_participant
+    if records > bound:
+        raise Refused(
+            f"{records:,} records a participant, max_records_per_participant is {bound:,}",
+            hint="nothing is clipped: simulate fewer records, or raise the study's bound",
+        )
+
+
+def _records(
+    study: Study, participants: int, each: int, data: Histogram | None, seed: int
+) -> Records:
+    if data is None:
+        return uniform_records(study.schema, participants, each, seed)
+    return dealt_records(study.schema, data, participants, each, seed)
+
+
+@dataclass(frozen=True)
+class _Cast:
+    """Everybody in the round; all of it follows from the seed."""
+
+    seed: bytes
+    plan: Plan
+    people: Seeded
+    round_id: bytes
+    roster: Roster
+
+
+def _cast(plan: Plan, records: Records, seed: int) -> _Cast:
+    secret = sha256(f"dhdmm simulation {seed}".encode()).digest()
+    people = Seeded(secret, records)
+    names = tuple(f"participant {i + 1}" for i in people.positions())
+    roster = Roster(names, tuple(people.identity(i).public for i in people.positions()))
+    final = replace(plan, roster_digest=roster.digest)
+    return _Cast(secret, final, people, secret[:16], roster)
+
+
+def _silent(dropout: Dropout, participants: int, seed: bytes) -> Silent:
+    shares = dropout if isinstance(dropout, Mapping) else {_C.COLLECTING_INPUTS: dropout}
+    return {
+        phase: dropouts(seeded_randomness(seed + phase.encode()), participants, share)
+        for phase, share in shares.items()
+    }
+
+
+class _Ended(NamedTuple):
+    release: Release
+    sum_correct: bool
+    elsewhere: Usage  # of the worker processes
+
+
+def _execute(
+    cast: _Cast,
+    trace: Trace,
+    silent: Silent,
+    engine: Engine,
+    workers: int | None,
+    progress: Progress,
+) -> _Ended:
+    """The round itself, with the plan's check before it and the release after it."""
+    plan, roster = cast.plan, cast.roster
+    policy = pinned(permissive(plan), roster)
+    invitation = Invitation(plan.to_bytes(), cast.round_id, roster, policy)
+    trace.plan_bytes = len(invitation.plan)
+    started = time.thread_time()
+    review(invitation.plan, policy, roster)
+    trace.plan_check_seconds = time.thread_time() - started
+    randomness, store = seeded_randomness(cast.seed), Spool()
+    coordinator = CoordinatorSession(plan, cast.round_id, roster, randomness, store)
+    with cohorts_on(engine, invitation, cast.people, workers) as cohorts:
+        drive(coordinator, cohorts, silent, Recorder(trace, progress))
+        started = time.thread_time()
+        release = coordinator.release()
+        trace.release_seconds = time.thread_time() - started
+        ideal = _ideal_total(plan, cohorts, coordinator.survivors)
+        used = [cohort.usage() for cohort in cohorts]
+    store.close()
+    result = coordinator.machine.result
+    assert result is not None  # or there were no release
+    elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))
+    return _Ended(release, bool(np.array_equal(result.total, ideal)), elsewhere)
+
+
+def _ideal_total(plan: Plan, cohorts: Sequence[Cohort], survivors: Sequence[int]) -> Vector:
+    """What a trusted party would have found: the survivors' inputs, added up in the open."""
+    homes = len(cohorts)
+    parts = [
+        cohort.total([i for i in survivors if i % homes == home])
+        for home, cohort in enumerate(cohorts)
+    ]
+    total = plan.modulus.zeros(plan.strategy.rows)
+    for part in parts:
+        plan.modulus.add(total, part())
+    return plan.modulus.reduce(total)

@@ -1,0 +1,112 @@
+"""What happened in a round, message by message: bytes and processor seconds, whatever the network.
+
+Rows are phases, named by what the coordinator collects in them; columns are roster positions. The
+coordinator opens a phase with a message for everybody it asks (the first with none), each computes
+and answers, the coordinator takes the answers and closes the phase.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.errors import DataError
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_FORMAT = 1
+
+
+def phases_of(threat_model: ThreatModel) -> tuple[CoordinatorState, ...]:
+    """In the order of the round."""
+    table = COORDINATOR[threat_model]
+    return tuple(state for state in table if collected_in(table, state))
+
+
+@dataclass
+class Trace:
+    """Arrays of shape (phases, n), `closing_seconds` (phases,), and what belongs to no phase."""
+
+    phases: tuple[str, ...]
+    asked: Flags
+    answered: Flags
+    received_bytes: Integers  # by the participant
+    sent_bytes: Integers
+    participant_seconds: Floats
+    opening_seconds: Floats  # the coordinator's, for one participant
+    taking_seconds: Floats
+    closing_seconds: Floats
+    plan_bytes: int = 0
+    plan_check_seconds: float = 0.0  # of each participant
+    optimisation_seconds: float = 0.0  # of the coordinator, before everything
+    release_seconds: float = 0.0  # of the coordinator, after everything
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, threat_model: ThreatModel, participants: int) -> Trace:
+        phases = phases_of(threat_model)
+        shape = len(phases), participants
+        return cls(
+            phases=tuple(phase.value for phase in phases),
+            asked=np.zeros(shape, np.bool_),
+            answered=np.zeros(shape, np.bool_),
+            received_bytes=np.zeros(shape, np.int64),
+            sent_bytes=np.zeros(shape, np.int64),
+            participant_seconds=np.zeros(shape),
+            opening_seconds=np.zeros(shape),
+            taking_seconds=np.zeros(shape),
+            closing_seconds=np.zeros(len(phases)),
+        )
+
+    @property
+    def participants(self) -> int:
+        return int(self.asked.shape[1])
+
+    @property
+    def survivors(self) -> Flags:
+        """Who answered to the end."""
+        survivors: Flags = self.answered[-1]
+        return survivors
+
+    @property
+    def coordinator_seconds(self) -> float:
+        """All of the coordinator's processor time, optimisation included."""
+        phases = self.opening_seconds, self.taking_seconds, self.closing_seconds
+        return (
+            sum(float(s.sum()) for s in phases) + self.optimisation_seconds + self.release_seconds
+        )
+
+    def save(self, path: Path) -> None:
+        """One compressed file: the arrays, and the rest as JSON."""
+        arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _ARRAYS}
+        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
+        text = json.dumps({"format": _FORMAT, **rest}).encode()
+        with path.open("wb") as file:
+            np.savez_compressed(file, rest=np.frombuffer(text, np.uint8), **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Trace:
+        try:
+            with np.load(path, allow_pickle=False) as stored:
+                rest = json.loads(stored["rest"].tobytes())
+                arrays = {name: stored[name] for name in _ARRAYS}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise DataError("not a trace of a simulation", where=str(path)) from None
+        if rest.pop("format", None) != _FORMAT:
+            raise DataError("a trace of another version", where=str(path))
+        return cls(**arrays | rest | {"phases": tuple(rest["phases"])})
+
+
+_ARRAYS = (
+    *("asked", "answered", "received_bytes", "sent_bytes", "participant_seconds"),
+    *("opening_seconds", "taking_seconds", "closing_seconds"),
+)
