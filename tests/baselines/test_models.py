@@ -8,6 +8,7 @@ import pytest
 
 from dhdmm.baselines import amplification
 from dhdmm.baselines.central import central, exact_answers, local_gaussian, zero_answer_rmse
+from dhdmm.baselines.hdmm import KroneckerStrategy
 from dhdmm.baselines.local import Chances, LocalModel
 from dhdmm.baselines.patterns import pattern_table
 from dhdmm.errors import PrivacyError, StrategyError
@@ -179,3 +180,11 @@ def test_ratios_on_adult_at_a_thousand_participants() -> None:
         distributed = strategy.rmse / math.sqrt(2 * rho * 0.95)
         assert local / distributed == pytest.approx(local_ratio, rel=0.01)
         assert shuffled / distributed == pytest.approx(shuffle_ratio, rel=0.01)
+
+
+def test_hdmm_errors_have_the_size_of_its_figures(study: Study) -> None:
+    strategy = KroneckerStrategy.of(study.workload)
+    generator = np.random.default_rng(4)
+    squared = np.array([np.mean(strategy.errors(2.0, generator) ** 2) for _ in range(2000)])
+    margin = LIMIT * squared.std() / math.sqrt(len(squared))
+    assert abs(squared.mean() - strategy.expected_rmse(2.0) ** 2) < margin
