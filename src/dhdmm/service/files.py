@@ -1,0 +1,76 @@
+"""Small files that must be whole, durable, and nobody else's to read.
+
+A write goes to a temporary name, is flushed to the disk, renamed, and the folder flushed too: what
+is there afterwards is the old content or the new, never half of either.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from dhdmm.errors import DhdmmError, Refused
+
+OTHERS = 0o077
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made if need be for its owner alone; one that others can enter is refused."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise DhdmmError(f"no folder can be made: {error.strerror}", where=str(path)) from None
+    require_private(path)
+    return path
+
+
+def require_private(path: Path) -> None:
+    """Others may neither read nor change it."""
+    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & OTHERS:
+        mode = "700" if path.is_dir() else "600"
+        raise Refused("it is open to other users", where=str(path), hint=f"chmod {mode} and check")
+
+
+def create_private(path: Path, content: bytes) -> None:
+    """A new file for its owner alone; an existing one stays as it is."""
+    try:
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise DhdmmError(
+            "the file exists", where=str(path), hint="choose another name, or move it away"
+        ) from None
+    except OSError as error:
+        raise DhdmmError(f"cannot write the file: {error.strerror}", where=str(path)) from None
+    _write_and_close(file, content)
+    _flush_folder(path.parent)
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """The file with this content, for its owner alone; raises `OSError` and changes nothing."""
+    fresh = path.with_name(path.name + ".new")
+    _write_and_close(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), content)
+    fresh.replace(path)
+    _flush_folder(path.parent)
+
+
+def remove_durably(path: Path) -> None:
+    """The name is gone. What the disk keeps of the content is the file system's affair."""
+    path.unlink(missing_ok=True)
+    _flush_folder(path.parent)
+
+
+def _write_and_close(file: int, content: bytes) -> None:
+    with os.fdopen(file, "wb") as opened:
+        opened.write(content)
+        opened.flush()
+        os.fsync(opened.fileno())
+
+
+def _flush_folder(path: Path) -> None:
+    if os.name == "posix":
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,98 @@
+"""A participant's journal on the disk: what `dhdmm.secagg.journal` promises, kept across a crash.
+
+One file a round and identity, readable by its owner only. Whoever opens a journal holds a lock on
+it until the process ends, so two processes never take the same seat. A file that is not whole, or
+cannot be written, ends the participant's part in the round: nothing leaves that is not kept.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+
+from dhdmm.errors import Refused
+from dhdmm.service.files import private_folder, remove_durably, replace_durably, require_private
+
+FORMAT = b"dhdmm journal 1\n"
+_LENGTHS = struct.Struct(">QQ")
+_DIGEST_BYTES = 32
+
+
+class FileJournal:
+    """The journal of one identity in one round. Use it in a `with` statement: it holds a lock."""
+
+    def __init__(self, folder: Path, round_id: bytes, identity: bytes) -> None:
+        name = f"{round_id.hex()}-{identity.hex()[:16]}"
+        self._path = private_folder(folder) / f"{name}.journal"
+        self._lock_path = folder / f"{name}.lock"
+        self._lock: int | None = None
+
+    def __enter__(self) -> FileJournal:
+        lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise Refused(
+                "another process is in this round with the same identity", where=str(self._path)
+            ) from None
+        self._lock = lock
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._lock is not None:
+            os.close(self._lock)  # which gives up the lock; the file stays, or two could lock two
+            self._lock = None
+
+    def write(self, state: bytes, outgoing: bytes) -> None:
+        self._require_lock()
+        content = FORMAT + _LENGTHS.pack(len(state), len(outgoing)) + state + outgoing
+        try:
+            replace_durably(self._path, content + sha256(content).digest())
+        except OSError as error:
+            raise self._refused(f"the journal cannot be kept: {error.strerror}") from None
+
+    def read(self) -> tuple[bytes, bytes] | None:
+        self._require_lock()
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._refused(f"the journal cannot be read: {error.strerror}") from None
+        require_private(self._path)
+        return self._parsed(content)
+
+    def erase(self) -> None:
+        """After the round. The disk may keep what the file held: see docs/limits.md."""
+        self._require_lock()
+        try:
+            remove_durably(self._path)
+        except OSError as error:
+            raise self._refused(f"the journal cannot be erased: {error.strerror}") from None
+
+    def _parsed(self, content: bytes) -> tuple[bytes, bytes]:
+        kept, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+        start = len(FORMAT) + _LENGTHS.size
+        if len(kept) < start or not kept.startswith(FORMAT) or sha256(kept).digest() != digest:
+            raise self._refused("the journal is damaged")
+        state, outgoing = _LENGTHS.unpack(kept[len(FORMAT) : start])
+        if start + state + outgoing != len(kept):
+            raise self._refused("the journal is damaged")
+        return kept[start : start + state], kept[start + state :]
+
+    def _require_lock(self) -> None:
+        if self._lock is None:
+            raise Refused("the journal is not open", where=str(self._path))
+
+    def _refused(self, why: str) -> Refused:
+        return Refused(why, where=str(self._path), hint="stay out of this round")
