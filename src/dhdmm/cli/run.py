@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
+    from dhdmm.participant.address import Address
     from dhdmm.privacy.ledger import Ledger
     from dhdmm.runner import Enrolment, Outcome, Progress
     from dhdmm.study.histogram import Histogram
@@ -36,9 +37,10 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 def run(
     study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
     data: Annotated[
-        list[Path],
+        list[str],
         typer.Option(
-            help="A table per participant (repeat it, or name a folder); or one table to deal out."
+            help="A table per participant: a file, a folder of them, or a table in a warehouse "
+            "(postgresql://reader@host/database?table=name); repeat it. Or one table to deal out."
         ),
     ],
     participants: Annotated[
@@ -179,53 +181,63 @@ def require_free(directory: Path) -> None:
 
 
 def _histograms(
-    study: Study, data: list[Path], participants: int | None, on_unknown: UnknownValues
+    study: Study, data: list[str], participants: int | None, on_unknown: UnknownValues
 ) -> list[Histogram]:
-    files = [file for path in data for file in _files(path)]
+    tables = [table for given in data for table in _tables(given)]
     if participants is not None:
-        return _dealt_out(study, files, participants, on_unknown)
-    if len(files) == 1:
+        return _dealt_out(study, tables, participants, on_unknown)
+    if len(tables) == 1:
         raise DataError(
             "one table is one participant",
-            where=str(files[0]),
+            where=str(tables[0]),
             hint="--participants deals it out among so many",
         )
     from dhdmm.runner import histograms_of
 
-    with output.progress("tabulating", len(files)) as advance:
-        return histograms_of(study, files, advance, on_unknown=on_unknown)
+    with output.progress("tabulating", len(tables)) as advance:
+        return histograms_of(study, map(_opened, tables), advance, on_unknown=on_unknown)
 
 
 def _dealt_out(
-    study: Study, files: list[Path], participants: int, on_unknown: UnknownValues
+    study: Study, tables: list[Path | Address], participants: int, on_unknown: UnknownValues
 ) -> list[Histogram]:
     from dhdmm.runner import histogram_of, require_within_bound, split
 
-    if len(files) != 1:
+    if len(tables) != 1:
         raise DataError(
-            f"--participants deals out one table, not {len(files)}",
+            f"--participants deals out one table, not {len(tables)}",
             hint="leave it out: every file is a participant",
         )
     if not isinstance(study.sections()[0].unit, str):
         raise DataError(
             "a table cannot be dealt out by rows when the unit is a person",
-            hint="give one file per participant",
+            hint="give one table per participant",
         )
     with output.progress("tabulating", 1):
-        histograms = split(histogram_of(study, files[0], on_unknown=on_unknown), participants)
+        together = histogram_of(study, _opened(tables[0]), on_unknown=on_unknown)
+        histograms = split(together, participants)
     require_within_bound(study, histograms)
     return histograms
 
 
-def _files(path: Path) -> list[Path]:
+def _tables(given: str) -> list[Path | Address]:
+    from dhdmm.participant.address import Address, is_address
+
+    if is_address(given):
+        return [Address.parse(given)]
+    path = Path(given)
     if not path.exists():
-        raise DataError("there is no such file", where=str(path))
+        raise DataError("there is no such file", where=given)
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in TABLE_SUFFIXES)
     if not files:
-        raise DataError(f"no {', '.join(TABLE_SUFFIXES)} file in the folder", where=str(path))
-    return files
+        raise DataError(f"no {', '.join(TABLE_SUFFIXES)} file in the folder", where=given)
+    return [*files]
+
+
+def _opened(table: Path | Address) -> Any:
+    return table if isinstance(table, Path) else table.open()
 
 
 @contextmanager
