@@ -316,3 +316,15 @@ def test_warns_when_a_query_is_not_answered(holder):
 def test_a_refusal_says_why(holder):
     refused = refusal(holder, graph(threshold=1))
     assert str(refused).startswith("policy: graph-parameters: degree 11, threshold 1 violate E4")
+
+
+def test_a_preview_is_reviewed_like_a_plan_but_for_its_roster() -> None:
+    preview = changed(roster_digest=NO_ROSTER)
+    assert policy.review_preview(preview, POLICY).plan.to_bytes() == preview
+    with pytest.raises(PolicyRefusal) as caught:
+        policy.review(preview, POLICY, ROSTER)
+    assert caught.value.reason is Reason.ROSTER_MISMATCH
+    frugal = POLICY.model_copy(update={"max_epsilon": 0.01})
+    with pytest.raises(PolicyRefusal) as caught:
+        policy.review_preview(preview, frugal)
+    assert caught.value.reason is Reason.BUDGET

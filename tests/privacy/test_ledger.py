@@ -68,6 +68,16 @@ def test_exhausted_budget_names_what_is_left_and_records_nothing(ledger):
     assert ledger.entries() == before
 
 
+def test_settling_gives_back_what_was_not_spent_and_names_what_was_paid_for(ledger):
+    for round_id in (b"r1", b"r2"):
+        ledger.reserve(PLAN, round_id, TENTH)
+    ledger.debit(b"r2", BYTES)
+    assert ledger.settle(b"never joined") is None
+    assert ledger.settle(b"r1") is None
+    assert ledger.settle(b"r2") == ledger.settle(b"r2") == BYTES
+    assert (ledger.spent(), ledger.reserved()) == (TENTH, 0)
+
+
 def test_cancelled_reservation_comes_back_and_its_round_is_over(ledger):
     ledger.reserve(PLAN, b"r1", TENTH)
     ledger.cancel(b"r1")

@@ -30,7 +30,7 @@ from dhdmm.strategy.optimise import rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.workload import Workload
 
-__all__ = ["Policy", "PolicyRefusal", "Reason", "Review", "review"]
+__all__ = ["Policy", "PolicyRefusal", "Reason", "Review", "review", "review_preview"]
 
 LARGEST_ROUND_RHO = 1000
 """A round beyond it promises nothing, and its ε cannot be computed accurately."""
@@ -52,9 +52,7 @@ def review(
     encoded: bytes, policy: Policy, roster: Roster, *, expected_digest: bytes | None = None
 ) -> Review:
     """The plan, if every check holds; otherwise `PolicyRefusal` with the first reason."""
-    if len(encoded) > policy.max_plan_bytes:
-        raise PolicyRefusal(Reason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
-    plan = _read(encoded)
+    plan = _read(encoded, policy)
     if expected_digest is not None and plan.digest != expected_digest:
         raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan with the expected digest")
     for check in _CHECKS:
@@ -62,7 +60,18 @@ def review(
     return Review(plan)
 
 
-def _read(encoded: bytes) -> Plan:
+def review_preview(encoded: bytes, policy: Policy) -> Review:
+    """The same before anybody knows who takes part: every check but that of the roster."""
+    plan, nobody = _read(encoded, policy), Roster((), ())
+    for check in _CHECKS:
+        if check is not _roster:
+            check(plan, policy, nobody)
+    return Review(plan)
+
+
+def _read(encoded: bytes, policy: Policy) -> Plan:
+    if len(encoded) > policy.max_plan_bytes:
+        raise PolicyRefusal(Reason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
     try:
         return Plan.from_bytes(encoded)
     except PlanError as error:

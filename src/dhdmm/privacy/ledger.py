@@ -120,6 +120,23 @@ class Ledger:
             elif latest.input_digest != input_digest.hex():
                 raise self._refused(f"round {round_id.hex()} was debited for other bytes")
 
+    def settle(self, round_id: bytes) -> bytes | None:
+        """End a round: a reservation that was not spent is given back.
+
+        Gives the SHA-256 of the input it was debited for, if it was.
+        """
+        latest = self._state().latest.get(round_id.hex())
+        if latest is not None and latest.kind == Kind.RESERVE:
+            self.cancel(round_id)
+        return self.paid_for(round_id)
+
+    def paid_for(self, round_id: bytes) -> bytes | None:
+        """The SHA-256 of the input that this round was debited for."""
+        latest = self._state().latest.get(round_id.hex())
+        if latest is None or latest.kind != Kind.DEBIT:
+            return None
+        return bytes.fromhex(latest.input_digest)
+
     def entries(self) -> tuple[Entry, ...]:
         return self._state().entries
 
