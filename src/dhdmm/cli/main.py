@@ -21,6 +21,7 @@ from dhdmm.cli import (
     query,
     run,
     show,
+    simulate,
     study,
     verify,
 )
@@ -74,6 +75,7 @@ app.command("init")(study.init)
 app.command("describe")(study.describe)
 app.command("plan")(plan.plan)
 app.command("run")(run.run)
+app.command("simulate")(simulate.simulate)
 app.command("show")(show.show)
 app.command("query")(query.query)
 app.command("compare")(compare.compare)

@@ -8,8 +8,8 @@ from dhdmm.cohort.members import Answer
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation.trace import Trace
 
-Progress = Callable[[CoordinatorState, int], None]
-"""Told the phase, and how many have answered in it."""
+Progress = Callable[[int, int], None]
+"""Told how many answers there are, and how many there would be if everybody answered."""
 
 
 class Recorder:
@@ -18,7 +18,7 @@ class Recorder:
     def __init__(self, trace: Trace, progress: Progress) -> None:
         self.trace, self._progress = trace, progress
         self._rows = {CoordinatorState(name): p for p, name in enumerate(trace.phases)}
-        self._answers = dict.fromkeys(self._rows, 0)
+        self._answers = 0
         trace.asked[0] = True  # for keys, by the plan itself
 
     def opened(
@@ -37,8 +37,8 @@ class Recorder:
         trace.sent_bytes[row, position] = len(answer.message)
         trace.participant_seconds[row, position] = answer.seconds
         trace.taking_seconds[row, position] = seconds
-        self._answers[phase] += 1
-        self._progress(phase, self._answers[phase])
+        self._answers += 1
+        self._progress(self._answers, trace.answered.size)
 
     def closed(self, phase: CoordinatorState, seconds: float) -> None:
         self.trace.closing_seconds[self._rows[phase]] = seconds

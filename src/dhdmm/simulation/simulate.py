@@ -56,7 +56,7 @@ def simulate(
     engine: Engine = "processes",
     workers: int | None = None,
     compute_model: bool = False,
-    progress: Progress = lambda _phase, _answered: None,
+    progress: Progress = lambda _done, _of: None,
 ) -> Simulation:
     """Execute a round of the plan once, and time it on `network`.
 

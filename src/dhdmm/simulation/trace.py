@@ -85,6 +85,10 @@ class Trace:
             sum(float(s.sum()) for s in phases) + self.optimisation_seconds + self.release_seconds
         )
 
+    def coordinator_seconds_in(self, phase: int) -> float:
+        parts = self.opening_seconds, self.taking_seconds, self.closing_seconds
+        return sum(float(part[phase].sum()) for part in parts)
+
     def save(self, path: Path) -> None:
         """One compressed file: the arrays, and the rest as JSON."""
         arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _ARRAYS}

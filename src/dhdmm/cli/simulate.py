@@ -1,0 +1,172 @@
+"""`dhdmm simulate`: what a round of a study would take, on a network that is only a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dhdmm.cli import output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dhdmm.simulation.recorder import Progress
+    from dhdmm.simulation.result import Simulation
+
+Link = Annotated[float | None, typer.Option(min=1e-6, help="Mbit/s each way; unlimited if absent.")]
+
+
+def simulate(
+    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    participants: Annotated[
+        int | None,
+        typer.Option(min=3, help="How many, whatever the study allows; by default its most."),
+    ] = None,
+    threat_model: Annotated[
+        str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
+    ] = None,
+    dropout: Annotated[
+        float, typer.Option(min=0, max=0.99, help="The share that falls silent before its input.")
+    ] = 0.0,
+    records_per_participant: Annotated[
+        int, typer.Option(min=0, help="How many records each participant holds.")
+    ] = 1,
+    data: Annotated[
+        Path | None, typer.Option(help="A table to deal out; else records are drawn uniformly.")
+    ] = None,
+    participant_mbps: Link = None,
+    coordinator_mbps: Link = None,
+    latency_ms: Annotated[float, typer.Option(min=0, help="Of every message, one way.")] = 0.0,
+    patience_s: Annotated[
+        float, typer.Option(min=0, help="How long a phase waits if somebody is silent.")
+    ] = 0.0,
+    straggler_share: Annotated[
+        float, typer.Option(min=0, max=1, help="The share of slow participants.")
+    ] = 0.0,
+    straggler_slowdown: Annotated[
+        float, typer.Option(min=1, help="How many times slower these compute and transmit.")
+    ] = 10.0,
+    seed: Annotated[int, typer.Option(help="Everything but measured times follows from it.")] = 0,
+    engine: Annotated[
+        Literal["processes", "local", "ray", "model"],
+        typer.Option(help="Where participants run; 'model' counts and executes no cryptography."),
+    ] = "processes",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes for the participants.")
+    ] = None,
+    compute_model: Annotated[
+        bool,
+        typer.Option("--compute-model", help="Count operations at fixed costs, measure nothing."),
+    ] = False,
+    trace: Annotated[
+        Path | None, typer.Option(help="Save every message's bytes and seconds here (.npz).")
+    ] = None,
+    as_json: output.Json = False,
+) -> None:
+    """Simulate a round: real sessions and cryptography, under a virtual clock.
+
+    All secrets follow from the seed: it is for measuring costs, not for anybody's data.
+    """
+    from dhdmm.runner import histogram_of
+    from dhdmm.simulation.network import Network, Stragglers
+    from dhdmm.simulation.simulate import simulate as simulated
+    from dhdmm.study.spec import Study
+
+    asked = Study.load(study)
+    slow = Stragglers(straggler_share, straggler_slowdown, seed) if straggler_share else None
+    with output.progress("simulating", 1000) as advance:
+        simulation = simulated(
+            asked,
+            participants=participants,
+            threat_model=threat_model,
+            dropout=dropout,
+            records_per_participant=records_per_participant,
+            data=None if data is None else histogram_of(asked, data),
+            network=Network(participant_mbps, coordinator_mbps, latency_ms, patience_s),
+            stragglers=slow,
+            seed=seed,
+            engine=engine,
+            workers=workers,
+            compute_model=compute_model,
+            progress=_by_answers(advance),
+        )
+    if trace is not None:
+        simulation.trace.save(trace)
+    document = simulation.summary()
+    output.emit(document, as_json, lambda screen: _draw(screen, simulation, document))
+
+
+def _by_answers(advance: output.Advance) -> Progress:
+    """A bar that moves with every answer, each phase being as long as any other."""
+    return lambda done, of: advance(1000 * done // of)
+
+
+def _draw(screen: Console, simulation: Simulation, document: dict[str, Any]) -> None:
+    from rich.markup import escape
+
+    screen.print(
+        f"[bold]{escape(document['study'])}[/bold]: {document['participants']:,} participants"
+        f" ({document['survivors']:,} to the end), {document['threat_model']};"
+        f" {document['rows']:,} sums,\ndegree {document['degree']},"
+        f" threshold {document['threshold']}. {_verdict(document['sum_correct'])}\n"
+    )
+    _draw_phases(screen, simulation, document)
+    screen.print(
+        f"The plan is {_size(document['plan_bytes'])}; checking it took a participant"
+        f" {document['plan_check_ms']:.0f} ms."
+    )
+    screen.print(
+        f"Simulated in {document['wall_s']:.1f} s ({document['cpu_s']:.1f} s of processor time,"
+        f" {_size(document['peak_bytes'])} of memory)."
+    )
+
+
+def _verdict(correct: bool | None) -> str:
+    if correct is None:
+        return "No cryptography was executed."
+    return "The sum is exact." if correct else "[bold red]The sum is wrong.[/bold red]"
+
+
+def _draw_phases(screen: Console, simulation: Simulation, document: dict[str, Any]) -> None:
+    """One line a phase: on the virtual clock, of one participant, of the coordinator."""
+    from rich import box
+    from rich.table import Table
+
+    trace, alive = simulation.trace, simulation.trace.survivors
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("phase", no_wrap=True)
+    for header in ("clock", "participant", "sends", "receives", "coordinator"):
+        table.add_column(header, justify="right", no_wrap=True)
+    if trace.optimisation_seconds:
+        spent = f"{trace.optimisation_seconds:.2f} s"
+        table.add_row("optimisation", spent, "", "", "", spent)
+    for p, phase in enumerate(simulation.timing.phases):
+        table.add_row(
+            phase.name.removeprefix("collecting-"),
+            f"{phase.seconds:.2f} s",
+            f"{1000 * trace.participant_seconds[p, alive].mean():.2f} ms",
+            _size(trace.sent_bytes[p, alive].mean()),
+            _size(trace.received_bytes[p, alive].mean()),
+            f"{trace.coordinator_seconds_in(p):.2f} s",
+        )
+    spent = f"{trace.release_seconds:.2f} s"
+    table.add_row("release", spent, "", "", "", spent, end_section=True)
+    table.add_row(
+        "in all",
+        f"{document['total_s']:.2f} s",
+        f"{document['participant_ms']:.2f} ms",
+        _size(document["participant_sent_bytes"]),
+        _size(document["participant_received_bytes"]),
+        f"{document['coordinator_s']:.2f} s",
+    )
+    screen.print(table, "")
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
