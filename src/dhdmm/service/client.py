@@ -1,0 +1,270 @@
+"""The participant's end of the wire: outbound requests, signed, repeated until they are answered.
+
+Every route may be called again with the same bytes, so whatever goes wrong on the way is met by
+waiting a little and repeating. Nothing that a coordinator sends is unbounded or shown unfiltered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from dhdmm.errors import DhdmmError, ExitCode, Refused
+from dhdmm.release.wording import printable
+from dhdmm.secagg.keys import Identity
+from dhdmm.secagg.randomness import Randomness
+from dhdmm.service import signing
+from dhdmm.service.trust import Address
+
+LONGEST_WAIT = 30
+"""Seconds that the coordinator may keep a question before it answers "nothing new"."""
+PATIENCE = 600.0
+"""Seconds of failures in a row after which a request is given up."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
+LARGEST_REPLY_BYTES = 256 * 2**20
+LARGEST_CONTROL_BYTES = 2**20
+SHOWN_CHARACTERS = 300
+TRANSIENT = frozenset({429, 502, 503, 504})
+OVER = frozenset({"finished", "aborted"})
+
+
+class Unreachable(DhdmmError):
+    """The coordinator did not answer for as long as anybody would wait."""
+
+    exit_code = ExitCode.ABORTED
+
+
+class Answered(DhdmmError):
+    """The coordinator refused a request, and why."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, status: int, reason: str, what: str, hint: str | None = None) -> None:
+        self.status, self.reason = status, reason
+        super().__init__(what, where=f"coordinator ({status} {reason})", hint=hint)
+
+
+class Status(BaseModel):
+    """What a coordinator says of a round. Informative: decisions rest on plan and roster."""
+
+    model_config = ConfigDict(frozen=True)
+
+    round: str
+    study: str
+    study_digest: str
+    threat_model: str
+    state: str
+    minimum: int
+    maximum: int
+    enrolled: int
+    alive: int | None = None
+    remaining_s: float | None = None
+    reason: str | None = None
+    version: int
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    body: bytes
+    retry_after: float
+
+
+class CoordinatorClient:
+    """Speaks with one coordinator, for one identity if there is one. Close it after use."""
+
+    def __init__(
+        self,
+        address: Address,
+        trust: ssl.SSLContext,
+        identity: Identity | None = None,
+        *,
+        patience: float = PATIENCE,
+        randomness: Randomness = os.urandom,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address, self._identity = address, identity
+        self._patience, self._randomness = patience, randomness
+        self._sleep, self._clock = sleep, clock
+        self._http = httpx.Client(
+            base_url=address.base,
+            verify=trust,
+            trust_env=not address.local,  # a proxy is on the way to elsewhere only
+            headers={"Accept-Encoding": "identity", "User-Agent": "dhdmm"},
+        )
+
+    def __enter__(self) -> CoordinatorClient:
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        self._http.close()
+
+    # Routes
+
+    def rounds(self) -> list[Status]:
+        return _read(TypeAdapter(list[Status]), self._get("/v1/rounds").body)
+
+    def status(self, round_id: bytes, after: int | None = None) -> Status:
+        """The round now; with `after`, as soon as it is no longer at that version."""
+        wait = "" if after is None else f"?after={after}&wait={LONGEST_WAIT}"
+        return _read(TypeAdapter(Status), self._get(_path(round_id) + wait).body)
+
+    def statuses(self, round_id: bytes) -> Iterator[Status]:
+        """The round now and after every change."""
+        status = self.status(round_id)
+        while True:
+            yield status
+            status = self.status(round_id, status.version)
+
+    def enrol(self, round_id: bytes, token: str, name: str) -> None:
+        """Take a seat of a round whose coordinator enrols by tokens."""
+        assert self._identity is not None
+        body = {"token": token, "name": name, "key": self._identity.public.hex()}
+        content = json.dumps(body).encode()
+        self._ask("POST", f"{_path(round_id)}/enrolment", content, "application/json")
+
+    def draft(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/draft", LARGEST_REPLY_BYTES).body
+
+    def plan(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/plan", LARGEST_REPLY_BYTES).body
+
+    def roster(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/roster", LARGEST_REPLY_BYTES).body
+
+    def transcript(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/transcript", LARGEST_REPLY_BYTES).body
+
+    def message(self, round_id: bytes, after: str) -> bytes | None:
+        """The coordinator's next message; None if there is nothing new yet.
+
+        `after` is the SHA-256, in hexadecimal, of the last one; empty before the first.
+        """
+        target = f"{_path(round_id)}/message?after={after}&wait={LONGEST_WAIT}"
+        reply = self._get(target, LARGEST_REPLY_BYTES)
+        return None if reply.status == 204 else reply.body
+
+    def send(self, round_id: bytes, message: bytes) -> str:
+        """Deliver a message; the coordinator's word on it: accepted, repeated or excluded."""
+        target = f"{_path(round_id)}/message"
+        reply = self._ask("POST", target, message, "application/octet-stream")
+        return _read(TypeAdapter(dict[str, str]), reply.body).get("reply", "")
+
+    # Requests
+
+    def _get(self, target: str, limit: int = LARGEST_CONTROL_BYTES) -> _Reply:
+        return self._ask("GET", target, limit=limit)
+
+    def _ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        kind: str | None = None,
+        limit: int = LARGEST_CONTROL_BYTES,
+    ) -> _Reply:
+        """The same bytes again until there is an answer; refusals raise `Answered`."""
+        headers = {"Content-Type": kind} if kind else {}
+        if self._identity is not None:
+            headers |= signing.sign(self._identity, method, target, body)
+        failing_since, pause = self._clock(), FIRST_PAUSE
+        while True:
+            try:
+                reply = self._once(method, target, body, headers, limit)
+            except httpx.TransportError as error:
+                _require_trusted(error, self._address)
+                reply, failure = None, str(error)
+            if reply is not None and reply.status not in TRANSIENT:
+                break
+            waited_for = pause * (0.5 + self._randomness(1)[0] / 512)
+            if reply is not None:
+                failure = str(_answered(reply))
+                waited_for = max(waited_for, min(reply.retry_after, LONGEST_PAUSE))
+            if self._clock() + waited_for - failing_since > self._patience:
+                raise Unreachable(
+                    f"no answer for {self._patience:.0f} seconds: {printable(failure)}",
+                    where=self._address.base,
+                    hint="the same command again goes on from where it was",
+                )
+            self._sleep(waited_for)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        if reply.status >= 300:
+            raise _answered(reply)
+        return reply
+
+    def _once(
+        self, method: str, target: str, body: bytes, headers: dict[str, str], limit: int
+    ) -> _Reply:
+        timeout = httpx.Timeout(connect=10, write=60, pool=10, read=LONGEST_WAIT + 15)
+        with self._http.stream(
+            method, target, content=body or None, headers=headers, timeout=timeout
+        ) as response:
+            parts, size = [], 0
+            for part in response.iter_raw():
+                size += len(part)
+                if size > limit:
+                    raise Refused(f"the coordinator's answer has more than {limit:,} bytes")
+                parts.append(part)
+            later = response.headers.get("retry-after", "")
+            seconds = float(later) if later.isdecimal() else 0.0
+            return _Reply(response.status_code, b"".join(parts), seconds)
+
+
+def _path(round_id: bytes) -> str:
+    return f"/v1/rounds/{round_id.hex()}"
+
+
+Read = TypeVar("Read")
+
+
+def _read(form: TypeAdapter[Read], body: bytes) -> Read:
+    try:
+        return form.validate_json(body)
+    except ValidationError:
+        raise DhdmmError("the coordinator's answer cannot be understood") from None
+
+
+def _answered(reply: _Reply) -> Answered:
+    """A problem document, or whatever else somebody on the way answered with."""
+    try:
+        document = json.loads(reply.body)
+    except ValueError:
+        document = {}
+    if not isinstance(document, dict):
+        document = {}
+    said = {
+        key: printable(value, SHOWN_CHARACTERS)
+        for key in ("reason", "detail", "hint")
+        if isinstance(value := document.get(key), str)
+    }
+    reason = said.get("reason", "refused")
+    return Answered(reply.status, reason, said.get("detail") or reason, said.get("hint"))
+
+
+def _require_trusted(error: BaseException, address: Address) -> None:
+    """A certificate that is not believed is not believed later either."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = getattr(cause, "verify_message", "") or str(cause)
+            raise Refused(
+                f"the coordinator's certificate is not believed: {why}",
+                where=address.base,
+                hint="--ca FILE names its authority, --pin its SHA-256",
+            ) from None
+        if isinstance(cause, ssl.SSLError) and "VERSION" in (cause.reason or ""):
+            raise Refused("the coordinator does not speak TLS 1.3", where=address.base) from None
+        cause = cause.__cause__ or cause.__context__

@@ -1,0 +1,330 @@
+"""One participant's round over the network, from an address to a verified release.
+
+    consent → tabulate → enrol → plan and roster → pins and policy → reserve → speak → verify
+
+Killed at any moment, the same call again goes on from the journal, or stays out. The coordinator
+is believed in nothing: what it sends is checked here, by the policy, or by secure aggregation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+
+from dhdmm.errors import Refused, RoundAborted
+from dhdmm.participant.policy import Policy, Review, review, review_preview
+from dhdmm.privacy.keystream import KeyStream
+from dhdmm.privacy.ledger import Ledger
+from dhdmm.release.transcript import Transcript
+from dhdmm.release.transcript_format import VerificationError, hash_of
+from dhdmm.release.verify import Verified, verify
+from dhdmm.secagg import messages
+from dhdmm.secagg.coordinator import Reply
+from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
+from dhdmm.secagg.randomness import Randomness
+from dhdmm.secagg.round import Roster
+from dhdmm.secagg.states import CoordinatorState, ParticipantState
+from dhdmm.secagg.wire import Bitmap
+from dhdmm.service.client import Answered, CoordinatorClient, Status
+from dhdmm.service.home import Home, draft_of
+from dhdmm.service.identity import NamedIdentity
+from dhdmm.service.journal import FileJournal
+from dhdmm.service.roster import Pin, RosterFile
+from dhdmm.session.participant import ParticipantSession
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
+
+ENROLLING = "enrolling"
+GONE = 410
+
+
+class Ending(StrEnum):
+    """How a round ended for this participant."""
+
+    RELEASED = "released"  # its input is in a release that it has verified
+    LEFT_BEHIND = "left-behind"  # it came too late; the round went on without it
+    WITHDREW = "withdrew"  # it left by itself, because the coordinator broke the protocol
+    ABORTED = "aborted"  # the coordinator ended the round without a release
+
+
+@dataclass(frozen=True)
+class Member:
+    """Who joins, within which limits, and what it knows of the roster."""
+
+    named: NamedIdentity
+    policy: Policy
+    ledger: Ledger = field(repr=False)
+    home: Home
+    pin: Pin
+
+    @property
+    def key(self) -> bytes:
+        return self.named.identity.public
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a participant can say of a round when it is over."""
+
+    ending: Ending
+    reason: str | None
+    paid: bool
+    verified: Verified | None = None
+    fingerprint: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A place in a round that this participant is willing to take."""
+
+    round_id: bytes
+    reviewed: Review
+    given: RosterFile
+    position: int
+
+    @property
+    def roster(self) -> Roster:
+        return self.given.roster
+
+
+@dataclass
+class Course:
+    """How the conversation went: whether it ended early and why, and what everybody was told."""
+
+    ending: Ending | None = None
+    reason: str | None = None
+    root: bytes | None = None
+    alive: Bitmap | None = None
+
+
+Watch = Callable[[str], None]
+"""Told in a few words what happens; nothing secret."""
+
+
+def join(
+    client: CoordinatorClient,
+    round_id: bytes,
+    member: Member,
+    tabulate: Callable[[Study], Histogram],
+    *,
+    token: str | None = None,
+    randomness: Randomness = os.urandom,
+    noise: Callable[[], KeyStream] = KeyStream.fresh,
+    watch: Watch = lambda _words: None,
+) -> Outcome:
+    """Take part in a round that was consented to, or go on with it after a restart."""
+    with member.home.journal(round_id, member.key) as journal:
+        study = require_consent(client.draft(round_id), member)
+        status = client.status(round_id)
+        if journal.read() is None:
+            if member.ledger.paid_for(round_id) is not None:
+                return _seen_again(client, round_id, member, status)
+            if status.over:
+                raise RoundAborted(f"the round is {status.state}", hint="join another one")
+        histogram = tabulate(study)
+        if token is not None and status.state == ENROLLING:
+            client.enrol(round_id, token, member.named.name)
+            watch("enrolled")
+        status = _await_plan(client, round_id, watch)
+        if status.state == CoordinatorState.ABORTED:
+            paid = member.ledger.settle(round_id)
+            journal.erase()
+            return Outcome(Ending.ABORTED, status.reason, paid is not None)
+        seat = take_seat(client, round_id, member)
+        plan = seat.reviewed.plan
+        member.ledger.reserve(plan.digest, round_id, plan.rho)
+        watch(f"seat {seat.position + 1} of {plan.participants:,}")
+        session = ParticipantSession(
+            seat.reviewed,
+            round_id,
+            seat.roster,
+            seat.position,
+            member.named.identity,
+            histogram,
+            pay=lambda digest: member.ledger.debit(round_id, digest),
+            randomness=randomness,
+            noise=noise,
+            journal=journal,
+        )
+        course = speak(client, round_id, session, watch)
+        return _end(client, seat, member, journal, course, watch)
+
+
+# Before anything is said
+
+
+def require_consent(draft: bytes, member: Member) -> Study:
+    """The study, if somebody here agreed to just this draft and it fits the policy."""
+    plan = review_preview(draft, member.policy).plan
+    if not member.home.consented(draft_of(plan)):
+        raise Refused(
+            f"nobody here has consented to the study '{plan.study.name}' with this strategy and ρ",
+            hint="look at it with dhdmm review, and consent",
+        )
+    return plan.study
+
+
+def _await_plan(client: CoordinatorClient, round_id: bytes, watch: Watch) -> Status:
+    """The round once enrolment is over, one way or the other."""
+    for status in client.statuses(round_id):
+        if status.state != ENROLLING:
+            break
+        watch(f"{status.enrolled} enrolled, at least {status.minimum} are needed")
+    return status
+
+
+def take_seat(client: CoordinatorClient, round_id: bytes, member: Member) -> Seat:
+    """Our place under a plan that keeps to the policy, for the draft that was consented to."""
+    given = RosterFile.from_bytes(client.roster(round_id), where="the coordinator's roster")
+    digest = given.roster.digest.hex()
+    policy = member.policy
+    if member.pin.require(given):
+        policy = policy.model_copy(update={"rosters": [*policy.rosters, digest]})
+    reviewed = review(client.plan(round_id), policy, given.roster)
+    if not member.home.consented(draft_of(reviewed.plan)):
+        raise Refused("the plan is not made from the draft that was consented to")
+    if member.key not in given.roster.identities:
+        raise Refused(
+            f"the roster {digest} has no seat for this identity",
+            hint="has the registrar, or the coordinator, this identity's public key?",
+        )
+    return Seat(round_id, reviewed, given, given.roster.identities.index(member.key))
+
+
+# The conversation
+
+
+def speak(
+    client: CoordinatorClient, round_id: bytes, session: ParticipantSession, watch: Watch
+) -> Course:
+    """Deliver what the session says and hand it what it is told, until it has said all."""
+    machine, course, last = session.machine, Course(), ""
+    outgoing: bytes | None = session.begin()
+    while course.ending is None:
+        if outgoing is not None:
+            _deliver(client, round_id, session, outgoing, course)
+        if course.ending or machine.state in (ParticipantState.DONE, ParticipantState.ABORTED):
+            break
+        watch(str(machine.state))
+        try:
+            message = client.message(round_id, last)
+        except Answered as refusal:  # the round is over, and we were not there
+            _left_behind(session, course, refusal.reason)
+            break
+        outgoing = None
+        if message is not None:
+            last = sha256(message).hexdigest()
+            outgoing = _heard(session, message, course)
+    return course
+
+
+def _deliver(
+    client: CoordinatorClient,
+    round_id: bytes,
+    session: ParticipantSession,
+    outgoing: bytes,
+    course: Course,
+) -> None:
+    """Send; whoever comes too late is not among the senders and will be told nothing more."""
+    if session.machine.state is ParticipantState.ABORTED and course.ending is None:
+        course.ending, course.reason = Ending.WITHDREW, str(session.machine.abort_reason)
+    try:
+        reply = client.send(round_id, outgoing)
+    except Answered as refusal:
+        if session.machine.state not in (ParticipantState.DONE, ParticipantState.ABORTED):
+            _left_behind(session, course, refusal.reason)
+    else:
+        if reply == Reply.EXCLUDED:
+            _left_behind(session, course, reply)
+
+
+def _heard(session: ParticipantSession, message: bytes, course: Course) -> bytes | None:
+    """The answer. What is no message of this round is the coordinator's doing: we withdraw."""
+    try:
+        said, answer = messages.decode(message), session.receive(message)
+    except RemoteProtocolError as error:
+        return session.machine.abort(error.reason)
+    match said:
+        case messages.Aborted():
+            course.ending, course.reason = Ending.ABORTED, str(said.reason)
+        case messages.Root():
+            course.root = said.root
+        case messages.Survivors():
+            course.alive = said.alive
+    return answer
+
+
+def _left_behind(session: ParticipantSession, course: Course, reason: str) -> None:
+    """For good: the secrets are erased before anybody could ask for them."""
+    course.ending, course.reason = Ending.LEFT_BEHIND, reason
+    session.machine.abort(AbortReason.WRONG_PHASE)
+
+
+# Afterwards
+
+
+def _end(
+    client: CoordinatorClient,
+    seat: Seat,
+    member: Member,
+    journal: FileJournal,
+    course: Course,
+    watch: Watch,
+) -> Outcome:
+    """Settle the budget, look at what was published, and forget the rest."""
+    paid = member.ledger.settle(seat.round_id)
+    if paid is not None and course.ending in (None, Ending.LEFT_BEHIND):
+        watch("all is said; waiting for the release")
+        status = next(status for status in client.statuses(seat.round_id) if status.over)
+        if status.state == CoordinatorState.ABORTED:
+            outcome = Outcome(Ending.ABORTED, status.reason, True)
+        else:
+            outcome = _published(client, seat, paid, course)
+    else:
+        assert course.ending is not None  # whoever has said all has paid
+        outcome = Outcome(course.ending, course.reason, paid is not None)
+    journal.erase()
+    return outcome
+
+
+def _published(client: CoordinatorClient, seat: Seat, paid: bytes, course: Course) -> Outcome:
+    """The release, derived anew; the input that left here must be in it, or we know why not."""
+    transcript = Transcript.from_bytes(client.transcript(seat.round_id))
+    account = transcript.account
+    verified = verify(transcript)
+    inputs = next(p for p in account.phases if p.state is CoordinatorState.COLLECTING_INPUTS)
+    counted = dict(zip(inputs.senders.members(), inputs.digests, strict=True))
+    if course.ending is Ending.LEFT_BEHIND and seat.position not in counted:
+        return Outcome(Ending.LEFT_BEHIND, course.reason, True)
+    claims = {
+        "it is of another plan": account.plan == seat.reviewed.plan.to_bytes(),
+        "it is of another round": account.round_id == seat.round_id,
+        "it has another roster": account.roster == seat.roster,
+        "the input that left here is not in it": counted.get(seat.position) == paid,
+        "it has other keys than we were told": course.root in (None, account.root),
+        "it has other survivors than we were told": course.alive in (None, inputs.senders),
+    }
+    for complaint, holds in claims.items():
+        if not holds:
+            raise VerificationError(f"the release is not of this round: {complaint}")
+    warnings = []
+    if transcript.key == seat.given.registrar:
+        warnings.append("the coordinator's key is the registrar's: it vouches for its own roster")
+    fingerprint = hash_of(transcript.entries[-1]).hex()
+    return Outcome(Ending.RELEASED, None, True, verified, fingerprint, tuple(warnings))
+
+
+def _seen_again(
+    client: CoordinatorClient, round_id: bytes, member: Member, status: Status
+) -> Outcome:
+    """Our part ended earlier and its journal is gone: there is only the release to look at."""
+    paid = member.ledger.paid_for(round_id)
+    if status.state != CoordinatorState.FINISHED or paid is None:
+        raise RoundAborted(
+            f"this participant's part in the round is over; the round is {status.state}"
+        )
+    return _published(client, take_seat(client, round_id, member), paid, Course())

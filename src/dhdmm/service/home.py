@@ -1,0 +1,103 @@
+"""A participant's own folder: identity, policy, ledger, journals, and what it has consented to.
+
+Consent is to a draft: a study, a strategy and ρ, by the digest over all three. A coordinator that
+changes any of them asks for something nobody here agreed to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from dhdmm.errors import DhdmmError
+from dhdmm.participant.policy import Policy
+from dhdmm.planning.draft import Draft
+from dhdmm.planning.plan import Plan
+from dhdmm.privacy.ledger import Ledger
+from dhdmm.service.files import private_folder, replace_durably
+from dhdmm.service.identity import Document, read_document
+from dhdmm.service.journal import FileJournal
+
+
+class Consent(Document):
+    """Who looked at a draft here has agreed to it."""
+
+    dhdmm: Literal["consent"] = "consent"
+    draft: str
+    study: str
+    rho: str
+    threat_model: str
+    given: str
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder, made for its owner alone when something is first kept in it."""
+
+    root: Path
+
+    @property
+    def identity(self) -> Path:
+        return self.root / "identity.json"
+
+    def policy(self, path: Path | None) -> Policy:
+        """The limits in the file given, or in the one that is kept here, or the defaults."""
+        kept = self.root / "policy.yaml"
+        if path is None and not kept.exists():
+            return Policy()
+        return Policy.load(path or kept)
+
+    def existing_ledger(self, path: Path | None) -> Ledger | None:
+        place = path or self._ledger
+        return Ledger(place, now) if place.exists() else None
+
+    def ledger(self, path: Path | None, policy: Policy) -> Ledger:
+        """The ledger given or kept here; a new one has the policy's budget."""
+        found = self.existing_ledger(path)
+        if found is not None:
+            return found
+        if path is None:
+            private_folder(self.root)
+        return Ledger.create(path or self._ledger, Fraction(repr(policy.total_rho)), now)
+
+    @property
+    def _ledger(self) -> Path:
+        return self.root / "ledger"
+
+    def journal(self, round_id: bytes, identity: bytes) -> FileJournal:
+        return FileJournal(private_folder(self.root) / "journals", round_id, identity)
+
+    def consent_to(self, draft: Draft) -> None:
+        folder = private_folder(private_folder(self.root) / "consents")
+        _, aggregation = draft.study.sections()
+        consent = Consent(
+            draft=draft.digest.hex(),
+            study=draft.study.name,
+            rho=str(draft.rho),
+            threat_model=aggregation.threat_model,
+            given=now().isoformat(),
+        )
+        try:
+            replace_durably(
+                folder / f"{consent.draft}.json", consent.model_dump_json(indent=2).encode() + b"\n"
+            )
+        except OSError as error:
+            raise DhdmmError(
+                f"the consent cannot be kept: {error.strerror}", where=str(folder)
+            ) from None
+
+    def consented(self, draft: Draft) -> bool:
+        place = self.root / "consents" / f"{draft.digest.hex()}.json"
+        return place.exists() and read_document(Consent, place).draft == draft.digest.hex()
+
+
+def draft_of(plan: Plan) -> Draft:
+    """What a plan, or its preview, was made from."""
+    return Draft(plan.study, plan.strategy, plan.rho)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
