@@ -89,9 +89,18 @@ class Memory:
         wire.Records(struct.Struct(f">I{2 * SHARE_BYTES}s"), Held, "shares held for others"),
     ] = ()
     alive: Annotated[Bitmap, wire.Bits()] = field(default=Bitmap(0, b""))
+    _written: dict[str, tuple[object, bytes]] = field(default_factory=dict, compare=False)
 
     def encode(self) -> bytes:
-        return _FORMAT + wire.encode_fields(self)
+        return _FORMAT + b"".join([self._field(name, codec) for name, codec in wire.layout(Memory)])
+
+    def _field(self, name: str, codec: wire.Codec) -> bytes:
+        """Values never change, they are replaced: one that is still there is encoded already."""
+        value, (known, encoded) = getattr(self, name), self._written.get(name, (None, b""))
+        if known is not value or value is None:
+            encoded = codec.encode(value)
+            self._written[name] = value, encoded
+        return encoded
 
     @classmethod
     def decode(cls, data: bytes) -> Memory:

@@ -15,6 +15,7 @@ Assumed of the parts: Gap-DH on X25519 with HKDF as a random oracle; AES-GCM and
 from __future__ import annotations
 
 import hmac
+import struct
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
@@ -36,10 +37,13 @@ SIGNATURE_BYTES = 64
 EVIDENCE_BYTES = 16
 SEAL_OVERHEAD = 16
 
+_STATEMENT = struct.Struct(">16s32sII")
 _HASH_BLOCK = 64
 _INNER_PAD, _OUTER_PAD = (bytes([byte ^ pad for byte in range(256)]) for pad in (0x36, 0x5C))
+_INNER_OF_ZERO, _OUTER_OF_ZERO = (bytes(_HASH_BLOCK).translate(p) for p in (_INNER_PAD, _OUTER_PAD))
 _NONCE = bytes(12)
 _FIELD_PRIME = 2**255 - 19
+_TOP_BYTE = _FIELD_PRIME >> 248
 # the u-coordinates of the points that 8 annihilates, on the curve and on its twist
 LOW_ORDER_KEYS = frozenset(
     u.to_bytes(KEY_BYTES, "little")
@@ -110,7 +114,9 @@ def check_public_key(public: bytes) -> None:
     Everybody looks at a key when it is first shown: found out later, when a mask is due, a bad key
     of one corrupt participant would stop all its neighbours.
     """
-    if len(public) != KEY_BYTES or int.from_bytes(public, "little") >= _FIELD_PRIME:
+    if len(public) != KEY_BYTES or (
+        public[-1] >= _TOP_BYTE and int.from_bytes(public, "little") >= _FIELD_PRIME
+    ):
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "not a canonical X25519 key")
     if public in LOW_ORDER_KEYS:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order")
@@ -129,9 +135,10 @@ def hmac_sha256(key: bytes, message: bytes) -> bytes:
     return sha256(block.translate(_OUTER_PAD) + inner).digest()
 
 
-def hkdf_extract(secret: bytes, salt: bytes = b"") -> bytes:
-    """HKDF-Extract with SHA-256 (RFC 5869, section 2.2)."""
-    return hmac_sha256(salt, secret)
+def hkdf_extract(secret: bytes) -> bytes:
+    """HKDF-Extract with SHA-256 and no salt (RFC 5869, section 2.2): an HMAC under the zero key."""
+    inner = sha256(_INNER_OF_ZERO + secret).digest()
+    return sha256(_OUTER_OF_ZERO + inner).digest()
 
 
 def hkdf_expand(key: bytes, info: bytes) -> bytes:
@@ -143,7 +150,7 @@ def statement(
     label: Label, session: bytes, sender: int, receiver: int, bitmap_hash: bytes = b""
 ) -> bytes:
     """label ‖ session ‖ sender ‖ receiver [‖ bitmap hash]: what evidence says, MAC or signature."""
-    return label + session + sender.to_bytes(4, "big") + receiver.to_bytes(4, "big") + bitmap_hash
+    return _STATEMENT.pack(label, session, sender, receiver) + bitmap_hash
 
 
 def channel_key(
@@ -156,7 +163,8 @@ def channel_key(
 
 def pairwise_mask_seed(pairwise: bytes, session: bytes, one: Endpoint, other: Endpoint) -> bytes:
     """s_ij, the same whichever end computes it."""
-    return channel_key(pairwise, Label.MASK, session, min(one, other), max(one, other))
+    ends = (one, other) if one < other else (other, one)
+    return channel_key(pairwise, Label.MASK, session, *ends)
 
 
 def self_mask_seed(seed: bytes, session: bytes, position: int) -> bytes:

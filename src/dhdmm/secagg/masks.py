@@ -9,13 +9,13 @@ modulo a prime the more the nearer it lies to the next power of two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES128
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
@@ -102,24 +102,54 @@ def add_masks(
     dtype, length = modulus.dtype, len(accumulator)
     size = min(_words_expected(modulus, length), _CHUNK_BYTES // dtype.itemsize)
     buffer = np.empty(size + 16 // dtype.itemsize, dtype)  # the library asks for a block to spare
-    octets = buffer.data.cast("B")
+    add = _adding_binary_words if modulus.is_power_of_two else _adding_uniform_words
+    add_stream = add(modulus, accumulator, buffer[:size], buffer.data.cast("B"))
     for seed, sign in signed_seeds:
         if len(seed) != SEED_BYTES:
             raise LocalProtocolError("a mask seed has 32 bytes")
-        stream = Cipher(AES128(seed[:16]), CTR(seed[16:])).encryptor()
+        add_stream(Cipher(AES128(seed[:16]), CTR(seed[16:])).encryptor(), sign)
+
+
+AddStream = Callable[[CipherContext, Sign], None]
+
+
+def _adding_binary_words(
+    modulus: Modulus, accumulator: Vector, words: Vector, octets: memoryview
+) -> AddStream:
+    """Modulo 2ᵇ all words count, so that the chunks are the same for every key stream."""
+    starts = range(0, len(accumulator), max(1, len(words)))
+    parts = [accumulator[start : start + len(words)] for start in starts]
+    chunks = [(part, words[: len(part)], _ZEROS[: part.nbytes]) for part in parts]
+
+    def add_stream(stream: CipherContext, sign: Sign) -> None:
+        add = np.add if sign > 0 else np.subtract
+        for part, masking, zeros in chunks:
+            stream.update_into(zeros, octets)
+            add(part, masking, part)
+
+    return add_stream
+
+
+def _adding_uniform_words(
+    modulus: Modulus, accumulator: Vector, words: Vector, octets: memoryview
+) -> AddStream:
+    """Modulo a prime each key stream loses other words."""
+    length = len(accumulator)
+
+    def add_stream(stream: CipherContext, sign: Sign) -> None:
         done = 0
         while done < length:
-            count = min(_words_expected(modulus, length - done), size)
-            stream.update_into(_ZEROS[: count * dtype.itemsize], octets)
-            words = _uniform(modulus, buffer[:count])[: length - done]
-            modulus.add(accumulator[done : done + len(words)], words, sign)
-            done += len(words)
+            count = min(_words_expected(modulus, length - done), len(words))
+            stream.update_into(_ZEROS[: count * words.itemsize], octets)
+            uniform = _uniform(modulus, words[:count])[: length - done]
+            modulus.add(accumulator[done : done + len(uniform)], uniform, sign)
+            done += len(uniform)
+
+    return add_stream
 
 
 def _uniform(modulus: Modulus, words: Vector) -> Vector:
-    """The words that count; modulo 2ᵇ the cut to the low bits is left to `Modulus.reduce`."""
-    if modulus.is_power_of_two:
-        return words
+    """The words that count."""
     words &= modulus.dtype.type((1 << modulus.bits) - 1)
     below = words < modulus.value
     return words if below.all() else np.compress(below, words)

@@ -29,6 +29,7 @@ from dhdmm.secagg.round import Roster, RoundParameters
 from dhdmm.secagg.states import Local
 from dhdmm.secagg.wire import Bitmap
 
+_OUT, _IN = int(Direction.OUT), int(Direction.IN)  # plain integers are quicker to compare
 NEIGHBOUR_LIMIT = 4  # times the degree: more than any honest graph has (E6 of docs/parameters.md)
 
 
@@ -140,8 +141,9 @@ class Participant(JournalledMachine):
     def _on_neighbours(self, message: m.Neighbours) -> m.Message:
         """Step 3: draw b_i, share it and sk¹_i among the neighbours."""
         self._require_neighbours(message.neighbours, limit=self.parameters.degree)
+        both = int(Direction.BOTH)
         self._memory.neighbours = tuple(
-            [Neighbour(j.position, Direction.BOTH, *j[1:]) for j in message.neighbours]
+            [Neighbour(j, both, mask_key, key) for j, mask_key, key in message.neighbours]
         )
         positions = [j.position for j in message.neighbours]
         if len(positions) < self.parameters.threshold:
@@ -170,7 +172,7 @@ class Participant(JournalledMachine):
         neighbours, memory = message.neighbours, self._memory
         self._require_neighbours(neighbours, limit=NEIGHBOUR_LIMIT * self.parameters.degree)
         chosen = set(memory.out_neighbours)
-        if any((j.position in chosen) != bool(j.direction & Direction.OUT) for j in neighbours):
+        if any((j.position in chosen) != bool(j.direction & _OUT) for j in neighbours):
             raise RemoteProtocolError(AbortReason.MALFORMED, "out-neighbours we did not choose")
         self._require_committed(neighbours, message.proof)
         for j in neighbours:
@@ -192,7 +194,7 @@ class Participant(JournalledMachine):
                 raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, f"of {j.position}")
         memory.alive = alive
         agreed = bitmap_hash(alive)
-        holders_of = [j for j in alive_neighbours if j.direction & Direction.IN]
+        holders_of = [j for j in alive_neighbours if j.direction & _IN]
         acks = tuple([self._channels.say(Label.ACK, j, agreed) for j in holders_of])
         return m.Acks(self._session, self.position, acks)
 
@@ -205,7 +207,7 @@ class Participant(JournalledMachine):
         valid = [
             self._channels.heard(Label.ACK, j, tag, agreed)
             for j, tag in zip(acking, message.evidence, strict=True)
-            if j.direction & Direction.OUT
+            if j.direction & _OUT
         ]
         if sum(valid) < self.parameters.threshold:
             raise RemoteProtocolError(AbortReason.TOO_FEW_ACKS, f"{sum(valid)} are valid")
@@ -226,7 +228,7 @@ class Participant(JournalledMachine):
         )
         pairs = dict(zip(positions, map(bytes.__add__, seeds, mask_keys), strict=True))
         self._channels.meet(memory.neighbours)
-        out = [j for j in memory.neighbours if j.direction & Direction.OUT]
+        out = [j for j in memory.neighbours if j.direction & _OUT]
         ciphertexts = tuple([self._channels.seal(j, pairs[j.position]) for j in out])
         commitment = keys.seed_commitment(memory.seed, self._session, self.position)
         return m.Shares(self._session, self.position, commitment, ciphertexts)
@@ -237,37 +239,29 @@ class Participant(JournalledMachine):
         A ciphertext that does not open is as good as none. In the malicious model its sender is
         then in M_i only if i chose it; in the semi-honest model M_i is what the coordinator says.
         """
-        shared = self._where(message.shared)
-        senders = [j for j in shared if j.direction & Direction.IN]
+        shared, unseal = self._where(message.shared), self._channels.unseal
+        senders = [j for j in shared if j.direction & _IN]
         if len(message.ciphertexts) != len(senders):
             raise RemoteProtocolError(AbortReason.MALFORMED, "not one ciphertext a sender")
-        held = []
+        held, closed = [], set()
         for j, ciphertext in zip(senders, message.ciphertexts, strict=True):
             try:
-                pair = self._channels.unseal(j, ciphertext)
+                held.append(Held(j.position, unseal(j, ciphertext)))
             except RemoteProtocolError:
-                continue
-            held.append(Held(j.position, pair))
-        opened = {j.position for j in held}
-        self._memory.held = tuple(held)
-        if self.parameters.malicious:
-            chosen_or_opened = [
-                bool(j.direction & Direction.OUT) or j.position in opened for j in shared
-            ]
-            shared = [j for j, included in zip(shared, chosen_or_opened, strict=True) if included]
-        members = {j.position for j in shared}
-        neighbours = self._memory.neighbours
-        self._memory.included = Bitmap.of(
-            len(neighbours), [e for e, j in enumerate(neighbours) if j.position in members]
-        )
+                closed.add(j.position)
+        self._memory.held, self._memory.included = tuple(held), message.shared
+        if self.parameters.malicious and closed:
+            left_out = {j for j in closed if j not in self._memory.out_neighbours}
+            places = [e for e, j in enumerate(self._memory.neighbours) if j.position in left_out]
+            self._memory.included = message.shared.without(places)
 
     def _masked(self, vector: masks.Vector) -> masks.Vector:
         """y_i = x_i + F(b_i) + Σ_{j ∈ M_i, j > i} F(s_ij) − Σ_{j ∈ M_i, j < i} F(s_ij)."""
         memory, session, i = self._memory, self._session, self.position
-        own = Endpoint(i, self._mask_keys.public)
+        own, agree = Endpoint(i, self._mask_keys.public), self._mask_keys.agree
         others = [Endpoint(j.position, j.mask_key) for j in self._where(memory.included)]
         # one kind of work after the other: alternating costs a sixth more in cache misses
-        agreed = [self._mask_keys.agree(j.public) for j in others]
+        agreed = [agree(j.public) for j in others]
         signed_seeds: list[tuple[bytes, masks.Sign]] = [
             (keys.pairwise_mask_seed(key, session, own, j), 1 if j.position > i else -1)
             for j, key in zip(others, agreed, strict=True)
@@ -306,12 +300,13 @@ class Participant(JournalledMachine):
         """Distinct others of the roster, not too many, with good keys that nobody else has."""
         if len(neighbours) > limit:
             raise RemoteProtocolError(AbortReason.TOO_MANY_NEIGHBOURS)
-        positions = [j.position for j in neighbours]
-        if self.position in positions or max(positions, default=0) >= len(self._roster):
+        positions = [j.position for j in neighbours]  # ascending
+        if self.position in positions or (positions and positions[-1] >= len(self._roster)):
             raise RemoteProtocolError(AbortReason.MALFORMED, "a neighbour that cannot be one")
         theirs = [key for j in neighbours for key in (j.mask_key, j.channel_key)]
+        check = keys.check_public_key
         for key in theirs:
-            keys.check_public_key(key)
+            check(key)
         seen = [self._mask_keys.public, self._channel_keys.public, *theirs]
         if len(set(seen)) != len(seen):
             raise RemoteProtocolError(AbortReason.REPEATED_KEY)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.randomness import Randomness, uniform_below
+from dhdmm.secagg.randomness import Randomness, uniform_residues
 
 PRIME = 2**31 - 1
 SECRET_BYTES = 32
@@ -22,6 +22,7 @@ LIMB_BITS = 30
 LIMBS = 9
 SHARE_BYTES = 4 * LIMBS
 _BLOCK_ELEMENTS = 1 << 19
+_SMALL = 1 << 10
 
 Elements = NDArray[np.uint64]
 
@@ -37,10 +38,10 @@ def split(
         raise LocalProtocolError(f"cannot share {threshold} of {len(holders)} holders")
     width = LIMBS * len(secrets)
     coefficients = np.empty((threshold, width), dtype=np.uint64)
-    coefficients[0] = np.concatenate([_limbs(secret) for secret in secrets])
-    coefficients[1:] = uniform_below(randomness, np.full((threshold - 1, width), PRIME, np.uint32))
-    values = evaluate(coefficients, _points(holders))
-    encoded = values.astype("<u4").tobytes()
+    coefficients[0] = [limb for secret in secrets for limb in _limbs(secret)]
+    drawn = uniform_residues(randomness, PRIME, (threshold - 1) * width)
+    coefficients[1:] = drawn.reshape(-1, width)
+    encoded = evaluate(coefficients, _points(holders)).astype("<u4").tobytes()
     return [
         [
             encoded[start : start + SHARE_BYTES]
@@ -112,9 +113,15 @@ def interpolate(points: Elements, values: Elements, threshold: int, prime: int =
 
 
 def _mod(x: Elements, prime: int) -> Elements:
-    """x mod p in place of x, by NumPy's vectorised division (its remainder is not vectorised)."""
-    multiple = x // np.uint64(prime)
-    multiple *= np.uint64(prime)
+    """x mod p in place of x.
+
+    NumPy's division is vectorised, its remainder is not; but a small array is one call sooner done.
+    """
+    p = np.uint64(prime)
+    if x.size < _SMALL:
+        return np.remainder(x, p, x)
+    multiple = x // p
+    multiple *= p
     x -= multiple
     return x
 
@@ -123,25 +130,31 @@ def _matmul(left: Elements, right: Elements, prime: int) -> Elements:
     """left @ right mod p, exactly: (…, a, r), (…, r, b) → (…, a, b).
 
     Doubles are multiplied several times faster than integers, and exactly as long as sums stay
-    below 2⁵³: `right` is cut into digits so short that r products do.
+    below 2⁵³: `right` is cut into digits so short that r products do, all multiplied at once.
     """
-    digit = 53 - prime.bit_length() - (right.shape[-2] - 1).bit_length()
-    factors, product = left.astype(np.float64), np.zeros((), dtype=np.uint64)
-    for shift in reversed(range(0, prime.bit_length(), digit)):
-        digits = right >> np.uint64(shift) & np.uint64((1 << digit) - 1)
-        partial = factors @ digits.astype(np.float64)
-        product = _mod((product << np.uint64(digit)) + partial.astype(np.uint64), prime)
+    bits, columns = prime.bit_length(), right.shape[-1]
+    digit = 53 - bits - (right.shape[-2] - 1).bit_length()
+    shifts = np.arange(0, bits, digit, dtype=np.uint64)[::-1, None]  # the highest digit first
+    digits = right[..., None, :] >> shifts & np.uint64((1 << digit) - 1)
+    flat = digits.reshape(*right.shape[:-1], -1).astype(np.float64)
+    partial = (left.astype(np.float64) @ flat).astype(np.uint64)
+    product = _mod(partial[..., :columns].copy(), prime)
+    for start in range(columns, partial.shape[-1], columns):
+        product <<= np.uint64(digit)
+        product += partial[..., start : start + columns]
+        _mod(product, prime)
     return product
 
 
 def _powers(x: Elements, count: int, prime: int) -> Elements:
     """x⁰ … x^(count−1) along a new first axis, the known part doubled in each turn."""
     powers = np.ones((count, *x.shape), dtype=np.uint64)
-    known, step = 1, x
+    powers[1:2] = x
+    known = 2
     while known < count:
-        more = powers[known : 2 * known]
-        _mod(np.multiply(powers[: len(more)], step, out=more), prime)
-        known, step = 2 * known, _mod(step * step, prime)
+        more = powers[known : 2 * known - 1]
+        _mod(np.multiply(powers[1 : len(more) + 1], powers[known - 1], more), prime)
+        known += len(more)
     return powers
 
 
@@ -177,14 +190,11 @@ def _inverse(x: Elements, prime: int) -> Elements:
     return inverses[: flat.size].reshape(x.shape)
 
 
-def _limbs(secret: bytes) -> Elements:
+def _limbs(secret: bytes) -> list[int]:
     if len(secret) != SECRET_BYTES:
         raise LocalProtocolError("a shared secret has 32 bytes")
     number = int.from_bytes(secret, "little")
-    return np.array(
-        [number >> (LIMB_BITS * limb) & ((1 << LIMB_BITS) - 1) for limb in range(LIMBS)],
-        dtype=np.uint64,
-    )
+    return [number >> (LIMB_BITS * limb) & ((1 << LIMB_BITS) - 1) for limb in range(LIMBS)]
 
 
 def _secret(limbs: Sequence[int]) -> bytes:

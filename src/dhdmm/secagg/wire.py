@@ -97,6 +97,11 @@ class Bitmap:
         bits = np.unpackbits(np.frombuffer(self.data, np.uint8), count=self.size, bitorder="little")
         return bits.view(np.bool_)
 
+    def without(self, members: Iterable[int]) -> Bitmap:
+        flags = self.array().copy()
+        flags[list(members)] = False
+        return Bitmap.from_array(flags)
+
     def members(self) -> tuple[int, ...]:
         return tuple(np.flatnonzero(self.array()).tolist())
 
