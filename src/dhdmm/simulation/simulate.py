@@ -4,42 +4,34 @@ measured times. For simulation only: whoever knows the seed knows every particip
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from hashlib import sha256
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dhdmm.cohort.drive import Silent, drive, dropouts
+from dhdmm.cohort.drive import Silent, drive
 from dhdmm.cohort.members import Cohort, Invitation, Usage, permissive, pinned
-from dhdmm.cohort.people import Seeded, seeded_randomness
 from dhdmm.cohort.spool import Spool
 from dhdmm.cohort.workers import own_usage
-from dhdmm.errors import DataError, Refused
+from dhdmm.errors import DataError
 from dhdmm.participant.policy import review
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
 from dhdmm.secagg.masks import Vector
-from dhdmm.secagg.round import Roster
-from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
+from dhdmm.simulation.cast import Cast, Dropout, cast_for, silent_ones
+from dhdmm.simulation.costs import put_modelled_seconds
+from dhdmm.simulation.counts import CountingRecorder
 from dhdmm.simulation.engines import Engine, cohorts_on
+from dhdmm.simulation.model import fill_from_model
 from dhdmm.simulation.network import Network, Stragglers
 from dhdmm.simulation.recorder import Progress, Recorder
-from dhdmm.simulation.records import Records, dealt_records, uniform_records
 from dhdmm.simulation.result import Effort, Simulation
 from dhdmm.simulation.trace import Trace
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
-
-_C = CoordinatorState
-
-Dropout = float | Mapping[CoordinatorState, float]
-"""The share that falls silent before its masked input, the costliest moment; or from which phases
-on how large a share does."""
 
 
 def simulate(
@@ -68,22 +60,26 @@ def simulate(
     wall, cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):  # the coordinator's processor is modelled as one, so it is one
         final, optimisation = _planned(plan, participants, threat_model)
-        _require_within_bound(final, records_per_participant)
         trace = Trace.empty(final.threat_model, final.participants)
         trace.optimisation_seconds = optimisation
-        records = _records(final.study, final.participants, records_per_participant, data, seed)
-        cast = _cast(final, records, seed)
-        silent = _silent(dropout, final.participants, cast.seed)
-        ended = _execute(cast, trace, silent, engine, workers, progress)
+        silent = silent_ones(dropout, final.participants, seed)
+        if engine == "model":
+            final = fill_from_model(trace, final, silent, seed)
+            ended = _Ended(None, None, Usage(0.0, 0))
+        else:
+            cast = cast_for(final, records_per_participant, data, seed)
+            final = cast.plan
+            recorder = (CountingRecorder if compute_model else Recorder)(trace, progress)
+            ended = _execute(cast, recorder, silent, engine, workers)
+            if isinstance(recorder, CountingRecorder):
+                put_modelled_seconds(trace, final.round(cast.round_id), recorder.counts)
     spent = own_usage()
     effort = Effort(
         wall_s=time.perf_counter() - wall,
         cpu_s=spent.cpu_seconds - cpu + ended.elsewhere.cpu_seconds,
         peak_bytes=spent.peak_bytes + ended.elsewhere.peak_bytes,
     )
-    return Simulation(
-        cast.plan, trace, network, stragglers, ended.release, ended.sum_correct, effort
-    )
+    return Simulation(final, trace, network, stragglers, ended.release, ended.sum_correct, effort)
 
 
 def _planned(
@@ -110,77 +106,27 @@ def _for_participants(study: Study, participants: int) -> Study:
     return Study(study.model.model_copy(update={"aggregation": changed}), study.place)
 
 
-def _require_within_bound(plan: Plan, records: int) -> None:
-    bound = plan.sections[1].max_records_per_participant
-    if records > bound:
-        raise Refused(
-            f"{records:,} records a participant, max_records_per_participant is {bound:,}",
-            hint="nothing is clipped: simulate fewer records, or raise the study's bound",
-        )
-
-
-def _records(
-    study: Study, participants: int, each: int, data: Histogram | None, seed: int
-) -> Records:
-    if data is None:
-        return uniform_records(study.schema, participants, each, seed)
-    return dealt_records(study.schema, data, participants, each, seed)
-
-
-@dataclass(frozen=True)
-class _Cast:
-    """Everybody in the round; all of it follows from the seed."""
-
-    seed: bytes
-    plan: Plan
-    people: Seeded
-    round_id: bytes
-    roster: Roster
-
-
-def _cast(plan: Plan, records: Records, seed: int) -> _Cast:
-    secret = sha256(f"dhdmm simulation {seed}".encode()).digest()
-    people = Seeded(secret, records)
-    names = tuple(f"participant {i + 1}" for i in people.positions())
-    roster = Roster(names, tuple(people.identity(i).public for i in people.positions()))
-    final = replace(plan, roster_digest=roster.digest)
-    return _Cast(secret, final, people, secret[:16], roster)
-
-
-def _silent(dropout: Dropout, participants: int, seed: bytes) -> Silent:
-    shares = dropout if isinstance(dropout, Mapping) else {_C.COLLECTING_INPUTS: dropout}
-    return {
-        phase: dropouts(seeded_randomness(seed + phase.encode()), participants, share)
-        for phase, share in shares.items()
-    }
-
-
 class _Ended(NamedTuple):
-    release: Release
-    sum_correct: bool
+    release: Release | None
+    sum_correct: bool | None
     elsewhere: Usage  # of the worker processes
 
 
 def _execute(
-    cast: _Cast,
-    trace: Trace,
-    silent: Silent,
-    engine: Engine,
-    workers: int | None,
-    progress: Progress,
+    cast: Cast, recorder: Recorder, silent: Silent, engine: Engine, workers: int | None
 ) -> _Ended:
     """The round itself, with the plan's check before it and the release after it."""
-    plan, roster = cast.plan, cast.roster
+    plan, roster, trace = cast.plan, cast.roster, recorder.trace
     policy = pinned(permissive(plan), roster)
     invitation = Invitation(plan.to_bytes(), cast.round_id, roster, policy)
     trace.plan_bytes = len(invitation.plan)
     started = time.thread_time()
     review(invitation.plan, policy, roster)
     trace.plan_check_seconds = time.thread_time() - started
-    randomness, store = seeded_randomness(cast.seed), Spool()
-    coordinator = CoordinatorSession(plan, cast.round_id, roster, randomness, store)
+    store = Spool()
+    coordinator = CoordinatorSession(plan, cast.round_id, roster, cast.randomness(), store)
     with cohorts_on(engine, invitation, cast.people, workers) as cohorts:
-        drive(coordinator, cohorts, silent, Recorder(trace, progress))
+        drive(coordinator, cohorts, silent, recorder)
         started = time.thread_time()
         release = coordinator.release()
         trace.release_seconds = time.thread_time() - started

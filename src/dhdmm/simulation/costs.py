@@ -1,0 +1,168 @@
+"""Processor time from counted operations: what `compute_model` puts in the place of measurements.
+
+Every step of docs/secure-aggregation.md is a sum of counts times unit costs. The unit costs are
+fixed here, so that a model's output is the same everywhere; `python -m bench simulation` measures
+them anew and sets the model beside real rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.secagg.round import RoundParameters
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.simulation.counts import Counts
+from dhdmm.simulation.trace import Flags, Trace
+
+Seconds = NDArray[np.floating[Any]]
+Costs = Mapping[str, float]
+
+_C = CoordinatorState
+
+MICROSECONDS: Costs = {
+    "key pair": 16.0,  # X25519, with its public half
+    "agreement": 34.0,  # X25519 and HKDF-Extract
+    "derivation": 2.6,  # HKDF-Expand of a key for one purpose
+    "signature": 18.0,
+    "verification": 45.0,
+    "seal": 3.3,  # AES-GCM of two shares; to open one takes as long
+    "evidence": 2.4,  # one MAC
+    "hash": 0.55,
+    "mask": 3.6,  # set-up of one key stream
+    "mask word": 0.0011,  # key stream and addition, a coordinate
+    "input word": 0.045,  # measurement and noise, a coordinate
+    "packed word": 0.002,
+    "unpacked word": 0.002,
+    "share": 0.5,  # one holder's of two secrets, and a threshold's coefficients
+    "reconstruction": 0.01,  # a pair of holders of one secret
+    "choice": 0.4,  # one out-neighbour drawn and written
+    "neighbour": 4.0,  # read, checked and journalled
+    "item": 0.5,  # one ciphertext, tag or share read or written
+    "edge": 0.6,  # the coordinator's view of an entry of the graph
+    "message": 60.0,  # read, answered and journalled
+    "planned word": 400.0,  # optimisation and planning, a coordinate of the strategy
+    "checked word": 30.0,  # of the plan's check
+    "released word": 1.0,  # decoded and signed for
+    "record": 12.0,  # read and kept by the coordinator
+}
+
+
+def put_modelled_seconds(
+    trace: Trace, parameters: RoundParameters, counts: Counts, costs: Costs = MICROSECONDS
+) -> None:
+    """Replace the trace's seconds by the model's."""
+    participant = participant_seconds(parameters, counts, costs)
+    opening, taking = coordinator_seconds(parameters, counts, costs)
+    closing = closing_seconds(parameters, counts, trace.answered, costs)
+    for row, name in enumerate(trace.phases):
+        phase, asked, answered = CoordinatorState(name), trace.asked[row], trace.answered[row]
+        trace.participant_seconds[row] = np.where(answered, participant[phase], 0)
+        trace.opening_seconds[row] = np.where(asked, opening.get(phase, 0), 0)
+        trace.taking_seconds[row] = np.where(answered, taking[phase], 0)
+        trace.closing_seconds[row] = closing.get(phase, 0)
+    words = parameters.length * 1e-6
+    trace.plan_check_seconds = costs["checked word"] * words
+    trace.release_seconds = costs["released word"] * words
+    if trace.optimisation_seconds:
+        trace.optimisation_seconds = costs["planned word"] * words
+
+
+def participant_seconds(
+    parameters: RoundParameters, counts: Counts, costs: Costs
+) -> dict[CoordinatorState, Seconds]:
+    """Of each participant in each phase."""
+    c, k, length = counts, parameters.degree, parameters.length
+    cost = {name: microseconds * 1e-6 for name, microseconds in costs.items()}
+    spoken = cost["derivation"] + cost["evidence"]
+    journalled = cost["message"] + cost["item"] * c.neighbours
+    sealed = cost["derivation"] + cost["seal"]
+    masked = cost["mask"] + cost["mask word"] * length
+    keys = 2 * cost["key pair"] + cost["message"]
+    shares = (
+        cost["message"]
+        + (cost["neighbour"] + cost["agreement"]) * c.neighbours
+        + cost["share"] * k
+        + sealed * c.out
+    )
+    inputs = (
+        journalled
+        + sealed * c.deposits
+        + (cost["input word"] + cost["packed word"]) * length
+        + (cost["agreement"] + cost["derivation"] + masked) * c.included
+        + masked
+    )
+    reveals = journalled + cost["item"] * c.deposits
+    if not parameters.malicious:
+        return {
+            _C.COLLECTING_KEYS: keys + 0 * c.out,
+            _C.COLLECTING_SHARES: shares,
+            _C.COLLECTING_INPUTS: inputs,
+            _C.COLLECTING_REVEALS: reveals,
+        }
+    hashed = 2 * c.neighbours + c.proof
+    return {
+        _C.COLLECTING_KEYS: keys + cost["signature"] + 0 * c.out,
+        _C.COLLECTING_CHOICES: cost["message"] + cost["choice"] * k + 0 * c.out,
+        _C.COLLECTING_SHARES: shares + cost["verification"] * c.neighbours + cost["hash"] * hashed,
+        _C.COLLECTING_INPUTS: inputs + spoken * c.included,
+        _C.COLLECTING_ACKS: journalled + spoken * (c.alive + c.to_ack),
+        _C.COLLECTING_REVEALS: reveals + spoken * c.acked,
+    }
+
+
+def coordinator_seconds(
+    parameters: RoundParameters, counts: Counts, costs: Costs
+) -> tuple[dict[CoordinatorState, Seconds], dict[CoordinatorState, Seconds]]:
+    """To make each participant's message, and to take each one's answer."""
+    c, k, length = counts, parameters.degree, parameters.length
+    cost = {name: microseconds * 1e-6 for name, microseconds in costs.items()}
+    record, item, none = cost["record"], cost["item"], 0 * c.out
+    opening: dict[CoordinatorState, Seconds] = {
+        _C.COLLECTING_SHARES: record + item * c.neighbours,
+        _C.COLLECTING_INPUTS: record + item * c.deposits,
+        _C.COLLECTING_REVEALS: record + item * c.acked,
+    }
+    taking: dict[CoordinatorState, Seconds] = {
+        _C.COLLECTING_KEYS: record + none,
+        _C.COLLECTING_SHARES: record + item * c.out,
+        _C.COLLECTING_INPUTS: record + cost["unpacked word"] * length + none,
+        _C.COLLECTING_REVEALS: record + item * c.deposits,
+    }
+    if parameters.malicious:
+        opening[_C.COLLECTING_CHOICES] = record + none
+        opening[_C.COLLECTING_SHARES] = opening[_C.COLLECTING_SHARES] + item * c.proof
+        opening[_C.COLLECTING_ACKS] = record + item * c.alive
+        taking[_C.COLLECTING_KEYS] = taking[_C.COLLECTING_KEYS] + cost["verification"]
+        taking[_C.COLLECTING_CHOICES] = record + item * k + none
+        taking[_C.COLLECTING_INPUTS] = taking[_C.COLLECTING_INPUTS] + item * c.included
+        taking[_C.COLLECTING_ACKS] = record + item * c.to_ack
+    return opening, taking
+
+
+def closing_seconds(
+    parameters: RoundParameters, counts: Counts, answered: Flags, costs: Costs
+) -> dict[CoordinatorState, float]:
+    """The graph once everybody is known, and the masks that are left in the end."""
+    c, length = counts, parameters.length
+    cost = {name: microseconds * 1e-6 for name, microseconds in costs.items()}
+    graph = _C.COLLECTING_CHOICES if parameters.malicious else _C.COLLECTING_KEYS
+    masked = cost["mask"] + cost["derivation"] + cost["mask word"] * length
+    inputs = -3 if parameters.malicious else -2
+    survivors, dropped = answered[inputs], answered[inputs - 1] & ~answered[inputs]
+    # a dropped one's masks are in the inputs of its included neighbours that survived
+    left_in = c.included[dropped].sum() * survivors.mean()
+    holders = c.out[answered[inputs - 1]] * answered[-1].mean()
+    unmasking = (
+        cost["reconstruction"] * float((holders**2).sum())
+        + masked * float(survivors.sum())
+        + (cost["agreement"] + masked) * float(left_in)
+    )
+    tree = cost["hash"] * 2 * parameters.participants if parameters.malicious else 0.0
+    return {
+        graph: cost["edge"] * float(c.neighbours.sum()) + tree,
+        _C.COLLECTING_REVEALS: unmasking,
+    }
