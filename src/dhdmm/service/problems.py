@@ -30,6 +30,8 @@ class Reason(StrEnum):
     OVER = "over"  # the round has ended
     TOO_LARGE = "too-large"
     ENCODED = "encoded-body"  # compressed bodies are not read
+    SLOW = "slow"  # the body did not arrive in time
+    RATE = "rate"  # more requests than one may make
     INVALID = "invalid-request"
     BUSY = "busy"  # come again after `Retry-After` seconds
     STORE = "store-unavailable"  # nothing was kept; come again
