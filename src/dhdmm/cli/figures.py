@@ -66,7 +66,7 @@ def _strategy_figures(study: Study, strategy: Strategy) -> dict[str, Any]:
         **_certificate(study, strategy),
         "plan_bytes": len(encoded),
         "plan_check_ms": _milliseconds(check),
-        "items": _items(study, errors),
+        "items": item_figures(study, errors),
     }
 
 
@@ -98,7 +98,7 @@ def _plan_figures(study: Study, strategy: Strategy, participants: int | None) ->
         "delta": promise.delta,
         "epsilon_cks": Conversion.CKS.epsilon(made.rho, promise.delta),
         "epsilon_paper": Conversion.PAPER.epsilon(made.rho, promise.delta),
-        "privacy": _privacy_words(made),
+        "privacy": promise_words(made),
         "sigma_participant": math.sqrt(made.participant_variance),
         "honest_floor": made.honest_floor,
         "minimum_survivors": made.graph.minimum_survivors,
@@ -109,7 +109,7 @@ def _plan_figures(study: Study, strategy: Strategy, participants: int | None) ->
         "participant_bytes": packed_size(made.modulus, made.strategy.rows),
         "sensitivity_unit_squared": made.sensitivity_squared,
         "expected_rmse": expected.rmse,
-        "items": _items(study, expected.standard_errors),
+        "items": item_figures(study, expected.standard_errors),
         "plan_bytes": len(encoded),
         "plan_check_ms": _milliseconds(lambda: _recomputed(Plan.from_bytes(encoded))),
         "plan_digest": made.digest.hex(),
@@ -128,7 +128,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return (perf_counter() - start) * 1000
 
 
-def _items(study: Study, errors: NDArray[np.float64]) -> list[dict[str, Any]]:
+def item_figures(study: Study, errors: NDArray[np.float64]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -140,7 +140,7 @@ def _items(study: Study, errors: NDArray[np.float64]) -> list[dict[str, Any]]:
     ]
 
 
-def _privacy_words(made: Plan) -> str:
+def promise_words(made: Plan) -> str:
     """The study's promise with the (ε, δ) that this very plan keeps, rounded up."""
     epsilon = math.ceil(made.promise.epsilon * 1e4) / 1e4
     kept = {"rho": None, "epsilon": epsilon, "delta": made.promise.delta}

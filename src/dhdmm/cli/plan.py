@@ -54,7 +54,7 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         f"The error{weighted} is at most {100 * (document['ratio'] - 1):.2f} % above the smallest"
         " that any choice of sums can have.\n"
     )
-    _draw_items(screen, document)
+    draw_items(screen, document)
     if "rho" in document:
         _draw_plan(screen, document)
     else:
@@ -66,7 +66,7 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         _draw_comparison(screen, document)
 
 
-def _draw_items(screen: Console, document: dict[str, Any]) -> None:
+def draw_items(screen: Console, document: dict[str, Any]) -> None:
     from rich.markup import escape
 
     table = _table("table", "queries", "median", "largest")

@@ -52,7 +52,7 @@ def describe(
     from dhdmm.study.spec import Study
 
     document = described(Study.load(study))
-    output.emit(document, as_json, lambda screen: _draw(screen, document))
+    output.emit(document, as_json, lambda screen: draw(screen, document))
 
 
 def _write(path: Path, text: str, force: bool) -> None:
@@ -75,7 +75,8 @@ def _next_steps(screen: Console, path: Path, source: Path | None) -> None:
         )
 
 
-def _draw(screen: Console, document: dict[str, Any]) -> None:
+def draw(screen: Console, document: dict[str, Any]) -> None:
+    """A described study for a person, in 80 columns."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -327,4 +327,5 @@ def _seen_again(
         raise RoundAborted(
             f"this participant's part in the round is over; the round is {status.state}"
         )
-    return _published(client, take_seat(client, round_id, member), paid, Course())
+    seat = take_seat(client, round_id, member)
+    return _published(client, seat, paid, Course(Ending.LEFT_BEHIND, "an earlier run ended"))

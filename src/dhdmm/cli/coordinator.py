@@ -1,0 +1,93 @@
+"""What the commands of a participant have in common: where things are, and whom to speak with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dhdmm.errors import DhdmmError, RoundAborted
+
+if TYPE_CHECKING:
+    from dhdmm.secagg.keys import Identity
+    from dhdmm.service.client import CoordinatorClient, Status
+    from dhdmm.service.home import Home
+
+Url = Annotated[
+    str, typer.Argument(metavar="URL", help="The coordinator, such as https://host:8443.")
+]
+RoundOption = Annotated[
+    str | None, typer.Option("--round", help="Which round, if the coordinator has several.")
+]
+StateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--state",
+        envvar="DHDMM_STATE",
+        help="Your own folder: identity, policy, ledger, consents, journals.",
+    ),
+]
+PolicyOption = Annotated[
+    Path | None, typer.Option("--policy", help="Your limits; by default policy.yaml in --state.")
+]
+LedgerOption = Annotated[
+    Path | None, typer.Option("--ledger", help="Your budget; by default in --state.")
+]
+AuthorityOption = Annotated[
+    Path | None, typer.Option("--ca", help="The authority that signed the coordinator's key.")
+]
+PinOption = Annotated[
+    str | None, typer.Option("--pin", help="SHA-256 of the coordinator's very certificate.")
+]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Consent without asking to what your policy allows.")
+]
+
+
+def home(state: Path | None) -> Home:
+    """The participant's folder: one a person, so that there is one ledger wherever one stands."""
+    from dhdmm.service.home import Home
+
+    if state is not None:
+        return Home(state)
+    states = os.environ.get("XDG_STATE_HOME")
+    return Home((Path(states) if states else Path.home() / ".local" / "state") / "dhdmm")
+
+
+def connect(
+    url: str, authority: Path | None, pin: str | None, identity: Identity | None = None
+) -> CoordinatorClient:
+    try:
+        from dhdmm.service.client import CoordinatorClient
+    except ImportError as error:
+        raise DhdmmError(
+            f"the package '{error.name}' is missing", hint="pip install 'dhdmm[service]'"
+        ) from None
+    from dhdmm.service.trust import Address, parse_digest, trusting
+
+    pinned = None if pin is None else parse_digest(pin, "the SHA-256 of a certificate")
+    return CoordinatorClient(Address.parse(url), trusting(authority, pinned), identity)
+
+
+def the_round(client: CoordinatorClient, url: str, wanted: str | None) -> Status:
+    """The round that was named, or the only one; of several, the only one that is going on."""
+    from dhdmm.service.trust import Address
+
+    named = wanted or (Address.parse(url).round_id or b"").hex()
+    rounds = client.rounds()
+    found = [status for status in rounds if not named or status.round == named]
+    candidates = [status for status in found if not status.over] or found
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
+        raise RoundAborted("the coordinator has no such round", where=url)
+    listed = ", ".join(f"{status.round} ({status.state})" for status in candidates[:10])
+    raise DhdmmError("the coordinator has several rounds", where=url, hint=f"--round: {listed}")
+
+
+def note(words: str) -> None:
+    """A line for whoever watches, beside what the command prints."""
+    print(words, file=sys.stderr, flush=True)

@@ -1,0 +1,58 @@
+"""`dhdmm identity`: who a participant, or a registrar, is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.cli import output
+from dhdmm.cli.coordinator import StateOption, home
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def identity(
+    name: Annotated[
+        str | None, typer.Option(help="Make a new identity for whoever is called so.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Its file; by default identity.json in --state.")
+    ] = None,
+    public: Annotated[
+        Path | None, typer.Option(help="Write the public half here, for the registrar.")
+    ] = None,
+    state: StateOption = None,
+    as_json: output.Json = False,
+) -> None:
+    """Make an Ed25519 identity, or show the one that is there. The secret stays in its file."""
+    from dhdmm.service import identity as identities
+    from dhdmm.service.files import private_folder
+
+    place = out or home(state).identity
+    if name is None:
+        known = identities.load(place)
+    else:
+        if out is None:
+            private_folder(place.parent)
+        known = identities.create(place, name, os.urandom)
+    if public is not None:
+        identities.export_public(known.public, public)
+    document = {
+        "name": known.name,
+        "key": known.public.key,
+        "fingerprint": known.public.fingerprint,
+        "identity": str(place),
+        "public": None if public is None else str(public),
+    }
+    output.emit(document, as_json, lambda screen: _draw(screen, document))
+
+
+def _draw(screen: Console, document: dict[str, Any]) -> None:
+    for key in ("name", "key", "fingerprint"):
+        screen.print(f"{key:<12} {document[key]}", markup=False, soft_wrap=True)
+    if document["public"]:
+        screen.print(f"public half in {document['public']}", markup=False, soft_wrap=True)

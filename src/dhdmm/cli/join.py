@@ -1,0 +1,182 @@
+"""`dhdmm join`: take part in a round, from a table to a verified release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.cli import coordinator, output
+from dhdmm.cli.run import UnknownValues, require_free
+from dhdmm.errors import DhdmmError, Refused, RoundAborted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dhdmm.service.client import CoordinatorClient
+    from dhdmm.service.driver import Member, Outcome, Watch
+    from dhdmm.service.roster import Pin
+    from dhdmm.study.histogram import Histogram
+    from dhdmm.study.spec import Study
+
+
+def join(
+    url: coordinator.Url,
+    data: Annotated[Path, typer.Option(help="Your table: CSV, TSV or Parquet.")],
+    round_id: coordinator.RoundOption = None,
+    identity: Annotated[
+        Path | None, typer.Option(help="Your identity; by default identity.json in --state.")
+    ] = None,
+    policy: coordinator.PolicyOption = None,
+    ledger: coordinator.LedgerOption = None,
+    state: coordinator.StateOption = None,
+    registrar: Annotated[
+        str | None,
+        typer.Option(help="Who vouches for the roster: a key, or a file with a public identity."),
+    ] = None,
+    roster_fingerprint: Annotated[
+        str | None, typer.Option(help="The roster that you compared with the others.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="DHDMM_TOKEN", help="Where the coordinator enrols by tokens: yours."),
+    ] = None,
+    ca: coordinator.AuthorityOption = None,
+    pin: coordinator.PinOption = None,
+    yes: coordinator.Yes = False,
+    on_unknown: Annotated[
+        UnknownValues, typer.Option(help="What happens to values outside the domain.")
+    ] = "error",
+    out: Annotated[
+        Path | None, typer.Option(help="Write the verified release to this folder.")
+    ] = None,
+    as_json: output.Json = False,
+) -> None:
+    """Take part in a round that you have reviewed. After a crash, the same command goes on.
+
+    Records stay here; what leaves is masked, noisy, and paid for from your ledger beforehand.
+    """
+    from dhdmm.service import identity as identities
+    from dhdmm.service.driver import Member
+    from dhdmm.service.driver import join as take_part
+
+    if out is not None:
+        require_free(out)
+    if not data.exists():
+        raise DhdmmError("there is no such file", where=str(data))
+    home = coordinator.home(state)
+    limits = home.policy(policy)
+    named = identities.load(identity or home.identity)
+    with coordinator.connect(url, ca, pin, named.identity) as client:
+        status = coordinator.the_round(client, url, round_id)
+        chosen = bytes.fromhex(status.round)
+        known = Member(
+            named, limits, home.ledger(ledger, limits), home, _pin(registrar, roster_fingerprint)
+        )
+        if yes:
+            _consent(client, chosen, known)
+        outcome = take_part(
+            client,
+            chosen,
+            known,
+            lambda study: _counted(study, data, on_unknown),
+            token=token,
+            watch=_changes(),
+        )
+    if outcome.verified is not None and out is not None:
+        outcome.verified.release.save(out)
+    document = _document(status.round, outcome, out)
+    output.emit(document, as_json, lambda screen: _draw(screen, document))
+    _require_released(outcome)
+
+
+def _pin(registrar: str | None, fingerprint: str | None) -> Pin:
+    from dhdmm.service.identity import load_public
+    from dhdmm.service.roster import Pin
+    from dhdmm.service.trust import parse_digest
+
+    key = None
+    if registrar is not None:
+        written = load_public(Path(registrar)).key if Path(registrar).is_file() else registrar
+        key = parse_digest(written, "a registrar's key")
+    digest = None if fingerprint is None else parse_digest(fingerprint, "a roster's fingerprint")
+    return Pin(key, digest)
+
+
+def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None:
+    """`--yes`: to whatever the policy allows."""
+    from dhdmm.participant.policy import review_preview
+    from dhdmm.service.home import draft_of
+
+    reviewed = review_preview(client.draft(round_id), member.policy)
+    member.home.consent_to(draft_of(reviewed.plan))
+
+
+def _counted(study: Study, data: Path, on_unknown: UnknownValues) -> Histogram:
+    from dhdmm.participant.tabulate import tabulate
+
+    privacy, aggregation = study.sections()
+    return tabulate(
+        data,
+        study.schema,
+        unit=None if isinstance(privacy.unit, str) else privacy.unit.person,
+        max_records=aggregation.max_records_per_participant,
+        on_unknown=on_unknown,
+    ).histogram
+
+
+def _changes() -> Watch:
+    """Says what happens, once."""
+    last = ""
+
+    def watch(words: str) -> None:
+        nonlocal last
+        if words != last:
+            coordinator.note(words)
+        last = words
+
+    return watch
+
+
+def _document(round_id: str, outcome: Outcome, out: Path | None) -> dict[str, Any]:
+    verified = outcome.verified
+    return {
+        "round": round_id,
+        "ending": outcome.ending.value,
+        "reason": outcome.reason,
+        "paid": outcome.paid,
+        "survivors": verified.release.survivors if verified else None,
+        "checks": list(verified.checks) if verified else [],
+        "release_digest": outcome.fingerprint,
+        "release": str(out) if out and verified else None,
+        "warnings": list(outcome.warnings),
+    }
+
+
+def _draw(screen: Console, document: dict[str, Any]) -> None:
+    for check in document["checks"]:
+        screen.print(f"✓ {check}", soft_wrap=True)
+    if document["release_digest"]:
+        screen.print("✓ your own input is among them, as it left here")
+        screen.print(f"release {document['release_digest']}", soft_wrap=True)
+    for warning in document["warnings"]:
+        screen.print(f"[bold]Warning:[/bold] {warning}")
+    if document["release"]:
+        screen.print(f"release written to {document['release']}", soft_wrap=True, markup=False)
+
+
+def _require_released(outcome: Outcome) -> None:
+    """Every other ending is an error with its own words."""
+    from dhdmm.service.driver import Ending
+
+    spent = "the input had left, so the ledger keeps its cost" if outcome.paid else "nothing spent"
+    if outcome.ending is Ending.WITHDREW:
+        raise Refused(
+            f"the coordinator broke the protocol ({outcome.reason}); this participant left",
+            hint=f"{spent}; tell the other participants",
+        )
+    if outcome.ending is Ending.LEFT_BEHIND:
+        raise RoundAborted(f"the round went on without us ({outcome.reason})", hint=spent)
+    if outcome.ending is Ending.ABORTED:
+        raise RoundAborted(f"the round ended without a release: {outcome.reason}", hint=spent)

@@ -1,0 +1,179 @@
+"""`dhdmm review`: what a coordinator asks for, in words, before anybody says yes."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from dhdmm.cli import coordinator, output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dhdmm.participant.policy import Policy, Review
+    from dhdmm.privacy.ledger import Ledger
+    from dhdmm.service.client import Status
+    from dhdmm.service.home import Home
+    from dhdmm.study.spec import Study
+
+
+def review(
+    url: coordinator.Url,
+    round_id: coordinator.RoundOption = None,
+    policy: coordinator.PolicyOption = None,
+    ledger: coordinator.LedgerOption = None,
+    state: coordinator.StateOption = None,
+    ca: coordinator.AuthorityOption = None,
+    pin: coordinator.PinOption = None,
+    yes: coordinator.Yes = False,
+    as_json: output.Json = False,
+) -> None:
+    """Show what a round would measure, what it would cost you, and ask for consent.
+
+    Every number is computed here, from the study and the strategy that the coordinator sent.
+    """
+    from dhdmm.participant.policy import review_preview
+    from dhdmm.service.home import draft_of
+
+    home = coordinator.home(state)
+    limits = home.policy(policy)
+    with coordinator.connect(url, ca, pin) as client:
+        status = coordinator.the_round(client, url, round_id)
+        draft = client.draft(bytes.fromhex(status.round))
+    reviewed = review_preview(draft, limits)
+    document = figures(reviewed, limits, home.existing_ledger(ledger), status)
+    document["consented"] = home.consented(draft_of(reviewed.plan))
+    if not as_json:
+        draw(output.console(), document)
+    if not document["consented"] and document["left_after"] >= 0:
+        document["consented"] = _consent(home, reviewed, ask=not (yes or as_json), given=yes)
+    output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
+
+
+def _consent(home: Home, reviewed: Review, *, ask: bool, given: bool) -> bool:
+    from dhdmm.service.home import draft_of
+
+    if ask:
+        print("Take part in rounds of this study, at this cost? [y/N] ", end="", flush=True)
+        given = sys.stdin.readline().strip().lower() in ("y", "yes")
+    if given:
+        home.consent_to(draft_of(reviewed.plan))
+    return given
+
+
+def figures(
+    reviewed: Review, policy: Policy, ledger: Ledger | None, status: Status
+) -> dict[str, Any]:
+    """What `--json` prints: the study in words, the cost by our own arithmetic, the budget."""
+    from fractions import Fraction
+
+    from dhdmm.cli.figures import item_figures, promise_words
+    from dhdmm.privacy.excess import epsilon_promised
+    from dhdmm.secagg.masks import packed_size
+    from dhdmm.service.home import draft_of
+    from dhdmm.study.describe import describe
+
+    plan = reviewed.plan
+    expected = plan.expected_error()
+    budget = Fraction(repr(policy.total_rho)) if ledger is None else ledger.budget()
+    left = budget if ledger is None else ledger.remaining()
+    return {
+        "round": status.round,
+        "state": status.state,
+        "description": describe(plan.study),
+        "sql": sql_examples(plan.study),
+        "privacy": promise_words(plan),
+        "threat_model": plan.threat_model.value,
+        "participants": {"minimum": status.minimum, "maximum": status.maximum},
+        "rows": plan.strategy.rows,
+        "sensitivity": math.sqrt(plan.sensitivity_squared),
+        "sigma_participant": math.sqrt(plan.participant_variance),
+        "honest_floor": plan.honest_floor,
+        "rho": float(plan.rho),
+        "epsilon": epsilon_promised([plan.noise], policy.max_delta),
+        "delta": policy.max_delta,
+        "largest_epsilon": policy.max_epsilon,
+        "expected_rmse": expected.rmse,
+        "items": item_figures(plan.study, expected.standard_errors),
+        "participant_bytes": packed_size(plan.modulus, plan.strategy.rows),
+        "budget": float(budget),
+        "spent": 0.0 if ledger is None else float(ledger.spent()),
+        "reserved": 0.0 if ledger is None else float(ledger.reserved()),
+        "left": float(left),
+        "left_after": float(left - plan.rho),
+        "draft_digest": draft_of(plan).digest.hex(),
+        "study_digest": plan.study.digest.hex(),
+        "warnings": [*reviewed.warnings, *_warnings(float(left - plan.rho))],
+    }
+
+
+def sql_examples(study: Study) -> dict[str, str]:
+    """The first query of every table, as SQL over the table `data`."""
+    examples, number = {}, 0
+    for item in study.workload.items:
+        examples[item.name] = study.workload.query(number).sql
+        number += item.queries
+    return examples
+
+
+def _warnings(left_after: float) -> Iterator[str]:
+    if left_after < 0:
+        yield "the budget that is left does not suffice: a round would be refused"
+
+
+def draw(screen: Console, document: dict[str, Any]) -> None:
+    """The same for a person, in 80 columns."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from dhdmm.cli import plan, study
+
+    study.draw(screen, document["description"])
+    screen.print("\n[bold]The first query of every table[/bold]")
+    for name, sql in document["sql"].items():
+        screen.print(f"{escape(name)}: {escape(sql)}")
+    screen.print()
+    plan.draw_items(screen, document)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for title, words in _words(document):
+        table.add_row(title, escape(words))
+    screen.print(table, "")
+    for warning in document["warnings"]:
+        screen.print(f"[bold]Warning:[/bold] {escape(warning)}")
+
+
+def _words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    people = document["participants"]
+    yield "promise", document["privacy"]
+    yield (
+        "cost",
+        f"ρ = {document['rho']:.6g} of your budget; ε = {document['epsilon']:.4g} at"
+        f" δ = {document['delta']:g}, your policy allows {document['largest_epsilon']:g}",
+    )
+    yield (
+        "sums",
+        f"{document['rows']:,} sums are measured; one unit changes them by at most"
+        f" {document['sensitivity']:.6g} in all, you add noise of"
+        f" σ = {document['sigma_participant']:.4g} to each",
+    )
+    yield (
+        "company",
+        f"{people['minimum']:,} to {people['maximum']:,} participants, {document['threat_model']}"
+        f" model; your privacy leans on {document['honest_floor']:,} honest ones",
+    )
+    yield (
+        "budget",
+        f"{document['left']:.6g} of {document['budget']:.6g} is left"
+        f" ({document['spent']:.6g} spent, {document['reserved']:.6g} reserved);"
+        f" afterwards {document['left_after']:.6g}",
+    )
+    yield "draft", document["draft_digest"]
+
+
+def _draw_consent(screen: Console, consented: bool) -> None:
+    said = "You have consented: dhdmm join will take part." if consented else "No consent given."
+    screen.print(said)
