@@ -180,7 +180,7 @@ class Entrance:
         tls: ssl.SSLContext | None,
         connection: Callable[[Callable[[], None]], Connection],
     ) -> None:
-        self._limits, self._metrics, self._tls = limits, metrics, tls
+        self._limits, self._metrics, self.tls = limits, metrics, tls
         self._connection = connection
         self._hall = Hall(limits, metrics)
         self._welcomes: set[asyncio.Task[None]] = set()
@@ -211,9 +211,9 @@ class Entrance:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: TurnedAway(self._limits, left) if full else self._connection(left),
                 accepted,
-                ssl=self._tls,
-                ssl_handshake_timeout=self._limits.header_seconds if self._tls else None,
-                ssl_shutdown_timeout=self._limits.close_seconds if self._tls else None,
+                ssl=self.tls,
+                ssl_handshake_timeout=self._limits.header_seconds if self.tls else None,
+                ssl_shutdown_timeout=self._limits.close_seconds if self.tls else None,
             )
         except OSError:  # all that TLS, time and the network have to say
             self._metrics.rejected("handshake")

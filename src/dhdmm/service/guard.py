@@ -87,6 +87,7 @@ class Guard:
             return receive
         if length is not None and length > limits.body_bytes:
             raise self._too_large()
+        held.callback(lambda: self._metrics.body_bytes(self._memory.held))  # when it is given back
         try:
             await held.enter_async_context(
                 self._memory.hold(length or limits.body_bytes, limits.memory_seconds)
@@ -96,7 +97,6 @@ class Guard:
                 503, Reason.BUSY, "too much is being received", retry_after=limits.retry_seconds
             ) from None
         self._metrics.body_bytes(self._memory.held)
-        held.callback(lambda: self._metrics.body_bytes(self._memory.held))
         try:
             async with asyncio.timeout(limits.body_deadline(length)):
                 return _once(await self._whole(receive), receive)

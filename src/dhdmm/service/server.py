@@ -46,10 +46,6 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.num_tickets = 0  # participants do not resume sessions
-        self.load_into(context)
-        return context
-
-    def load_into(self, context: ssl.SSLContext) -> None:
         try:
             expires = self.expires()
             context.load_cert_chain(self.chain, self.key)
@@ -63,6 +59,7 @@ class Certificate:
                 where=str(self.chain),
                 hint="participants would refuse it",
             )
+        return context
 
     def expires(self) -> datetime:
         return x509.load_pem_x509_certificate(self.chain.read_bytes()).not_valid_after_utc
@@ -84,9 +81,9 @@ class Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._certificate, self._limits, self._metrics = certificate, limits, metrics
-        self._tls = certificate.context() if certificate else None
         self._on_drain = on_drain
-        self._entrance = Entrance(limits, metrics, self._tls, self._connection)
+        tls = certificate.context() if certificate else None
+        self._entrance = Entrance(limits, metrics, tls, self._connection)
         self.servers = []  # uvicorn's own listeners: there are none
         self.port = config.port
         """The port in use; before the start, the one asked for."""
@@ -97,12 +94,13 @@ class Server(uvicorn.Server):
 
     def renew_certificate(self) -> None:
         """Read the certificate's files again; connections that are open keep the old one."""
-        if self._certificate is not None and self._tls is not None:
+        if self._certificate is not None:
             try:
-                self._certificate.load_into(self._tls)
+                self._entrance.tls = self._certificate.context()
             except DhdmmError as error:
                 logs.logger().error("certificate not renewed", exc_info=error)
-            self._note_expiry()
+            else:
+                self._note_expiry()
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
         await self.lifespan.startup()
@@ -121,7 +119,7 @@ class Server(uvicorn.Server):
         self._accepting = asyncio.create_task(self._entrance.accept(self._listener))
         self.port = self._listener.getsockname()[1]
         self.started = True
-        scheme = "https" if self._tls else "http"
+        scheme = "https" if self._certificate else "http"
         logs.logger().info("listening", scheme=scheme, port=self.port)
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
