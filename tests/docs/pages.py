@@ -105,7 +105,8 @@ def indented(page: Path) -> list[str]:
     text = page.read_text(encoding="utf-8")
     rendered = markdown.markdown(FENCED.sub("", text), extensions=["admonition", "tables"])
     firsts = [html.unescape(block).splitlines()[0] for block in PREFORMATTED.findall(rendered)]
-    return [f"{name_of(page)}:{text.count(chr(10), 0, text.index(line)) + 1}" for line in firsts]
+    places = [text.index(f"\n    {line}") + 1 for line in firsts]
+    return [f"{name_of(page)}:{text.count(chr(10), 0, place) + 1}" for place in places]
 
 
 def links(page: Path) -> list[str]:
