@@ -1,0 +1,81 @@
+"""The coordinator's routes. JSON for control, described in /openapi.json; bytes for the protocol.
+
+Nothing here decides anything about a round: requests are checked for form, identity and size and
+handed to the round's host. docs/protocol.md lists the routes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+
+import dhdmm
+from dhdmm.service import control, exchange
+from dhdmm.service.problems import Problem, Reason, problem_response
+from dhdmm.service.studies import Hub
+
+Refusal = Callable[[Request, Any], Coroutine[Any, Any, Response]]
+_REASONS = {404: Reason.NOT_FOUND}
+
+
+def create_app(hub: Hub, operator_token: str, pages: ASGIApp | None = None) -> Starlette:
+    """The application; its lifespan is the hub's. `pages` get what no route is for."""
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        await hub.start()
+        try:
+            yield
+        finally:
+            await hub.stop()
+
+    refusals: dict[int | type[Exception], Refusal] = {
+        Problem: _refused,
+        HTTPException: _no_route,
+        RequestValidationError: _invalid,
+    }
+    described = FastAPI(
+        title="dhdmm coordinator",
+        version=dhdmm.__version__,
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers=refusals,
+    )
+    described.include_router(control.routes(hub, operator_token))
+    if pages is not None:
+        described.mount("/", pages)
+    app = Starlette(
+        routes=[*exchange.routes(hub), Mount("/", described)],
+        exception_handlers=refusals,
+        lifespan=lifespan,
+    )
+    app.state.hub = hub
+    return app
+
+
+async def _refused(_request: Request, problem: Problem) -> Response:
+    return problem_response(problem)
+
+
+async def _no_route(_request: Request, error: HTTPException) -> Response:
+    reason = _REASONS.get(error.status_code, Reason.INVALID)
+    response = problem_response(Problem(error.status_code, reason, error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _invalid(_request: Request, error: RequestValidationError) -> Response:
+    """What is wrong with a JSON body or a parameter, without what was sent."""
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return problem_response(Problem(422, Reason.INVALID, f"{place}: {first['msg']}"))

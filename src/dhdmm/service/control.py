@@ -1,0 +1,165 @@
+"""The JSON routes: what is going on, enrolment, and what the operator may do."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import JSONResponse, Response
+
+from dhdmm.errors import DhdmmError
+from dhdmm.secagg.errors import AbortReason
+from dhdmm.service.host import LONGEST_WAIT
+from dhdmm.service.identity import KeyHex, Name, fingerprint
+from dhdmm.service.problems import MEDIA_TYPE, Problem, Reason
+from dhdmm.service.requests import Abort, Enrol, Seat
+from dhdmm.service.roster import RosterFile
+from dhdmm.service.status import Status
+from dhdmm.service.studies import Hub
+
+MOST_TOKENS = 100_000
+LONGEST_TOKEN_LIFE = 366 * 24 * 3600
+LARGEST_VERSION = 2**31 - 1
+
+RoundId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+StudyDigest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Body(BaseModel):
+    """Strict, and with nothing in it that is not known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+
+class Enrolment(Body):
+    token: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Name
+    key: KeyHex
+
+
+class Enrolled(Body):
+    name: str
+    fingerprint: str
+
+
+class TokensWanted(Body):
+    round: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    count: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+    expires_s: Annotated[int, Field(ge=1, le=LONGEST_TOKEN_LIFE)]
+
+
+class Tokens(Body):
+    tokens: list[str]
+
+
+class Again(Body):
+    roster: dict[str, Any] | None = Field(
+        None, description="a roster file; without one, people enrol"
+    )
+
+
+class ProblemDocument(Body):
+    status: int
+    reason: str
+    detail: str
+    hint: str | None
+
+
+def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    content = {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}
+    return {status: {"description": "refused", "content": content} for status in statuses}
+
+
+def routes(hub: Hub, operator_token: str) -> APIRouter:
+    router = APIRouter()
+
+    def operator(authorization: Annotated[str, Header()] = "") -> None:
+        """Whoever has the token; compared in constant time."""
+        given = authorization.removeprefix("Bearer ").encode()
+        if not hmac.compare_digest(given, operator_token.encode()):
+            raise Problem(403, Reason.NOT_THE_OPERATOR, "this is for the operator")
+
+    may_operate = [Depends(operator)]
+
+    @router.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @router.get("/readyz", responses=_refusals(503))
+    async def readyz() -> dict[str, str]:
+        if not await hub.ready():
+            raise Problem(503, Reason.BUSY, "not ready", retry_after=1)
+        return {"status": "ready"}
+
+    @router.get("/v1/rounds", responses=_refusals(503))
+    async def rounds() -> list[Status]:
+        return await hub.statuses()
+
+    @router.get("/v1/rounds/{round_id}", responses=_refusals(404, 422, 503))
+    async def status(
+        round_id: RoundId,
+        after: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION)] = None,
+        wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0.0,
+    ) -> Status:
+        host = await hub.host(round_id)
+        return host.status() if after is None else await host.status_after(after, wait)
+
+    @router.post(
+        "/v1/rounds/{round_id}/enrolment",
+        response_model=Enrolled,
+        status_code=201,
+        responses={200: {"model": Enrolled}, **_refusals(401, 404, 409, 422, 503)},
+    )
+    async def enrol(round_id: RoundId, body: Enrolment) -> Response:
+        host = await hub.host(round_id)
+        asked = Enrol(body.token.encode(), body.name, bytes.fromhex(body.key))
+        seat = await host.ask(asked)
+        assert isinstance(seat, Seat)
+        said = Enrolled(name=seat.name, fingerprint=fingerprint(seat.key))
+        return JSONResponse(said.model_dump(), 201 if seat.fresh else 200)
+
+    @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(403, 404, 422, 503))
+    async def tokens(body: TokensWanted) -> Tokens:
+        return Tokens(tokens=await hub.make_tokens(body.round, body.count, body.expires_s))
+
+    @router.post(
+        "/v1/rounds/{round_id}/close",
+        dependencies=may_operate,
+        responses=_refusals(403, 404, 422, 503),
+    )
+    async def close(round_id: RoundId) -> Status:
+        host = await hub.host(round_id)
+        await host.close_phase()
+        return host.status()
+
+    @router.post(
+        "/v1/rounds/{round_id}/abort",
+        dependencies=may_operate,
+        responses=_refusals(403, 404, 422, 503),
+    )
+    async def abort(round_id: RoundId) -> Status:
+        host = await hub.host(round_id)
+        await host.ask(Abort(AbortReason.STOPPED))
+        return host.status()
+
+    @router.post(
+        "/v1/studies/{digest}/rounds",
+        dependencies=may_operate,
+        status_code=201,
+        responses=_refusals(403, 404, 422, 503),
+    )
+    async def again(digest: StudyDigest, body: Again | None = None) -> Status:
+        roster = None if body is None or body.roster is None else _roster(body.roster)
+        return (await hub.begin(digest, roster)).status()
+
+    return router
+
+
+def _roster(document: dict[str, Any]) -> RosterFile:
+    try:
+        return RosterFile.from_bytes(json.dumps(document).encode())
+    except DhdmmError as error:
+        raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None

@@ -1,0 +1,255 @@
+"""All studies and rounds of one coordinator process: study → enrolment → plan → round → release."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from dhdmm.errors import DhdmmError
+from dhdmm.planning.calibrate import participants_allowed
+from dhdmm.planning.draft import draft
+from dhdmm.release.directory import ReleaseError, file_stems
+from dhdmm.release.transcript import Transcript
+from dhdmm.release.verify import verify
+from dhdmm.secagg.keys import Identity
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.service import store
+from dhdmm.service.enrolment import agree, make_tokens
+from dhdmm.service.host import Host, Observer, Unobserved
+from dhdmm.service.live import LiveRound
+from dhdmm.service.logs import logger
+from dhdmm.service.problems import Problem, Reason, not_found, store_unavailable
+from dhdmm.service.roster import RosterFile
+from dhdmm.service.status import Status
+from dhdmm.service.store import Database, StoredStudy, StudyHead, Turn
+from dhdmm.service.waiting import Clock, Deadlines
+from dhdmm.study.spec import Study
+
+Result = TypeVar("Result")
+
+
+def stored(study: Study) -> StoredStudy:
+    """A study with the draft that data holders consent to, which takes a while to find."""
+    minimum, maximum = participants_allowed(study.sections()[1])
+    return StoredStudy(
+        digest=study.digest.hex(),
+        name=study.name,
+        threat_model=study.sections()[1].threat_model,
+        minimum=minimum,
+        maximum=maximum,
+        draft=draft(study).plan(minimum).to_bytes(),
+    )
+
+
+def add_study(database: Database, study: Study) -> StoredStudy:
+    """The study as the store has it; its draft is made if it is new."""
+    with database.reading() as connection:
+        known = store.read_study(connection, study.digest.hex())
+    if known is not None:
+        return known
+    made = stored(study)
+    with database.writing() as connection:
+        return store.add_study(connection, made)
+
+
+def current_round(database: Database, study: StoredStudy, roster: RosterFile | None = None) -> str:
+    """The study's latest round; its first one is begun here, by one of all workers."""
+    with database.writing() as connection:
+        store.lock_study(connection, study.digest)
+        known = store.read_rounds(connection, study.digest)
+        return known[-1][0].id if known else _begin(connection, study, roster)
+
+
+def next_round(database: Database, study: StoredStudy, roster: RosterFile | None = None) -> str:
+    """The study again, as a new round."""
+    with database.writing() as connection:
+        store.lock_study(connection, study.digest)
+        return _begin(connection, study, roster)
+
+
+def _begin(connection: Connection, study: StoredStudy, roster: RosterFile | None) -> str:
+    """Where the roster is known already, nobody needs to enrol."""
+    row = store.add_round(connection, study)
+    if roster is not None:
+        count = len(roster.roster)
+        if not study.minimum <= count <= study.maximum:
+            allowed = f"{study.minimum} to {study.maximum}"
+            raise DhdmmError(f"{count} names are on the roster, the study allows {allowed}")
+        turn = Turn(connection, row)
+        agree(turn, study, roster)
+        turn.close()
+    return row.id
+
+
+@dataclass
+class Hub:
+    """Every round of a store, and what this process does for it."""
+
+    database: Database
+    identity: Identity = field(repr=False)
+    out: Path
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    observer: Observer = field(default_factory=Unobserved)
+    clock: Clock = time.monotonic
+    draining: bool = False
+    _hosts: dict[str, Host] = field(default_factory=dict, init=False)
+    _publishing: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+
+    # Beginning and end
+
+    async def start(self) -> None:
+        """Go on with every round of the store that is not over."""
+        for status in await self.statuses():
+            saved = self.directory(status).exists()
+            if status.state not in store.OVER or (_is_finished(status) and not saved):
+                await self.host(status.round)
+
+    def drain(self) -> None:
+        """Nothing new is begun; whoever waits is sent away."""
+        self.draining = True
+        for host in self._hosts.values():
+            host.drain()
+
+    async def stop(self) -> None:
+        self.drain()
+        await asyncio.gather(*(host.stop() for host in self._hosts.values()))
+        for task in self._publishing.values():
+            task.cancel()
+        await asyncio.gather(*self._publishing.values(), return_exceptions=True)
+
+    async def published(self) -> None:
+        """Returns when every round that this process hosts is over and its release is saved."""
+        while any(not task.done() for task in self._publishing.values()):
+            await asyncio.gather(*self._publishing.values())
+
+    # Rounds
+
+    async def host(self, round_id: str) -> Host:
+        """The round's host; a 404 if there is no such round."""
+        if round_id not in self._hosts:
+            row = await self._read(lambda: self._row(round_id))
+            if row is None:
+                raise not_found("round")
+            live = await self._read(lambda: LiveRound(self.database, round_id, self.identity))
+            if round_id not in self._hosts:
+                self._take_in(round_id, live)
+        return self._hosts[round_id]
+
+    def live_statuses(self) -> list[Status]:
+        """Of the rounds that this process hosts, without asking the store."""
+        return [host.status() for host in self._hosts.values()]
+
+    async def statuses(self) -> list[Status]:
+        """Of all rounds in the store."""
+        hosted = {status.round: status for status in self.live_statuses()}
+        rows = await self._read(self._rounds)
+        return [hosted.get(row.id) or Status.of(row, study, None) for row, study in rows]
+
+    async def begin(self, study_digest: str, roster: RosterFile | None) -> Host:
+        """The same study again, as a new round."""
+        study = await self._read(lambda: self._study(study_digest))
+        if study is None:
+            raise not_found("study")
+        try:
+            begun = await self._read(lambda: next_round(self.database, study, roster))
+        except DhdmmError as error:
+            raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
+        return await self.host(begun)
+
+    async def make_tokens(self, round_id: str, count: int, expires_s: int) -> list[str]:
+        await self.host(round_id)
+
+        def make() -> list[str]:
+            with self.database.turn(round_id) as turn:
+                return make_tokens(turn, count, expires_s)
+
+        return await self._read(make)
+
+    async def ready(self) -> bool:
+        return not self.draining and await asyncio.to_thread(self.database.answers)
+
+    # Releases
+
+    def directory(self, status: Status) -> Path:
+        """Where the round's release is, or will be."""
+        return self.out / f"{file_stems([status.study])[0]}-{status.round}"
+
+    async def zipped_release(self, round_id: str) -> bytes:
+        host = await self.host(round_id)
+        await self._save(host)
+        return await asyncio.to_thread(_zipped, self.directory(host.status()))
+
+    def _take_in(self, round_id: str, live: LiveRound) -> None:
+        host = Host(live, self.deadlines, self.observer, self.clock)
+        self._hosts[round_id] = host
+        host.start()
+        self._publishing[round_id] = asyncio.create_task(self._publish(host))
+
+    async def _publish(self, host: Host) -> None:
+        await host.ended()
+        status = host.status()
+        logger().info("round over", round=status.round, state=status.state, reason=status.reason)
+        if _is_finished(status):
+            try:
+                await self._save(host)
+            except (DhdmmError, Problem) as error:
+                logger().error("release not saved", round=status.round, error=error)
+
+    async def _save(self, host: Host) -> None:
+        """Once: another worker may have been faster. The store keeps the transcript anyway."""
+        transcript, place = await host.transcript(), self.directory(host.status())
+        if transcript is None:
+            raise Problem(409, Reason.NOT_YET, "the round has no release")
+        if place.exists():
+            return
+        try:
+            await asyncio.to_thread(_save, transcript, place)
+        except ReleaseError:
+            if not place.exists():
+                raise
+
+    # The store, in a thread of its own
+
+    def _row(self, round_id: str) -> store.Row | None:
+        with self.database.reading() as connection:
+            return store.read_row(connection, round_id)
+
+    def _study(self, digest: str) -> StoredStudy | None:
+        with self.database.reading() as connection:
+            return store.read_study(connection, digest)
+
+    def _rounds(self) -> list[tuple[store.Row, StudyHead]]:
+        with self.database.reading() as connection:
+            return store.read_rounds(connection)
+
+    async def _read(self, work: Callable[[], Result]) -> Result:
+        try:
+            return await asyncio.to_thread(work)
+        except SQLAlchemyError:
+            raise store_unavailable() from None
+
+
+def _is_finished(status: Status) -> bool:
+    return status.state == CoordinatorState.FINISHED.value
+
+
+def _save(transcript: bytes, place: Path) -> None:
+    """Checked once more as anybody would check it, then written as a whole."""
+    verify(Transcript.from_bytes(transcript)).release.save(place)
+
+
+def _zipped(directory: Path) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(directory.rglob("*")):
+            archive.write(path, path.relative_to(directory.parent))
+    return packed.getvalue()

@@ -1,0 +1,76 @@
+"""How a round waits: for something to happen, and for a deadline to pass."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.service.store import ENROLLING, OVER
+
+Clock = Callable[[], float]
+
+
+class Signal:
+    """Something that happens again and again, and that many may wait for."""
+
+    def __init__(self) -> None:
+        self._next = asyncio.Event()
+        self.waiting = 0
+
+    def happen(self) -> None:
+        self._next.set()
+        self._next = asyncio.Event()
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it happened within so many seconds."""
+        following = self._next
+        self.waiting += 1
+        try:
+            async with asyncio.timeout(max(seconds, 0)):
+                await following.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self.waiting -= 1
+        return True
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds until a phase is closed without those who have not come."""
+
+    enrolment: float = 3600.0
+    phase: float = 300.0
+
+    def of(self, state: str, roster_given: bool) -> float:
+        """Where there is no enrolment, people arrive in the first phase instead."""
+        arriving = roster_given and state == CoordinatorState.COLLECTING_KEYS.value
+        return self.enrolment if arriving or state == ENROLLING else self.phase
+
+
+class PhaseClock:
+    """How long the present phase may still last.
+
+    Counted on this process's monotonic clock from when it first saw the phase: nobody's calendar
+    plays a part, and a restart gives the phase its full time again.
+    """
+
+    def __init__(self, deadlines: Deadlines, state: str, clock: Clock = time.monotonic) -> None:
+        self._deadlines, self._clock = deadlines, clock
+        self._roster_given = state != ENROLLING
+        self.see(state)
+
+    def see(self, state: str) -> None:
+        """This phase has begun."""
+        self._state, self._begun = state, self._clock()
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds; None when there is nothing left to wait for."""
+        if self._state in OVER:
+            return None
+        allowed = self._deadlines.of(self._state, self._roster_given)
+        return max(self._begun + allowed - self._clock(), 0.0)

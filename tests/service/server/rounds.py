@@ -1,0 +1,228 @@
+"""A coordinator's application in this process, and participants that speak HTTP with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from dhdmm.cohort.members import permissive, pinned
+from dhdmm.participant.measure import measure
+from dhdmm.participant.policy import review
+from dhdmm.planning.plan import Plan
+from dhdmm.release.decode import decode
+from dhdmm.release.transcript import Transcript
+from dhdmm.secagg.aggregation import IdealSum
+from dhdmm.secagg.journal import MemoryJournal
+from dhdmm.secagg.keys import Identity
+from dhdmm.secagg.round import Roster
+from dhdmm.secagg.states import ParticipantState
+from dhdmm.service import signing
+from dhdmm.service.app import create_app
+from dhdmm.service.roster import RosterFile
+from dhdmm.service.store import Database
+from dhdmm.service.studies import Hub, add_study, current_round
+from dhdmm.service.waiting import Deadlines
+from dhdmm.session.participant import ParticipantSession
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
+from tests.round.parties import noise_of
+from tests.round.small import people, small_text
+
+OPERATOR = "the operator's token"
+AS_OPERATOR = {"Authorization": f"Bearer {OPERATOR}"}
+SERVER_KEY = Identity(sha256(b"the coordinator").digest())
+PARTICIPANTS = 12
+WAIT = 5
+
+
+def identity_of(position: int) -> Identity:
+    return Identity(sha256(f"participant {position}".encode()).digest())
+
+
+def roster_file(count: int = PARTICIPANTS) -> RosterFile:
+    names = tuple(f"participant {i}" for i in range(count))
+    return RosterFile(Roster(names, tuple(identity_of(i).public for i in range(count))))
+
+
+def study_of(threat_model: str = "malicious", **changes: object) -> Study:
+    return Study.from_text(small_text(threat_model=threat_model, **changes))
+
+
+def database_at(url: str) -> Database:
+    database = Database(url)
+    database.migrate()
+    return database
+
+
+def sqlite(folder: Path) -> str:
+    return f"sqlite:///{folder / 'coordinator.db'}"
+
+
+@dataclass
+class Coordinator:
+    """An application, its hub, and a client that reaches it without a network."""
+
+    hub: Hub
+    app: Any
+    http: httpx.AsyncClient
+    round_id: str
+
+    async def status(self) -> dict[str, Any]:
+        return (await self.http.get(f"/v1/rounds/{self.round_id}")).json()
+
+    async def until(self, state: str) -> dict[str, Any]:
+        """The status, once the round is in this state."""
+        status = await self.status()
+        while status["state"] != state:
+            query = f"?after={status['version']}&wait={WAIT}"
+            status = (await self.http.get(f"/v1/rounds/{self.round_id}{query}")).json()
+        return status
+
+    async def close(self) -> None:
+        done = await self.http.post(f"/v1/rounds/{self.round_id}/close", headers=AS_OPERATOR)
+        assert done.status_code == 200, done.text
+
+
+@asynccontextmanager
+async def serving(
+    database: Database,
+    study: Study,
+    out: Path,
+    *,
+    roster: RosterFile | None = None,
+    **options: Any,
+) -> AsyncIterator[Coordinator]:
+    """One worker with the study's current round."""
+    options.setdefault("deadlines", Deadlines(600, 600))
+    hub = Hub(database, SERVER_KEY, out, **options)
+    round_id = current_round(database, add_study(database, study), roster)
+    app = create_app(hub, OPERATOR)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://coordinator") as http,
+    ):
+        yield Coordinator(hub, app, http, round_id)
+
+
+@dataclass
+class Visitor:
+    """A participant: a real session with a journal, and requests that it signs."""
+
+    http: httpx.AsyncClient
+    round_id: str
+    position: int
+    histogram: Histogram = field(repr=False)
+    identity: Identity = field(init=False, repr=False)
+    journal: MemoryJournal = field(default_factory=MemoryJournal, repr=False)
+    sent: list[bytes] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        self.identity = identity_of(self.position)
+
+    @property
+    def target(self) -> str:
+        return f"/v1/rounds/{self.round_id}/message"
+
+    async def post(self, body: bytes) -> httpx.Response:
+        self.sent.append(body)
+        headers = signing.sign(self.identity, "POST", self.target, body)
+        return await self.http.post(self.target, content=body, headers=headers)
+
+    async def get(self, after: str = "", wait: float = 0) -> httpx.Response:
+        target = f"{self.target}?after={after}&wait={wait}"
+        return await self.http.get(target, headers=signing.sign(self.identity, "GET", target))
+
+    async def session(self) -> ParticipantSession:
+        base = f"/v1/rounds/{self.round_id}"
+        plan = await self.http.get(f"{base}/plan?wait={WAIT}")
+        roster = RosterFile.from_bytes((await self.http.get(f"{base}/roster")).content).roster
+        policy = pinned(permissive(Plan.from_bytes(plan.content)), roster)
+        return ParticipantSession(
+            review(plan.content, policy, roster),
+            bytes.fromhex(self.round_id),
+            roster,
+            self.position,
+            self.identity,
+            self.histogram,
+            pay=lambda _digest: None,
+            randomness=os.urandom,
+            noise=partial(noise_of, self.position),
+            journal=self.journal,
+        )
+
+    async def take_part(self, until: ParticipantState = ParticipantState.DONE) -> None:
+        """The whole round; `until` a state in which this participant falls silent."""
+        session = await self.session()
+        answer: bytes | None = session.begin()
+        after = ""
+        while session.machine.state is not until:
+            if answer is not None:
+                await self.delivered(answer)
+            received = await self.get(after, WAIT)
+            if received.status_code == 410:
+                return
+            answer = None
+            if received.status_code == 200:
+                after = sha256(received.content).hexdigest()
+                answer = session.receive(received.content)
+        if answer is not None and until is ParticipantState.DONE:
+            await self.delivered(answer)
+
+    async def delivered(self, body: bytes) -> str:
+        """The reply, however often the coordinator is not there or busy."""
+        while True:
+            response = await self.post(body)
+            if response.status_code == 200:
+                return response.json()["reply"]
+            assert response.status_code == 503, response.text
+            await asyncio.sleep(0.05)
+
+
+def visitors(
+    http: httpx.AsyncClient, round_id: str, histograms: Sequence[Histogram] | None = None
+) -> list[Visitor]:
+    held = people(PARTICIPANTS) if histograms is None else histograms
+    return [Visitor(http, round_id, i, histogram) for i, histogram in enumerate(held)]
+
+
+async def enrol(coordinator: Coordinator, count: int = PARTICIPANTS) -> None:
+    """Tokens for so many, and a seat for each."""
+    wanted = {"round": coordinator.round_id, "count": count, "expires_s": 60}
+    made = await coordinator.http.post("/v1/tokens", json=wanted, headers=AS_OPERATOR)
+    for i, token in enumerate(made.json()["tokens"]):
+        asked = {"token": token, "name": f"participant {i}", "key": identity_of(i).public.hex()}
+        done = await coordinator.http.post(
+            f"/v1/rounds/{coordinator.round_id}/enrolment", json=asked
+        )
+        assert done.status_code == 201, done.text
+
+
+async def measurement(coordinator: Coordinator) -> np.ndarray:
+    """M̂ as the transcript has it."""
+    await coordinator.until("finished")
+    response = await coordinator.http.get(f"/v1/rounds/{coordinator.round_id}/transcript")
+    return Transcript.from_bytes(response.content).account.measurement
+
+
+async def ideal(coordinator: Coordinator, silent: Collection[int] = ()) -> np.ndarray:
+    """M̂ if everybody but the silent had handed its measurement to a trusted party."""
+    response = await coordinator.http.get(f"/v1/rounds/{coordinator.round_id}/plan")
+    plan = Plan.from_bytes(response.content)
+    inputs = {
+        i: measure(plan, histogram, noise_of(i))
+        for i, histogram in enumerate(people(PARTICIPANTS))
+        if i not in silent
+    }
+    total = IdealSum(plan.round(bytes.fromhex(coordinator.round_id))).sum(inputs).total
+    return decode(plan, total)
