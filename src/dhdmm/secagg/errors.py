@@ -36,6 +36,7 @@ class AbortReason(StrEnum):
     INCONSISTENT_SHARES = (
         "inconsistent-shares"  # shares not of one polynomial, or of another secret
     )
+    STOPPED = "stopped"  # the coordinator's operator ended the round
 
 
 class SecaggError(Exception):
