@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import output
-from dhdmm.errors import DhdmmError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,17 +25,14 @@ def roster(
 ) -> None:
     """Put public identities on a roster and sign it. One identity, one seat; one name, one seat."""
     from dhdmm.service import identity as identities
+    from dhdmm.service.files import create_new
     from dhdmm.service.roster import RosterFile, roster_of
 
     listed = roster_of([identities.load_public(path) for path in members])
     made = RosterFile(listed)
     if registrar is not None:
         made = RosterFile.signed(listed, identities.load(registrar).identity)
-    try:
-        with out.open("xb") as file:
-            file.write(made.to_bytes())
-    except OSError as error:
-        raise DhdmmError(f"cannot write it: {error.strerror}", where=str(out)) from None
+    create_new(out, made.to_bytes(), private=False)
     document = {
         "roster": str(out),
         "fingerprint": listed.digest.hex(),

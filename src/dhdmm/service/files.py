@@ -32,10 +32,10 @@ def require_private(path: Path) -> None:
         raise Refused("it is open to other users", where=str(path), hint=f"chmod {mode} and check")
 
 
-def create_private(path: Path, content: bytes) -> None:
-    """A new file for its owner alone; an existing one stays as it is."""
+def create_new(path: Path, content: bytes, *, private: bool) -> None:
+    """A new file, for its owner alone or for everybody to read; an existing one stays as it is."""
     try:
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o644)
     except FileExistsError:
         raise DhdmmError(
             "the file exists", where=str(path), hint="choose another name, or move it away"

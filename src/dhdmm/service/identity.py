@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.randomness import Randomness
-from dhdmm.service.files import create_private, require_private
+from dhdmm.service.files import create_new, require_private
 
 LARGEST_NAME = 100
 FINGERPRINT_DIGITS = 32
@@ -85,7 +85,7 @@ def create(path: Path, name: str, randomness: Randomness) -> NamedIdentity:
         content = _IdentityFile(name=name, public=made.public.hex(), secret=made.seed.hex())
     except ValidationError as error:
         raise unreadable(error, "the name") from None
-    create_private(path, content.model_dump_json(indent=2).encode() + b"\n")
+    create_new(path, content.model_dump_json(indent=2).encode() + b"\n", private=True)
     return NamedIdentity(name, made)
 
 
@@ -102,7 +102,7 @@ def load(path: Path) -> NamedIdentity:
 def export_public(public: PublicIdentity, path: Path) -> None:
     """The half that others may see, for the registrar."""
     content = _PublicFile(name=public.name, key=public.key)
-    create_private(path, content.model_dump_json(indent=2).encode() + b"\n")
+    create_new(path, content.model_dump_json(indent=2).encode() + b"\n", private=False)
 
 
 def load_public(path: Path) -> PublicIdentity:
