@@ -57,11 +57,17 @@ class StrategyAxis:
         return everything if part == WHOLE else np.flatnonzero(self.orbit == part)
 
     def positions(self, part: int) -> Integers:
-        """(merged values,): position in the part, −1 outside."""
-        found = np.full(len(self.orbit), -1)
-        members = self.part(part)
-        found[members] = np.arange(len(members))
-        return found
+        """(merged values,): position in the part, −1 outside. Asked for with every measurement."""
+        if part not in self._positions:
+            found = np.full(len(self.orbit), -1)
+            members = self.part(part)
+            found[members] = np.arange(len(members))
+            self._positions[part] = found
+        return self._positions[part]
+
+    @cached_property
+    def _positions(self) -> dict[int, Integers]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -142,18 +148,18 @@ class Block:
     residuals: tuple[Residual, ...]
     sides: tuple[Side, ...]
 
-    @property
+    @cached_property
     def axes(self) -> tuple[int, ...]:
         """The axes of all sides."""
         return tuple(a for side in self.sides for a in side.axes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Rows of every side, then rows of every contrast."""
         contrasts = (residual.contrast.n - 1 for residual in self.residuals)
         return (*(side.basis.rows for side in self.sides), *contrasts)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return math.prod(self.shape)
 

@@ -128,8 +128,10 @@ class Strategy:
             self.axes[r.attribute].positions(r.part)[merged[:, r.attribute]]
             for r in block.residuals
         ]
-        inside = np.all([np.ones(len(merged), bool), *(p >= 0 for p in positions)], axis=0)
-        if not np.any(inside):
+        inside = np.ones(len(merged), bool)
+        for position in positions:
+            inside &= position >= 0
+        if not inside.any():
             return np.zeros(block.rows, np.int64)
         held = [self.axes[a].orbit[merged[inside, a]] for a in block.axes]
         cells = np.stack([*held, np.zeros(np.count_nonzero(inside), np.int64)], axis=1)
