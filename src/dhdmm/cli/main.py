@@ -14,11 +14,16 @@ from dhdmm.cli import (
     budget,
     compare,
     demo,
+    identity,
+    join,
     ledger,
     output,
+    paper,
     plan,
     policy,
     query,
+    review,
+    roster,
     run,
     show,
     simulate,
@@ -82,7 +87,12 @@ app.command("compare")(compare.compare)
 app.command("adjust")(adjust.adjust)
 app.command("verify")(verify.verify)
 app.command("policy")(policy.policy)
+app.command("paper")(paper.paper)
 app.command("ledger")(ledger.ledger)
+app.command("identity")(identity.identity)
+app.command("roster")(roster.roster)
+app.command("review")(review.review)
+app.command("join")(join.join)
 app.command("budget")(budget.budget)
 
 

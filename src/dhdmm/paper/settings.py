@@ -1,0 +1,67 @@
+"""How large a run is: the published sizes, or small ones that show the same shapes in minutes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SEED = 2026
+DELTA = 1e-5
+CORRUPT_FRACTION = 0.05
+MAX_DROPOUT = 0.05
+SEMI_HONEST, MALICIOUS = "semi-honest", "malicious"
+MODELS = (SEMI_HONEST, MALICIOUS)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that an item may vary. The defaults are the full run."""
+
+    label: str = "full"
+    seed: int = SEED
+    adult: Path | None = None
+    """A table of the UCI Adult data; without it a made-up stand-in is used, and named so."""
+
+    participants: tuple[int, ...] = (100, 1000, 3000)
+    """As in the paper's table."""
+    repetitions: int = 5
+    records: tuple[int, ...] = (1, 100)
+    more_participants: tuple[int, ...] = (10_000, 100_000)
+    """Simulated once each."""
+
+    accuracy_participants: int = 1000
+    accuracy_repetitions: int = 40
+    epsilons: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 5.0)
+    thetas: tuple[float, ...] = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+    rounds: int = 3
+    """Of the whole protocol, beside the ideal sum."""
+
+    dropouts: tuple[float, ...] = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+    dropout_participants: int = 1000
+    rows: tuple[int, ...] = (3112, 33_184, 100_000)
+    """Measurements of a strategy: ours for SF1, the paper's for SF1, and more."""
+    rows_participants: int = 100
+
+    studies: tuple[str, ...] = field(default=("adult-5", "census-sf1"))
+
+    @property
+    def all_participants(self) -> tuple[int, ...]:
+        return self.participants + self.more_participants
+
+
+def quick(seed: int = SEED, adult: Path | None = None) -> Settings:
+    """The same items in minutes: fewer participants, fewer repetitions."""
+    return Settings(
+        label="quick",
+        seed=seed,
+        adult=adult,
+        participants=(100, 300, 1000),
+        repetitions=2,
+        more_participants=(),
+        accuracy_repetitions=5,
+        thetas=(0.0, 0.1, 0.2, 0.3),
+        rounds=1,
+        dropouts=(0.0, 0.1, 0.2, 0.3),
+        dropout_participants=200,
+        rows_participants=30,
+    )

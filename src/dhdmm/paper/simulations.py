@@ -1,0 +1,159 @@
+"""Units of work about time and traffic: simulated rounds, each executed once for all networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dhdmm.baselines.central import exact_answers
+from dhdmm.paper import studies
+from dhdmm.paper.item import Row
+from dhdmm.paper.settings import MODELS, Settings
+from dhdmm.paper.work import Result, Results, Unit
+from dhdmm.simulation.network import Network
+from dhdmm.simulation.records import uniform_records
+from dhdmm.simulation.result import Simulation
+from dhdmm.simulation.simulate import simulate
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
+
+SF1 = "census-sf1"
+NETWORKS = {
+    "unlimited": Network(),
+    "participants 1 Mbps": Network(participant_mbps=1, latency_ms=100),
+    "coordinator 1000 Mbps": Network(coordinator_mbps=1000, latency_ms=100),
+    "coordinator 100 Mbps": Network(coordinator_mbps=100, latency_ms=100),
+    "participants 1, coordinator 100 Mbps": Network(
+        participant_mbps=1, coordinator_mbps=100, latency_ms=100
+    ),
+}
+"""All but the first with 100 ms of latency each way."""
+
+MEASURED = (
+    "participant_ms",
+    "coordinator_s",
+    "optimisation_s",
+    "plan_check_ms",
+    "total_s",
+    "participant_kb",
+    "coordinator_mb",
+)
+
+
+def sf1(
+    settings: Settings,
+    participants: int,
+    threat_model: str,
+    *,
+    records: int = 1,
+    repetition: int = 0,
+    dropout: float = 0.0,
+    **variation: Any,
+) -> Unit:
+    """A round of SF1."""
+    parameters = {
+        "study": SF1,
+        "participants": participants,
+        "threat_model": threat_model,
+        "records": records,
+        "dropout": dropout,
+        "seed": settings.seed + repetition,
+        **variation,
+    }
+
+    def run() -> Result:
+        study = studies.varied(
+            studies.study(SF1),
+            participants,
+            threat_model=threat_model,
+            records=records,
+            **variation,
+        )
+        return _simulated(study, records, dropout, settings.seed + repetition)
+
+    return Unit("simulation", parameters, run)
+
+
+def counting(settings: Settings, rows: int, threat_model: str) -> Unit:
+    """A round that measures so many values."""
+    participants = settings.rows_participants
+    parameters = {
+        "rows": rows,
+        "participants": participants,
+        "threat_model": threat_model,
+        "seed": settings.seed,
+    }
+
+    def run() -> Result:
+        study = studies.varied(studies.counting(rows), participants, threat_model=threat_model)
+        return _simulated(study, 1, 0.0, settings.seed)
+
+    return Unit("counting", parameters, run)
+
+
+def by_participants(settings: Settings) -> Iterator[tuple[int, str, list[Unit]]]:
+    """For every size and model the repetitions with one record a participant; large ones once."""
+    for threat_model in MODELS:
+        for n in settings.all_participants:
+            times = settings.repetitions if n in settings.participants else 1
+            units = [sf1(settings, n, threat_model, repetition=i) for i in range(times)]
+            yield n, threat_model, units
+
+
+def rows_by_participants(settings: Settings, results: Results) -> list[Row]:
+    """Means and standard deviations over the repetitions."""
+    return [averaged(units, results) for _, _, units in by_participants(settings)]
+
+
+def units_by_participants(settings: Settings) -> list[Unit]:
+    return [unit for _, _, units in by_participants(settings) for unit in units]
+
+
+def averaged(units: Sequence[Unit], results: Results) -> Row:
+    """The mean of every figure over repetitions, and of the measured ones their spread."""
+    found = [results[unit.name] for unit in units]
+    row: Row = {"repetitions": len(found)}
+    for key, first in found[0].items():
+        values = [result[key] for result in found]
+        if isinstance(first, bool):
+            row[key] = all(values)
+        elif all(value == first for value in values):
+            row[key] = first
+        elif isinstance(first, int | float):
+            row[key] = float(np.mean(values))
+    for key in MEASURED:
+        values = [result[key] for result in found]
+        row[f"{key}_sd"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return row
+
+
+def _simulated(study: Study, records: int, dropout: float, seed: int) -> Result:
+    simulation = simulate(study, records_per_participant=records, dropout=dropout, seed=seed)
+    summary = simulation.summary()
+    kept = {key: summary[key] for key in summary if not isinstance(summary[key], list | dict)}
+    participant = kept["participant_sent_bytes"] + kept["participant_received_bytes"]
+    coordinator = kept["coordinator_sent_bytes"] + kept["coordinator_received_bytes"]
+    return kept | {
+        "participant_kb": participant / 1e3,
+        "coordinator_mb": coordinator / 1e6,
+        "rounds_s": kept["coordinator_s"] - kept["optimisation_s"],
+        **{network: simulation.replay(link).total_s for network, link in NETWORKS.items()},
+        **_errors(simulation, records, seed),
+    }
+
+
+def _errors(simulation: Simulation, records: int, seed: int) -> dict[str, float]:
+    """The round's own error against the exact counts of its survivors, and the expected one."""
+    plan, release = simulation.plan, simulation.release
+    if release is None:
+        return {}
+    drawn = uniform_records(plan.study.schema, plan.participants, records, seed)
+    held = drawn[simulation.trace.survivors].reshape(-1, drawn.shape[-1]).astype(np.int64)
+    truth = exact_answers(plan.strategy, Histogram.of_records(held))
+    return {
+        "rmse": math.sqrt(float(np.mean((release.answers - truth) ** 2))),
+        "expected_rmse": plan.expected_error(release.survivors).rmse,
+    }

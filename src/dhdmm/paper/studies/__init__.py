@@ -1,0 +1,75 @@
+"""The studies of the evaluation, and their variations."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from dhdmm.paper.settings import CORRUPT_FRACTION, DELTA, MAX_DROPOUT, SEMI_HONEST
+from dhdmm.planning.draft import plan
+from dhdmm.planning.plan import Plan
+from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.spec import Study
+
+TITLES = {"adult-5": "Adult, 2-way marginals", "census-sf1": "Census SF1"}
+
+
+@cache
+def study(name: str) -> Study:
+    text = resources.files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
+    return Study.from_text(text, f"{name}.yaml")
+
+
+@cache
+def strategy(name: str) -> Strategy:
+    return optimise(study(name).workload)
+
+
+def varied(
+    base: Study,
+    participants: int,
+    *,
+    epsilon: float = 1.0,
+    theta: float = CORRUPT_FRACTION,
+    max_dropout: float = MAX_DROPOUT,
+    threat_model: str = SEMI_HONEST,
+    records: int = 1,
+) -> Study:
+    """The same questions, asked of others at another price."""
+    privacy, aggregation = base.sections()
+    promised = _changed(privacy, epsilon=epsilon, delta=DELTA, corrupt_fraction=theta)
+    summed = _changed(
+        aggregation,
+        participants=participants,
+        max_dropout=max_dropout,
+        threat_model=threat_model,
+        max_records_per_participant=records,
+    )
+    return Study(_changed(base.model, privacy=promised, aggregation=summed), base.place)
+
+
+def planned(name: str, participants: int, **variation: Any) -> Plan:
+    """A plan with the study's one strategy, optimised once for all variations."""
+    return plan(varied(study(name), participants, **variation), strategy=strategy(name))
+
+
+def counting(values: int) -> Study:
+    """How often each of `values` values occurs: a strategy of so many rows."""
+    return Study.from_text(
+        f"""
+study: {values} values
+schema:
+  value: {{type: integer, range: [1, {values}]}}
+workload:
+  - {{name: counts, by: [value]}}
+privacy: {{unit: record, epsilon: 1.0, delta: {DELTA}, corrupt_fraction: {CORRUPT_FRACTION}}}
+aggregation: {{participants: 100, max_records_per_participant: 1}}
+""",
+        "counting.yaml",
+    )
+
+
+def _changed(model: Any, **fields: Any) -> Any:
+    return model.model_copy(update=fields)
