@@ -14,7 +14,6 @@ import subprocess
 import sys
 from importlib.metadata import metadata
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import typer.main
@@ -24,6 +23,7 @@ from dhdmm.cli.main import app
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.spec import Study
+from tests.docs import pages as pages_module
 from tests.docs.pages import (
     MARKS,
     PROJECT,
@@ -79,17 +79,21 @@ def test_every_block_says_what_it_is_for(page: Path) -> None:
     assert indented(page) == [], "a block is fenced and marked"
 
 
-def test_a_block_without_a_mark_or_a_fence_is_noticed() -> None:
+def test_a_block_without_a_mark_or_a_fence_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = PROJECT / "docs" / "tutorial.md"
     text = page.read_text(encoding="utf-8")
     marks = [block.mark for block in blocks(page)]
     careless = (
         text.replace("<!-- run -->\n", "", 1) + "\nThen:\n\n    dhdmm show hospitals-release\n"
     )
-    with mock.patch.object(Path, "read_text", return_value=careless):
-        found, at = blocks(page), indented(page)
+    monkeypatch.setattr(pages_module, "PROJECT", tmp_path)
+    page = tmp_path / "tutorial.md"
+    page.write_text(careless, encoding="utf-8")
+    found = blocks(page)
     assert [b.line for b in found if b.mark not in MARKS] == [found[marks.index("run")].line]
-    assert at == [f"docs/tutorial.md:{careless.count(chr(10))}"]
+    assert indented(page) == [f"tutorial.md:{careless.count(chr(10))}"]
 
 
 def test_blocks_that_no_test_runs_are_listed() -> None:

@@ -1,0 +1,20 @@
+"""Every fault and attack that dhdmm is built for has a test, and the page says which."""
+
+from __future__ import annotations
+
+from tests.faults import PAGE, ROWS, WITHOUT_TEST, page, tests_by_row
+
+ELSEWHERE = {4, 5, 37, 40}
+"""Rows whose tests are being written."""
+
+
+def test_every_row_has_a_test() -> None:
+    assert ROWS.keys() - tests_by_row().keys() - WITHOUT_TEST.keys() <= ELSEWHERE
+
+
+def test_markers_name_rows_that_exist() -> None:
+    assert tests_by_row().keys() <= ROWS.keys() - WITHOUT_TEST.keys()
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "write it anew: python -m tests.faults"
