@@ -1,0 +1,161 @@
+"""A real coordinator over TLS in this process, and people who join it from their own folders."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp
+
+from dhdmm.participant.policy import Policy
+from dhdmm.planning.plan import Plan
+from dhdmm.secagg.keys import Identity
+from dhdmm.secagg.round import Roster
+from dhdmm.service import identity as identities
+from dhdmm.service.app import create_app
+from dhdmm.service.client import CoordinatorClient
+from dhdmm.service.driver import Member, Outcome, join
+from dhdmm.service.home import Home, draft_of
+from dhdmm.service.identity import NamedIdentity
+from dhdmm.service.limits import Limits
+from dhdmm.service.roster import Pin, RosterFile
+from dhdmm.service.store import Database
+from dhdmm.service.studies import Hub, add_study, current_round, next_round
+from dhdmm.service.trust import Address, trusting
+from dhdmm.service.waiting import Deadlines
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
+from tests.protocol.network import Stream
+from tests.round.small import people, small_text
+from tests.service.walls.servers import Files, certificate, running
+
+OPERATOR = "the operator's token"
+REGISTRAR = Identity.generate(Stream("registrar"))
+POLICY = Policy(
+    threat_models=["malicious", "semi-honest"], max_epsilon=2.0, min_participants=3, total_rho=1.0
+)
+
+
+def study_of(**changes: object) -> Study:
+    return Study.from_text(small_text(**({"participants": 6, "corrupt": 0.2} | changes)))
+
+
+@dataclass
+class Person:
+    """A participant with its own folder. What it knows of the roster is the registrar's key."""
+
+    named: NamedIdentity
+    home: Home
+    histogram: Histogram = field(repr=False)
+    policy: Policy = POLICY
+    pin: Pin = field(default_factory=lambda: Pin(registrar=REGISTRAR.public))
+    token: str | None = None
+    tabulated: int = 0
+
+    @property
+    def member(self) -> Member:
+        ledger = self.home.ledger(None, self.policy)
+        return Member(self.named, self.policy, ledger, self.home, self.pin)
+
+    @property
+    def entries(self) -> list[str]:
+        """What the ledger says."""
+        return [str(entry.kind) for entry in self.home.ledger(None, self.policy).entries()]
+
+    @property
+    def journals(self) -> list[Path]:
+        return list((self.home.root / "journals").glob("*.journal"))
+
+    def tabulate(self, _study: Study) -> Histogram:
+        self.tabulated += 1
+        return self.histogram
+
+
+def crowd(folder: Path, count: int, **traits: Any) -> list[Person]:
+    """So many people, always the same."""
+    made = []
+    for number, histogram in enumerate(people(count)):
+        home = Home(folder / f"person {number}")
+        home.root.mkdir(mode=0o700)
+        named = identities.create(home.identity, f"person {number}", Stream("person", number))
+        made.append(Person(named, home, histogram, **traits))
+    return made
+
+
+def roster_file(persons: Sequence[Person]) -> RosterFile:
+    names = tuple(person.named.name for person in persons)
+    keys = tuple(person.named.identity.public for person in persons)
+    return RosterFile.signed(Roster(names, keys), REGISTRAR)
+
+
+@dataclass
+class Coordinator:
+    """A server that runs, and what it serves."""
+
+    address: str
+    files: Files
+    database: Database
+    study: Study
+    round_id: bytes
+    hub: Hub
+
+    def client(self, person: Person | None = None, **options: Any) -> CoordinatorClient:
+        identity = person.named.identity if person else None
+        trust = trusting(self.files.certificate)
+        options = {"patience": 20.0} | options
+        return CoordinatorClient(Address.parse(self.address), trust, identity, **options)
+
+    def consent(self, *persons: Person) -> None:
+        """They have looked at what the coordinator offers, and agree."""
+        with self.client() as client:
+            draft = draft_of(Plan.from_bytes(client.draft(self.round_id)))
+        for person in persons:
+            person.home.consent_to(draft)
+
+    def join(self, person: Person, **options: Any) -> Outcome:
+        with self.client(person) as client:
+            return join(
+                client,
+                self.round_id,
+                person.member,
+                person.tabulate,
+                token=person.token,
+                **options,
+            )
+
+    def join_all(self, persons: Sequence[Person]) -> list[Outcome]:
+        with ThreadPoolExecutor(len(persons)) as pool:
+            return list(pool.map(self.join, persons))
+
+    def again(self, roster: RosterFile) -> None:
+        """The same study as a new round."""
+        stored = add_study(self.database, self.study)
+        self.round_id = bytes.fromhex(next_round(self.database, stored, roster))
+
+
+@contextlib.contextmanager
+def coordinator(
+    folder: Path,
+    study: Study,
+    roster: RosterFile | None = None,
+    *,
+    deadlines: Deadlines | None = None,
+    around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+) -> Iterator[Coordinator]:
+    """A coordinator with one round; `around` may put something hostile before it."""
+    database = Database(f"sqlite:///{folder / 'coordinator.db'}")
+    database.migrate()
+    round_id = current_round(database, add_study(database, study), roster)
+    hub = Hub(
+        database, Identity.generate(Stream("coordinator")), folder / "releases",
+        deadlines or Deadlines(600, 600),
+    )  # fmt: skip
+    files = certificate(folder)
+    app = around(create_app(hub, OPERATOR))
+    with running(app, Limits(), files, on_drain=hub.drain) as server:
+        address = f"https://localhost:{server.port}"
+        yield Coordinator(address, files, database, study, bytes.fromhex(round_id), hub)

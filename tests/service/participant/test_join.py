@@ -1,0 +1,48 @@
+"""A whole round as participants live it: real requests over TLS, own folders, own ledgers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dhdmm.service.driver import Ending
+from tests.service.participant.people import (
+    OPERATOR,
+    coordinator,
+    crowd,
+    roster_file,
+    study_of,
+)
+
+
+@pytest.mark.parametrize("threat_model", ["malicious", "semi-honest"])
+def test_everybody_ends_with_the_same_verified_release(tmp_path: Path, threat_model: str):
+    persons = crowd(tmp_path, 6)
+    with coordinator(tmp_path, study_of(threat_model=threat_model), roster_file(persons)) as here:
+        here.consent(*persons)
+        outcomes = here.join_all(persons)
+    assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}
+    assert len({outcome.fingerprint for outcome in outcomes}) == 1
+    assert {outcome.verified.release.survivors for outcome in outcomes} == {6}
+    for person in persons:
+        assert person.entries == ["open", "reserve", "debit"]
+        assert person.journals == []
+
+
+def test_people_with_tokens_enrol_by_themselves(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    with coordinator(tmp_path, study_of(threat_model="semi-honest")) as here:
+        wanted = {"round": here.round_id.hex(), "count": 6, "expires_s": 60}
+        made = httpx.post(
+            f"{here.address}/v1/tokens",
+            json=wanted,
+            headers={"Authorization": f"Bearer {OPERATOR}"},
+            verify=here.files.client(),
+        ).json()["tokens"]
+        for person, token in zip(persons, made, strict=True):
+            person.token, person.pin = token, type(person.pin)()
+        here.consent(*persons)
+        outcomes = here.join_all(persons)
+    assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}
