@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from tests.faults import PAGE, ROWS, WITHOUT_TEST, page, tests_by_row
+from tests.faults import PAGE, ROWS, WITHOUT_TEST, page, rows_tested
 
 ELSEWHERE = {4, 5, 37, 40}
 """Rows whose tests are being written."""
 
 
 def test_every_row_has_a_test() -> None:
-    assert ROWS.keys() - tests_by_row().keys() - WITHOUT_TEST.keys() <= ELSEWHERE
+    assert ROWS.keys() - rows_tested().keys() - WITHOUT_TEST.keys() <= ELSEWHERE
 
 
 def test_markers_name_rows_that_exist() -> None:
-    assert tests_by_row().keys() <= ROWS.keys() - WITHOUT_TEST.keys()
+    assert rows_tested().keys() <= ROWS.keys() - WITHOUT_TEST.keys()
 
 
 def test_the_page_is_current() -> None:

@@ -136,6 +136,7 @@ def _without_privacy() -> Any:
     return study().model.model_copy(update={"privacy": None})
 
 
+@pytest.mark.fault(28)
 @pytest.mark.parametrize("case", BYTES)
 def test_refuses_bytes_that_are_no_plan(holder, case):
     make, reason = BYTES[case]
@@ -215,6 +216,7 @@ def _exact_variance() -> Fraction:
     return Fraction(plan.sensitivity_squared) / (2 * plan.rho * plan.honest_floor)
 
 
+@pytest.mark.fault(17, 29, 30)
 @pytest.mark.parametrize("case", NUMBERS)
 def test_refuses_numbers_that_do_not_hold(holder, case):
     make, reason = NUMBERS[case]
@@ -236,6 +238,7 @@ LIMITS: dict[str, tuple[dict[str, Any], Reason]] = {
 }
 
 
+@pytest.mark.fault(17, 19, 28)
 @pytest.mark.parametrize("case", LIMITS)
 def test_refuses_what_its_own_limits_exclude(holder, case):
     limits, reason = LIMITS[case]
@@ -248,11 +251,13 @@ def test_refuses_another_plan_than_the_expected_one(holder):
     assert refused.reason is Reason.WRONG_DIGEST
 
 
+@pytest.mark.fault(19)
 def test_refuses_a_plan_for_another_roster(holder):
     holder.roster = roster_of(11)
     assert refusal(holder, planned().to_bytes()).reason is Reason.ROSTER_MISMATCH
 
 
+@pytest.mark.fault(15, 17, 29, 30)
 @pytest.mark.parametrize(
     ("case", "check"),
     [

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import cbor2
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,7 @@ FIELDS: dict[str, Any] = cbor2.loads(planned().to_bytes())
 NATURALS = sorted(name for name, value in FIELDS.items() if type(value) is int)
 
 
+@pytest.mark.fault(41)
 @settings(max_examples=100)
 @given(EDITS)
 def test_edited_bytes(edits):

@@ -224,11 +224,13 @@ def test_moduli_are_the_nearest_of_their_kind(bound):
     assert prime > 0.9 * 2 ** prime.bit_length() or prime < 1000  # key stream is not thrown away
 
 
+@pytest.mark.fault(29)
 def test_refuses_a_modulus_beyond_63_bits():
     with pytest.raises(PrivacyError, match="max_records_per_participant"):
         modulus_above(2**63)
 
 
+@pytest.mark.fault(29)
 def test_the_bound_holds_truth_and_noise():
     """n·B·max|a′| on either side, and noise that exceeds its reach with probability 2⁻⁶⁴."""
     variance = Fraction(100)

@@ -80,6 +80,7 @@ def theirs(protocol: PaperProtocol, honest_survivors: int, rounds: int):
 # ---- tiny negative entries ----------------------------------------------------------------------
 
 
+@pytest.mark.fault(32)
 def test_paper_tiny_negative_entries_read_exact_counts():
     """−10⁻⁹·predicate has no sensitivity to speak of, so no noise; its floor is −1 a record."""
     dice = np.random.default_rng(1)
@@ -97,12 +98,14 @@ def hostile_plan(**changes: object) -> Plan:
     return replace(planned(), strategy=strategy, **changes)
 
 
+@pytest.mark.fault(32)
 def test_tiny_negative_entries_cannot_be_written_down():
     encoded = with_triangle(planned().strategy, -1e-9 * np.eye(CELLS)).to_bytes()
     with pytest.raises(StrategyError, match="singular"):  # what is left of them is zero
         Strategy.from_bytes(encoded)
 
 
+@pytest.mark.fault(30)
 def test_smallest_entries_with_little_noise_are_refused():
     plan = hostile_plan(participant_variance=Fraction(9))
     variance = Fraction(1) / (2 * plan.rho * plan.honest_floor)

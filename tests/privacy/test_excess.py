@@ -175,6 +175,7 @@ def test_two_adaptive_rounds_stay_within_the_composed_promise():
     assert exact_epsilon(1e-5, noise, (2, 3)) <= epsilon_promised(releases, 1e-5)
 
 
+@pytest.mark.fault(30)
 def test_refuses_noise_that_is_too_coarse_and_says_how_to_refine_it():
     with pytest.raises(PrivacyError, match="below 9") as refusal:
         rho_for(1.0, 1e-6, sensitivity_squared=4, honest_floor=900, rows=10)

@@ -42,6 +42,7 @@ class ScriptedStream:
         return itertools.chain(self.more, itertools.repeat(0x123456789ABCDEF0))
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_equals_the_reference_bit_by_bit(variance):
     fast = DiscreteGaussian(variance).sample(500, stream_for(variance))
@@ -80,6 +81,7 @@ def test_output_does_not_depend_on_what_the_filters_decide(variance, monkeypatch
         assert exact["exact_below_exponential"] > 1000
 
 
+@pytest.mark.fault(32)
 def test_a_filter_without_margin_is_noticed(monkeypatch):
     """The weakened variant: floats that decide within half the last known bits of V do go wrong."""
     variance = Fraction(10**8)
@@ -146,6 +148,7 @@ def test_taylor_polynomial_is_within_its_certified_error():
         assert abs(error).b < 2.0**-40
 
 
+@pytest.mark.fault(32)
 def test_matches_the_published_vectors():
     vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
     for vector in vectors["samples"]:

@@ -96,6 +96,7 @@ def moment_p_values(samples: np.ndarray, variance: Fraction) -> list[float]:
     return [float(2 * stats.norm.sf(abs(e) / sd)) for e, sd in zip(errors, sds, strict=True)]
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_output_has_the_claimed_distribution(variance):
     samples = draw(variance)
@@ -135,12 +136,14 @@ def test_draws_do_not_remember_earlier_draws(variance):
             assert 2 * stats.norm.sf(abs(score)) > ALPHA
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("variance", [Fraction(10), Fraction(10**4), Fraction(10**12)], ids=str)
 def test_a_variance_half_a_percent_off_is_noticed(variance):
     samples = draw(variance * Fraction(1005, 1000))
     assert min(moment_p_values(samples, variance)) < ALPHA
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("variance", [Fraction(10), Fraction(10**4)], ids=str)
 def test_a_sampler_that_counts_zero_twice_is_noticed(variance, monkeypatch):
     """Minus zero accepted: the zero has twice its share."""
@@ -154,6 +157,7 @@ def test_a_sampler_that_counts_zero_twice_is_noticed(variance, monkeypatch):
     assert chi_square_p_value(draw(variance), variance) < ALPHA
 
 
+@pytest.mark.fault(32)
 @pytest.mark.parametrize("variance", [Fraction(10**8), Fraction(10**12)], ids=str)
 def test_a_sampler_that_never_rejects_is_noticed(variance, monkeypatch):
     """Offsets uniform within a block: each block is flat where the Gaussian falls."""

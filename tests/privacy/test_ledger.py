@@ -60,6 +60,7 @@ def test_budgets_are_exact_rationals(path):
         ledger.reserve(PLAN, b"one more", Fraction(1, 10**30))
 
 
+@pytest.mark.fault(33)
 def test_exhausted_budget_names_what_is_left_and_records_nothing(ledger):
     ledger.reserve(PLAN, b"r1", Fraction(3, 4))
     before = ledger.entries()
@@ -89,6 +90,7 @@ def test_cancelled_reservation_comes_back_and_its_round_is_over(ledger):
         ledger.reserve(PLAN, b"r1", TENTH)
 
 
+@pytest.mark.fault(35)
 def test_debit_is_never_refunded(ledger):
     ledger.reserve(PLAN, b"r1", TENTH)
     ledger.debit(b"r1", BYTES)
@@ -226,6 +228,7 @@ def test_rewritten_chain_does_not_match_its_anchor(ledger, path):
         ledger.remaining()
 
 
+@pytest.mark.fault(34)
 def test_rolled_back_ledger_is_refused(ledger, path):
     spend(ledger, b"r1")
     older = path.with_name("older")
@@ -252,6 +255,7 @@ def test_damaged_anchor_is_refused(ledger, path, content):
         ledger.remaining()
 
 
+@pytest.mark.fault(34)
 def test_restoring_both_files_is_caught_by_a_checkpoint_kept_elsewhere_only(ledger, path):
     anchor = path.with_name(path.name + ".anchor")
     spend(ledger, b"r1")
@@ -267,6 +271,7 @@ def test_restoring_both_files_is_caught_by_a_checkpoint_kept_elsewhere_only(ledg
         Ledger(path, clock, shown=Checkpoint(3, "0" * 64))
 
 
+@pytest.mark.fault(7)
 @pytest.mark.parametrize("keep", [0, 10, 1000, 4096])
 def test_torn_file_is_refused(ledger, path, keep):
     spend(ledger, b"r1", b"r2")
@@ -303,6 +308,7 @@ def test_crash_between_reservation_and_debit_leaves_the_reservation(ledger, path
     assert ledger.spent() == TENTH
 
 
+@pytest.mark.fault(35)
 def test_crash_after_debit_leaves_it_debited_for_the_same_bytes(ledger, path):
     steps = [lambda x: x.reserve(PLAN, b"r1", TENTH), lambda x: x.debit(b"r1", BYTES)]
     assert in_child(crash_after, path, steps) == 9
@@ -333,6 +339,7 @@ def grab(path, name, won):
             won.release()
 
 
+@pytest.mark.fault(33)
 def test_rival_processes_never_overspend(ledger, path):
     won = fork.Semaphore(0)
     rivals = [fork.Process(target=grab, args=(path, name, won)) for name in range(4)]
@@ -359,6 +366,7 @@ def spend_on_a_full_disk(path):
     os._exit(0)
 
 
+@pytest.mark.fault(7)
 def test_full_disk_refuses_and_leaves_the_ledger_whole(ledger, path):
     spend(ledger, b"r1")
     assert in_child(spend_on_a_full_disk, path) == 7

@@ -35,16 +35,6 @@ FALSE_ALARM = 1e-6  # of one χ² test; seeds are fixed, so a test that passes g
 NOTHING = bytes(keys.EVIDENCE_BYTES)
 
 
-def fault(*rows: int) -> Callable[[Callable], Callable]:
-    """Names the rows of the table of faults and attacks that a test shows to be harmless."""
-
-    def mark(test: Callable) -> Callable:
-        test.fault_rows = rows
-        return test
-
-    return mark
-
-
 @dataclass(frozen=True)
 class Group:
     """Few participants, short vectors over Z_16; a complete graph unless a degree is given."""

@@ -26,7 +26,6 @@ from tests.protocol.adversary import (
     assert_learns_nothing,
     assert_learns_the_sum,
     assert_uniform,
-    fault,
 )
 from tests.protocol.network import (
     MALICIOUS,
@@ -69,7 +68,7 @@ class HandsOutARosterOfItsOwn(Adversary):
         return identity(position if position == TARGET else 100 + position)
 
 
-@fault(19)
+@pytest.mark.fault(19)
 def test_roster_that_is_not_the_pinned_one_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="unpinned-roster"):
         HandsOutARosterOfItsOwn()
@@ -90,14 +89,14 @@ class InflatesTheRoster(Adversary):
         return self.corrupt | {0, 1, 2}
 
 
-@fault(17, 19)
+@pytest.mark.fault(17, 19)
 def test_more_participants_than_the_pinned_roster_has_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="unpinned-roster"):
         InflatesTheRoster()
     assert_learns_the_sum(InflatesTheRoster, honest=TakesAnyRoster)
 
 
-@fault(17)
+@pytest.mark.fault(17)
 def test_plan_for_more_participants_than_the_roster_has_is_refused() -> None:
     five, nine = setting(5), setting(9)
     inflated = replace(nine.parameters, roster_digest=five.roster.digest)
@@ -105,7 +104,7 @@ def test_plan_for_more_participants_than_the_roster_has_is_refused() -> None:
         replace(five, parameters=inflated).participant(0, Stream(0), MemoryJournal())
 
 
-@fault(19)
+@pytest.mark.fault(19)
 def test_one_identity_has_one_seat() -> None:
     with pytest.raises(LocalProtocolError, match="twice"):
         Roster(("a", "b"), (identity(0).public, identity(0).public))
@@ -127,7 +126,7 @@ class ChoosesTheTargetsNeighbours(Adversary):
         return around
 
 
-@fault(18)
+@pytest.mark.fault(18)
 def test_neighbours_that_the_participant_did_not_choose_are_refused() -> None:
     adversary = ChoosesTheTargetsNeighbours().run()
     assert adversary.left[TARGET] is AbortReason.MALFORMED
@@ -148,7 +147,7 @@ class FloodsTheTarget(Adversary):
         return {j: Direction(around.get(j, 0) | Direction.IN) for j in others}
 
 
-@fault(18)
+@pytest.mark.fault(18)
 def test_more_neighbours_than_an_honest_graph_has_are_refused() -> None:
     adversary = FloodsTheTarget().run()
     assert adversary.left[TARGET] is AbortReason.TOO_MANY_NEIGHBOURS
@@ -174,7 +173,7 @@ class GivesTheTargetAnotherPlan(Adversary):
         return super().input(position) * (position == TARGET)
 
 
-@fault(15)
+@pytest.mark.fault(15)
 def test_different_plans_are_noticed_and_masks_do_not_cancel() -> None:
     adversary = GivesTheTargetAnotherPlan().run()
     assert set(adversary.left.values()) == {AbortReason.BAD_SIGNATURE}
@@ -216,7 +215,7 @@ def difference_between_rounds(seed: object, threat_model) -> np.ndarray:
     return modulus.reduce(result)
 
 
-@fault(11)
+@pytest.mark.fault(11)
 @BOTH
 def test_rounds_share_no_masks_even_if_the_randomness_repeats(threat_model) -> None:
     """A virtual machine set back draws the same keys and seed again; the session differs."""
@@ -225,7 +224,7 @@ def test_rounds_share_no_masks_even_if_the_randomness_repeats(threat_model) -> N
         assert difference_between_rounds(0, threat_model).tolist() == list(range(LENGTH))
 
 
-@fault(11)
+@pytest.mark.fault(11)
 @BOTH
 def test_messages_of_another_round_are_refused_and_change_nothing(threat_model) -> None:
     def replayed() -> Adversary:

@@ -18,7 +18,6 @@ from dhdmm.secagg.coordinator import Coordinator, Reply
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.messages import Direction
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Local
-from tests.protocol.adversary import fault
 from tests.protocol.network import (
     MALICIOUS,
     SEMI_HONEST,
@@ -66,7 +65,7 @@ def phases_from(threat_model, first: CoordinatorState) -> list[CoordinatorState]
     return phases[phases.index(first) :]
 
 
-@fault(1)
+@pytest.mark.fault(1)
 @pytest.mark.parametrize(
     ("threat_model", "phase"),
     [
@@ -81,7 +80,7 @@ def test_dropout_in_any_phase_leaves_the_sum_of_the_survivors(threat_model, phas
     assert_sum_is_of_announced_survivors(network.run())
 
 
-@fault(1)
+@pytest.mark.fault(1)
 @BOTH
 def test_masks_shared_with_a_dropout_would_stay_in_the_sum(threat_model) -> None:
     network = network_of(threat_model)
@@ -90,7 +89,7 @@ def test_masks_shared_with_a_dropout_would_stay_in_the_sum(threat_model) -> None
         assert_wrong_sum(network.run())
 
 
-@fault(3)
+@pytest.mark.fault(3)
 @BOTH
 def test_input_of_one_that_vanishes_after_sending_it_still_counts(threat_model) -> None:
     def run() -> Coordinator:
@@ -127,7 +126,7 @@ def outcome(coordinator: Coordinator, position: int, data: bytes) -> Reply | Abo
         return error.reason
 
 
-@fault(8)
+@pytest.mark.fault(8)
 @BOTH
 def test_repeated_input_is_counted_once(threat_model) -> None:
     network = network_of(threat_model)
@@ -143,7 +142,7 @@ def with_another_vector(said: m.MaskedInput) -> m.MaskedInput:
     return replace(said, vector=bytes((said.vector[0] ^ 1,)) + said.vector[1:])
 
 
-@fault(9)
+@pytest.mark.fault(9)
 @BOTH
 def test_second_input_of_other_content_is_refused_and_the_first_kept(threat_model) -> None:
     network = network_of(threat_model)
@@ -155,7 +154,7 @@ def test_second_input_of_other_content_is_refused_and_the_first_kept(threat_mode
     assert_wrong_sum(credulous.run())
 
 
-@fault(9)
+@pytest.mark.fault(9)
 @BOTH
 def test_participant_told_two_things_leaves(threat_model) -> None:
     """Between the two it has journalled and sent an input; a third version would be its last."""
@@ -179,7 +178,7 @@ def test_participant_told_two_things_leaves(threat_model) -> None:
     assert left.reason is AbortReason.CONFLICTING_MESSAGE
 
 
-@fault(10)
+@pytest.mark.fault(10)
 @BOTH
 def test_input_that_comes_after_the_survivors_are_fixed_is_not_added(threat_model) -> None:
     def run(coordinator: type[Coordinator]) -> tuple[Coordinator, Reply | AbortReason]:
@@ -220,7 +219,7 @@ def too_large(vector: bytes) -> bytes:
     return masks.pack(modulus, values)
 
 
-@fault(21)
+@pytest.mark.fault(21)
 @BOTH
 @pytest.mark.parametrize("damage", [shorter, longer, too_large])
 def test_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
@@ -249,7 +248,7 @@ def test_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
     assert credulous.outcomes == [Reply.ACCEPTED]
 
 
-@fault(21)
+@pytest.mark.fault(21)
 @BOTH
 @pytest.mark.parametrize(
     "vector",
@@ -296,7 +295,7 @@ def two_seeds(place: int) -> bytes:
     return bytes((place % 2,)) * 32
 
 
-@fault(26)
+@pytest.mark.fault(26)
 @BOTH
 @pytest.mark.parametrize("seeds", [one_false_seed, two_seeds])
 def test_shares_of_another_secret_or_of_none_are_noticed(threat_model, seeds) -> None:
@@ -307,7 +306,7 @@ def test_shares_of_another_secret_or_of_none_are_noticed(threat_model, seeds) ->
     assert coordinator.abort_reason is AbortReason.INCONSISTENT_SHARES
 
 
-@fault(26)
+@pytest.mark.fault(26)
 @BOTH
 def test_shares_of_another_secret_would_spoil_the_sum(threat_model) -> None:
     network = network_of(threat_model)

@@ -21,7 +21,6 @@ from tests.protocol.adversary import (
     Group,
     assert_learns_nothing,
     assert_learns_the_sum,
-    fault,
 )
 from tests.protocol.network import (
     MALICIOUS,
@@ -71,7 +70,7 @@ class GivesTheTargetItsOwnKeys(Adversary):
         return self._shown[position]
 
 
-@fault(14)
+@pytest.mark.fault(14)
 def test_keys_that_the_pinned_identity_did_not_sign_are_refused() -> None:
     adversary = GivesTheTargetItsOwnKeys().run()
     assert adversary.left[TARGET] is AbortReason.BAD_SIGNATURE
@@ -100,7 +99,7 @@ class ShowsTwoKeysOfOneCorrupt(Adversary):
         return super().leaf(position, to=position)
 
 
-@fault(14)
+@pytest.mark.fault(14)
 def test_keys_that_are_not_in_the_committed_tree_are_refused() -> None:
     adversary = ShowsTwoKeysOfOneCorrupt().run()
     assert adversary.left[TARGET] is AbortReason.BAD_PROOF
@@ -116,7 +115,7 @@ class ShowsTheTargetAnotherRoot(ShowsTwoKeysOfOneCorrupt):
         return Adversary.leaf(self, position, to)
 
 
-@fault(14)
+@pytest.mark.fault(14)
 def test_participants_shown_different_roots_share_no_keys() -> None:
     adversary = ShowsTheTargetAnotherRoot().run()
     assert adversary.session_of(TARGET) != adversary.session_of(1)
@@ -152,7 +151,7 @@ class ShowsRootsUntilTheChoiceSuits(Adversary):
         return {8, 9, 10}.issuperset(self.said[m.Choice][TARGET].out_neighbours)
 
 
-@fault(14, 18)
+@pytest.mark.fault(14, 18)
 def test_second_root_is_refused() -> None:
     adversary = ShowsRootsUntilTheChoiceSuits().run()
     assert adversary.attempt == 1
@@ -180,7 +179,7 @@ class SwapsShares(Adversary):
         return super().ciphertext(2 if (sender, to) == (TARGET, 1) else sender, to)
 
 
-@fault(25)
+@pytest.mark.fault(25)
 @pytest.mark.parametrize("attack", [TampersWithShares, SwapsShares])
 def test_share_that_is_not_the_senders_counts_as_none(attack: type[Adversary]) -> None:
 
@@ -194,7 +193,7 @@ def test_share_that_is_not_the_senders_counts_as_none(attack: type[Adversary]) -
         assert held_by_1() == {TARGET, 2, 3, 4}
 
 
-@fault(25)
+@pytest.mark.fault(25)
 def test_sender_whose_share_was_tampered_with_is_masked_with_only_if_chosen() -> None:
     """On a sparse graph the receiver leaves out a sender that it did not choose itself."""
 
@@ -244,7 +243,7 @@ class GivesKeysOfLowOrder(Adversary):
         return replace(truth, mask_key=points[0], channel_key=points[1])
 
 
-@fault(27)
+@pytest.mark.fault(27)
 def test_keys_of_low_order_are_refused() -> None:
     adversary = GivesKeysOfLowOrder(threat_model=SEMI_HONEST).run()
     assert adversary.left[TARGET] is AbortReason.BAD_PUBLIC_KEY
@@ -259,7 +258,7 @@ def test_keys_of_low_order_are_refused() -> None:
     [lambda key: LOW_ORDER[1], lambda key: key[:31] + bytes((key[31] | 0x80,))],
     ids=["low-order", "second-name"],
 )
-@fault(27)
+@pytest.mark.fault(27)
 def test_bad_key_that_a_corrupt_participant_signed_is_refused_when_it_is_shown(
     field: str, spoil: Callable[[bytes], bytes]
 ) -> None:
@@ -288,7 +287,7 @@ def test_bad_key_that_a_corrupt_participant_signed_is_refused_when_it_is_shown(
     assert states(deceived) == {ParticipantState.DONE}, "nobody notices"
 
 
-@fault(27)
+@pytest.mark.fault(27)
 def test_second_form_of_a_signature_is_refused() -> None:
     """S + L is as good as S to a verifier that does not compare S with L."""
     order = 2**252 + 27742317777372353535851937790883648493

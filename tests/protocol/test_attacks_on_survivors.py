@@ -19,7 +19,6 @@ from tests.protocol.adversary import (
     Group,
     assert_learns_nothing,
     assert_learns_the_sum,
-    fault,
 )
 from tests.protocol.network import MALICIOUS, SEMI_HONEST, Stream, identity
 from tests.protocol.weakened import (
@@ -56,7 +55,7 @@ class DeclaresTheTargetDropped(Adversary):
         return self.everybody - {TARGET}
 
 
-@fault(1, 10)
+@pytest.mark.fault(1, 10)
 @BOTH
 def test_input_of_one_declared_dropped_stays_masked(threat_model) -> None:
     """Its mask key is revealed, as it should be; its own mask remains."""
@@ -78,7 +77,7 @@ class DeclaresMostDropped(Adversary):
         return self.targets
 
 
-@fault(2, 16)
+@pytest.mark.fault(2, 16)
 @BOTH
 def test_dropouts_beyond_the_floor_unmask_nothing(threat_model) -> None:
     adversary = DeclaresMostDropped(threat_model=threat_model).run()
@@ -98,7 +97,7 @@ class HearsTwoReveals(Adversary):
         self.tell([0, 1], self.survivors_message)
 
 
-@fault(2)
+@pytest.mark.fault(2)
 def test_fewer_reveals_than_the_threshold_unmask_nothing() -> None:
     adversary = HearsTwoReveals(threat_model=SEMI_HONEST).run()
     assert all(adversary.seed_of(i) is None for i in adversary.honest)
@@ -113,7 +112,7 @@ class TellsTheTargetOnlyCorruptShared(Adversary):
         return self.corrupt if to == TARGET else super().shared(to)
 
 
-@fault(12)
+@pytest.mark.fault(12)
 def test_target_told_that_only_corrupt_neighbours_shared_is_not_unmasked() -> None:
     """Its neighbours miss its "included" and leave; without asking for it they reveal the seed."""
     adversary = TellsTheTargetOnlyCorruptShared().run()
@@ -133,7 +132,7 @@ class ReflectsEvidence(TellsTheTargetOnlyCorruptShared):
         return self.evidence_of(to)[by] if by == TARGET else super().included(by, to)
 
 
-@fault(12)
+@pytest.mark.fault(12)
 def test_own_evidence_reflected_is_not_the_neighbours() -> None:
     adversary = ReflectsEvidence().run()
     assert {adversary.left[i] for i in (1, 2, 3)} == {AbortReason.BAD_EVIDENCE}
@@ -149,7 +148,7 @@ class TellsOthersTheTargetDidNotShare(Adversary):
         return {to, *self.corrupt} if to != TARGET else super().shared(to)
 
 
-@fault(12)
+@pytest.mark.fault(12)
 def test_those_told_that_others_did_not_share_refuse_them_as_survivors() -> None:
     adversary = TellsOthersTheTargetDidNotShare().run()
     assert {adversary.left[i] for i in (1, 2, 3)} == {AbortReason.PHANTOM_SURVIVOR}
@@ -171,7 +170,7 @@ class ShowsEverybodyAnotherBitmap(Adversary):
         return self.everybody - {self.dropped_for[to]}
 
 
-@fault(12, 16)
+@pytest.mark.fault(12, 16)
 def test_different_survivor_sets_for_different_people_unmask_nothing() -> None:
     """Everybody accepts its bitmap and nobody finds enough others who accepted the same one."""
     adversary = ShowsEverybodyAnotherBitmap().run()
@@ -189,7 +188,7 @@ class AsksInTheWordsOfTheOtherModel(ShowsEverybodyAnotherBitmap):
         return m.Survivors(self.session_of(to), to, alive)
 
 
-@fault(10, 12)
+@pytest.mark.fault(10, 12)
 def test_message_of_the_other_model_is_refused_by_phase() -> None:
     adversary = AsksInTheWordsOfTheOtherModel().run()
     assert adversary.refused == dict.fromkeys(adversary.honest, AbortReason.WRONG_PHASE)
@@ -198,7 +197,7 @@ def test_message_of_the_other_model_is_refused_by_phase() -> None:
     assert_learns_the_sum(AsksInTheWordsOfTheOtherModel, honest=TakesPlainSurvivors)
 
 
-@fault(10)
+@pytest.mark.fault(10)
 @BOTH
 def test_messages_out_of_order_are_refused_and_change_nothing(threat_model) -> None:
     """Everything that comes after the keys, to a participant that has only sent its keys."""
@@ -230,7 +229,7 @@ class CountsPhantoms(Adversary):
         return self.targets
 
 
-@fault(16)
+@pytest.mark.fault(16)
 @BOTH
 def test_phantom_survivors_unmask_nothing(threat_model) -> None:
     adversary = CountsPhantoms(threat_model=threat_model).run()
@@ -246,7 +245,7 @@ class CountsPhantomsSaidToBeAbsent(CountsPhantoms):
         return {j: way for j, way in super().neighbours(to).items() if j not in (4, 5)}
 
 
-@fault(16)
+@pytest.mark.fault(16)
 def test_phantom_survivors_among_chosen_neighbours_said_to_be_absent_unmask_nothing() -> None:
     """Who chose them remembers that it did."""
     adversary = CountsPhantomsSaidToBeAbsent().run()
@@ -262,7 +261,7 @@ class CountsPhantomsThatShared(CountsPhantoms):
         return Adversary.shared(self, to)
 
 
-@fault(16)
+@pytest.mark.fault(16)
 def test_phantom_survivors_that_shared_lack_evidence() -> None:
     adversary = CountsPhantomsThatShared().run()
     assert adversary.left == dict.fromkeys(adversary.targets, AbortReason.BAD_EVIDENCE)
@@ -291,7 +290,7 @@ class AsksAgain(Adversary):
         """Between the two requests."""
 
 
-@fault(13)
+@pytest.mark.fault(13)
 @BOTH
 def test_seed_and_mask_key_of_one_participant_are_never_both_revealed(threat_model) -> None:
     adversary = AsksAgain(threat_model=threat_model).run()
@@ -303,7 +302,7 @@ def test_seed_and_mask_key_of_one_participant_are_never_both_revealed(threat_mod
     assert_learns_the_sum(AsksAgain, threat_model=threat_model, honest=RevealsAgain)
 
 
-@fault(13)
+@pytest.mark.fault(13)
 def test_a_message_with_both_shares_of_one_participant_cannot_be_written() -> None:
     reveals = tuple(Reveal(3, kind, bytes(36)) for kind in ShareKind)
     with pytest.raises(MalformedMessage, match="ascending"):
@@ -329,7 +328,7 @@ class AsksAgainAfterARestore(AsksAgainAfterARestart):
         return JournalRestoredFromBackup()
 
 
-@fault(6)
+@pytest.mark.fault(6)
 @BOTH
 def test_restart_after_revealing_does_not_reveal_the_other_share(threat_model) -> None:
     adversary = AsksAgainAfterARestart(threat_model=threat_model).run()

@@ -48,6 +48,7 @@ def silent_from(phase: CoordinatorState, who: set[int], threat_model: ThreatMode
     return hook
 
 
+@pytest.mark.fault(1)
 @pytest.mark.parametrize(
     ("threat_model", "phase"),
     [(threat_model, phase) for threat_model in ThreatModel for phase in phases(threat_model)],
@@ -66,6 +67,7 @@ def test_dropouts_in_any_phase_leave_the_sum_of_the_survivors(
     assert len(coordinator.result.survivors) == (7 if counted else 7 - count)
 
 
+@pytest.mark.fault(2)
 @BOTH
 def test_aborts_and_unmasks_nothing_when_survivors_are_below_the_floor(
     threat_model: ThreatModel,
@@ -132,6 +134,7 @@ def test_signatures_serve_as_evidence_too() -> None:
     assert_sum_is_of_announced_survivors(Network.of(chosen).run())
 
 
+@pytest.mark.fault(8, 9)
 @BOTH
 def test_duplicate_is_counted_once_and_another_body_is_refused(threat_model: ThreatModel) -> None:
     network = Network.of(setting(5, threat_model))
@@ -158,6 +161,7 @@ def test_duplicate_is_counted_once_and_another_body_is_refused(threat_model: Thr
     assert_sum_is_of_announced_survivors(coordinator)
 
 
+@pytest.mark.fault(10)
 @BOTH
 def test_late_message_is_refused_by_its_phase(threat_model: ThreatModel) -> None:
     late: dict[CoordinatorState, bytes] = {}
@@ -177,6 +181,7 @@ def test_late_message_is_refused_by_its_phase(threat_model: ThreatModel) -> None
     assert refusal.value.reason is AbortReason.WRONG_PHASE
 
 
+@pytest.mark.fault(11)
 @BOTH
 def test_messages_of_another_round_are_refused_by_both_sides(threat_model: ThreatModel) -> None:
     other_down: dict[tuple[CoordinatorState, int], bytes] = {}
@@ -210,6 +215,7 @@ def test_messages_of_another_round_are_refused_by_both_sides(threat_model: Threa
     assert_sum_is_of_announced_survivors(network.run())
 
 
+@pytest.mark.fault(25)
 @BOTH
 def test_tampered_share_counts_as_no_share(threat_model: ThreatModel) -> None:
     def tamper(phase: CoordinatorState, position: int, data: bytes) -> bytes:
@@ -254,6 +260,7 @@ def test_sender_of_an_unreadable_share_or_its_accuser_stays_out() -> None:
         assert accusers.isdisjoint(coordinator.result.survivors.members())
 
 
+@pytest.mark.fault(26)
 @BOTH
 def test_wrong_share_is_detected_and_the_round_aborts(threat_model: ThreatModel) -> None:
     def falsify(phase: CoordinatorState, position: int, data: bytes) -> bytes:
@@ -269,6 +276,7 @@ def test_wrong_share_is_detected_and_the_round_aborts(threat_model: ThreatModel)
     assert coordinator.abort_reason is AbortReason.INCONSISTENT_SHARES
 
 
+@pytest.mark.fault(21)
 @BOTH
 @pytest.mark.parametrize("damage", [lambda v: v[:-1], lambda v: v + b"\0", lambda v: b""])
 def test_masked_vector_of_wrong_length_is_refused_before_it_is_added(
@@ -298,6 +306,7 @@ def stop_before(network: Network, state: CoordinatorState) -> dict[int, bytes]:
     return answers
 
 
+@pytest.mark.fault(6)
 @BOTH
 def test_second_survivor_set_is_refused_also_after_a_restart(threat_model: ThreatModel) -> None:
     chosen = setting(6, threat_model)
@@ -350,6 +359,7 @@ def test_restarted_participant_resends_exactly_what_it_sent(threat_model: Threat
     assert_sum_is_of_announced_survivors(network.run())
 
 
+@pytest.mark.fault(7)
 @BOTH
 def test_nothing_leaves_when_the_journal_fails(threat_model: ThreatModel) -> None:
     class Full(MemoryJournal):
@@ -364,6 +374,7 @@ def test_nothing_leaves_when_the_journal_fails(threat_model: ThreatModel) -> Non
         participant.begin()
 
 
+@pytest.mark.fault(4)
 @BOTH
 def test_coordinator_resumed_at_every_message_gives_the_same_result(
     threat_model: ThreatModel,

@@ -43,6 +43,7 @@ def check_all(seeds: range) -> Counter[str]:
     return outcomes
 
 
+@pytest.mark.fault(1, 3, 8, 10)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_schedules_give_the_announced_sum_or_abort_with_a_reason(chunk: int) -> None:
     outcomes = check_all(range(chunk * CHUNK, (chunk + 1) * CHUNK))
@@ -74,6 +75,7 @@ class Amnesia(FlakyJournal):
         return None
 
 
+@pytest.mark.fault(6)
 def test_simulation_notices_participants_that_draw_anew_after_a_restart() -> None:
     def conflicts(seed: int) -> bool:
         try:
@@ -85,6 +87,7 @@ def test_simulation_notices_participants_that_draw_anew_after_a_restart() -> Non
     assert sum(conflicts(seed) for seed in range(20)) >= 10
 
 
+@pytest.mark.fault(8)
 def test_simulation_notices_a_coordinator_that_counts_an_input_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -301,8 +301,8 @@ def vectors_of_any_shape():
 def unrecognised_seeds():
     """A reconstructed seed is not compared with its commitment."""
 
-    def seeds(collected, survivors):
-        return unmasking._reconstruct(collected, survivors, ShareKind.SEED)
+    def seeds(collected, revealed, survivors):
+        return unmasking._reconstruct(collected, revealed, survivors, ShareKind.SEED)
 
     return patched((unmasking, "_seeds", seeds))
 
@@ -316,8 +316,7 @@ def seeds_of_the_silent_forgotten():
     unmask: Callable = unmasking.unmask
 
     def of_revealers(collected, total):
-        for silent in collected.evidence.keys() - collected.reveals.keys():
-            del collected.evidence[silent]
+        collected.inputs &= collected.reveals
         return unmask(collected, total)
 
     return patched((coordinator_module, "unmask", of_revealers))

@@ -51,6 +51,7 @@ def test_exact_answers_are_the_counts() -> None:
     assert np.allclose(exact[20:], np.cumsum(dense.sum(axis=1)))
 
 
+@pytest.mark.fault(2)
 @BOTH_MODELS
 def test_more_dropouts_than_allowed_abort_the_round(threat_model: str) -> None:
     with pytest.raises(RoundAborted, match="too-few-participants"):

@@ -118,6 +118,7 @@ def test_permutation_with_a_tie_is_discarded():
     assert uniform_permutation(scripted(tied, distinct), 3).tolist() == [2, 0, 1]
 
 
+@pytest.mark.fault(31)
 def test_failing_randomness_is_an_error_and_not_a_smaller_draw():
     def short(size):
         return bytes(range(256))[: size - 1]

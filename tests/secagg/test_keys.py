@@ -89,6 +89,7 @@ def test_both_ends_agree(one, other):
     assert a.agree(b.public) == hkdf_extract(x25519(one, b.public))
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize("u", LOW_ORDER + NOT_CANONICAL + HIGH_BIT)
 def test_low_order_and_non_canonical_points_are_refused(u):
     with pytest.raises(RemoteProtocolError) as caught:
@@ -294,6 +295,7 @@ def test_signatures_and_keys_of_another_length_do_not_hold(size):
     assert not signature_holds((identity.public * 3)[: size + 1], b"m", identity.sign(b"m"))
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize("times", [1, 2, 7, 15])
 def test_malleable_signature_does_not_hold_and_would_if_reduced(times):
     identity = Identity(bytes(32))
@@ -305,6 +307,7 @@ def test_malleable_signature_does_not_hold_and_would_if_reduced(times):
     assert signature_holds(identity.public, b"m", reduced)
 
 
+@pytest.mark.fault(27)
 @pytest.mark.parametrize("public", SMALL_ORDER_ED25519)
 def test_small_order_keys_sign_nothing(public):
     for commitment in SMALL_ORDER_ED25519:

@@ -14,7 +14,6 @@ from dhdmm.secagg.shamir import (
     LIMBS,
     PRIME,
     SHARE_BYTES,
-    check_share,
     evaluate,
     interpolate,
     reconstruct,
@@ -45,6 +44,7 @@ def test_any_threshold_many_holders_reconstruct(dealing, data):
     assert tuple(reconstruct(batch, threshold)) == pair
 
 
+@pytest.mark.fault(26)
 @given(dealings(), st.data())
 def test_one_altered_share_among_more_than_threshold_is_detected(dealing, data):
     _, holders, threshold, shares = dealing
@@ -181,7 +181,7 @@ def test_refuses_to_deal_what_nobody_could_reconstruct(lengths, threshold, holde
 @pytest.mark.parametrize("size", [0, SHARE_BYTES - 1, SHARE_BYTES + 1, 2 * SHARE_BYTES])
 def test_share_of_another_length_is_refused(size):
     with pytest.raises(RemoteProtocolError):
-        check_share(bytes(size))
+        reconstruct([{0: bytes(size)}], 1)
     with pytest.raises(RemoteProtocolError):
         reconstruct([{0: bytes(size)}], 1)
 
@@ -190,10 +190,13 @@ def test_share_of_another_length_is_refused(size):
 def test_limb_outside_the_field_is_refused(limb):
     share = bytearray(SHARE_BYTES)
     share[4 * limb : 4 * limb + 4] = (PRIME - 1).to_bytes(4, "little")
-    check_share(bytes(share))
+    with pytest.raises(RemoteProtocolError) as in_the_field:
+        reconstruct([{0: bytes(share)}], 1)
     share[4 * limb : 4 * limb + 4] = PRIME.to_bytes(4, "little")
-    with pytest.raises(RemoteProtocolError):
-        check_share(bytes(share))
+    with pytest.raises(RemoteProtocolError) as outside:
+        reconstruct([{0: bytes(share)}], 1)
+    assert in_the_field.value.reason is AbortReason.INCONSISTENT_SHARES
+    assert outside.value.reason is AbortReason.MALFORMED
 
 
 @pytest.mark.parametrize("limbs", [[2**30] + [0] * 8, [0] * 8 + [2**16]])

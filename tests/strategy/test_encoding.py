@@ -105,6 +105,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.fault(28)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_refuses_with_its_own_reason(name):
     data, reason = HOSTILE[name]
@@ -112,12 +113,14 @@ def test_refuses_with_its_own_reason(name):
         Strategy.from_bytes(data)
 
 
+@pytest.mark.fault(28)
 def test_refuses_what_exceeds_the_byte_limit(monkeypatch):
     monkeypatch.setattr(encoding, "LARGEST_BYTES", len(DATA) - 1)
     with pytest.raises(StrategyError, match="exceed the limit"):
         Strategy.from_bytes(DATA)
 
 
+@pytest.mark.fault(28)
 def test_refuses_more_rows_than_the_limit(monkeypatch):
     monkeypatch.setattr(encoding, "LARGEST_ROWS", STRATEGY.rows - 1)
     with pytest.raises(StrategyError, match="rows"):
