@@ -16,10 +16,9 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Protocol, TypeVar
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from dhdmm.secagg.coordinator import Reply
 from dhdmm.service.live import LiveRound, Seats
+from dhdmm.service.logs import logger
 from dhdmm.service.problems import Problem, Reason, store_unavailable
 from dhdmm.service.requests import Close, Outcome, Request, Seat, Upload
 from dhdmm.service.status import Status
@@ -126,7 +125,12 @@ class Host:
         return Status.of(self._live.row, self._live.study, self._phase_clock.remaining)
 
     async def transcript(self) -> bytes | None:
-        return await self._in_thread(self._live.transcript)
+        if not self.over:
+            return None
+        found = await self._attempt(lambda: (self._live.transcript(),))
+        if found is None:
+            raise store_unavailable()
+        return found[0]
 
     # What can be waited for
 
@@ -195,8 +199,8 @@ class Host:
             await self._work.wait()
             self._work.clear()
             if self._behind:
-                await self._turn([])
                 self._behind = False
+                await self._turn([])
             while self._pending or self._wanted or (self._live.complete and not self._draining):
                 await self._take_batch()
                 await self._fetch_messages()
@@ -212,10 +216,9 @@ class Host:
             if self._phase_clock.remaining == 0.0:
                 with suppress(Problem):  # the store has failed: again after a while
                     await self.close_phase()
-            else:
-                self._behind = await self._in_thread(self._is_behind)
-                if self._behind:
-                    self._work.set()
+            elif self._behind or await self._attempt(self._live.is_behind) is not False:
+                self._behind = True
+                self._work.set()
 
     async def _take_batch(self) -> None:
         batch = [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
@@ -224,22 +227,19 @@ class Host:
             requests = [Close(self._live.row.state)]
         if not requests:
             return
-        outcomes: Sequence[Outcome] = [store_unavailable() for _ in requests]
-        try:
-            outcomes = await self._turn(requests)
-        finally:  # whatever happened, nobody waits for ever
-            for (request, future), outcome in zip(batch, outcomes, strict=False):
-                self._pending_bytes -= _size(request)
-                if not future.done():
-                    future.set_result(outcome)
+        outcomes = await self._turn(requests)
+        for (request, future), outcome in zip(batch, outcomes, strict=False):
+            self._pending_bytes -= _size(request)
+            if not future.done():
+                future.set_result(outcome)
 
     async def _turn(self, requests: Sequence[Request]) -> Sequence[Outcome]:
         before, started = self._live.row, time.perf_counter()
-        try:
-            outcomes = await self._in_thread(lambda: self._live.turn(requests))
-        except (SQLAlchemyError, OSError):
+        outcomes = await self._attempt(lambda: self._live.turn(requests))
+        if outcomes is None:
             self._observer.commit_failed()
-            self._live.complete = False
+            self._live.complete = False  # found out again when the turn is repeated
+            self._behind = True
             return [store_unavailable() for _ in requests]
         if requests:
             self._observer.committed(len(requests), time.perf_counter() - started)
@@ -267,27 +267,25 @@ class Host:
 
     async def _fetch_messages(self) -> None:
         wanted = [(i, self._wanted.pop(i)) for i in list(self._wanted)[:BATCH]]
-        try:
-            found = await self._in_thread(lambda: self._live.messages(i for i, _ in wanted))
-        except (SQLAlchemyError, OSError):
-            for _, future in wanted:
-                future.set_exception(store_unavailable())
-            return
+        found = await self._attempt(lambda: self._live.messages(i for i, _ in wanted))
         for position, future in wanted:
+            if found is None:
+                future.set_exception(store_unavailable())
+                continue
             message = found[position]
             if message is not None:
                 self._messages[position] = message
             self._digests[position] = None if message is None else sha256(message).hexdigest()
             future.set_result(None)
 
-    def _is_behind(self) -> bool:
-        try:
-            return self._live.is_behind()
-        except (SQLAlchemyError, OSError):
-            return True
-
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _attempt(self, work: Callable[[], Result]) -> Result | None:
+        """In the round's thread. A failure, whatever it is, means that nothing has happened."""
+        done = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        await asyncio.wait([done])
+        error = done.exception()
+        if error is not None:
+            logger().error("turn failed", round=self._live.row.id, exc_info=error)
+        return None if error else done.result()
 
 
 def _size(request: Request) -> int:

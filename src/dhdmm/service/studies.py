@@ -197,12 +197,12 @@ class Hub:
     async def _publish(self, host: Host) -> None:
         await host.ended()
         status = host.status()
-        logger().info("round over", round=status.round, state=status.state, reason=status.reason)
+        logger().info("round over", round=status.round, phase=status.state, reason=status.reason)
         if _is_finished(status):
             try:
                 await self._save(host)
             except (DhdmmError, Problem) as error:
-                logger().error("release not saved", round=status.round, error=error)
+                logger().error("release not saved", round=status.round, exc_info=error)
 
     async def _save(self, host: Host) -> None:
         """Once: another worker may have been faster. The store keeps the transcript anyway."""
