@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import os
 import re
 import runpy
@@ -19,10 +20,13 @@ import pytest
 import typer.main
 import yaml
 
+from bench.__main__ import NAMES
+from dhdmm.cli import plan
 from dhdmm.cli.main import app
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.spec import Study
+from tests.cli.commands import called
 from tests.docs import pages as pages_module
 from tests.docs.pages import (
     MARKS,
@@ -41,7 +45,10 @@ from tests.docs.reader import Reader
 
 ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?:work|home|root|Users|usr|opt|mnt|tmp|var)/")
 LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\bsrc=\"?([^\s\">]+)")
+LISTING = re.compile(r"<(pre|code|svg|table)\b.*?</\1>", re.DOTALL)
+TAG = re.compile(r"<[^>]*>")
 LINKED = re.compile(r"<link[^>]*\bhref=\"?([^\s\">]+)")
+BENCH = re.compile(r"`python -m bench[ .](\w+)")
 MADE = re.compile(r"^make (\w+)", re.MULTILINE)
 INSTALLED = re.compile(r"^pip install 'dhdmm\[(\w+)\]'", re.MULTILINE)
 HOSPITALS = PROJECT / "examples" / "hospitals" / "study.yaml"
@@ -210,6 +217,20 @@ def test_pages_name_no_place_on_somebodys_machine(page: Path) -> None:
     assert ABSOLUTE.search(page.read_text(encoding="utf-8")) is None
 
 
+def test_the_keys_of_a_plan_in_json_are_those_listed(tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "planning.md").read_text(encoding="utf-8")
+    rows = page.split("## What `dhdmm plan --json` prints")[1].split("## ")[0].splitlines()
+    listed = {key for row in rows for key in re.findall(r"`(\w+)`", row.split(" | ")[0])}
+    document = json.loads(called(plan.plan, HOSPITALS, "--compare", "--json"))
+    assert listed == set(document)
+
+
+def test_benchmarks_in_the_text_exist() -> None:
+    named = {name for page in pages() for name in BENCH.findall(page.read_text(encoding="utf-8"))}
+    assert named
+    assert named <= set(NAMES)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
@@ -232,6 +253,14 @@ def test_the_site_asks_no_other_host_for_anything(site: Path) -> None:
         assert asked, page
         assert [address for address in asked if "//" in address] == [], page
         assert 'class="mermaid"' not in text, page
+
+
+def test_formulas_are_no_emphasis(site: Path) -> None:
+    """An asterisk that is left in the text was half of a pair that Markdown took apart."""
+    for page in site.rglob("index.html"):
+        article = page.read_text(encoding="utf-8").split("<article")[1].split("</article>")[0]
+        words = TAG.sub("", LISTING.sub("", article)).replace("‖_*", "")  # the nuclear norm
+        assert re.findall(r".{20}(?:\*\S|\S\*).{20}", words) == [], page
 
 
 def test_state_diagrams_are_pictures_in_the_page(site: Path) -> None:
