@@ -182,8 +182,6 @@ def test_refuses_to_deal_what_nobody_could_reconstruct(lengths, threshold, holde
 def test_share_of_another_length_is_refused(size):
     with pytest.raises(RemoteProtocolError):
         reconstruct([{0: bytes(size)}], 1)
-    with pytest.raises(RemoteProtocolError):
-        reconstruct([{0: bytes(size)}], 1)
 
 
 @pytest.mark.parametrize("limb", range(LIMBS))

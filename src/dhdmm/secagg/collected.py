@@ -8,11 +8,12 @@ neighbour of i.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import wire
@@ -24,19 +25,30 @@ from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from dhdmm.secagg.wire import Bitmap
 
+DIGEST_BYTES = 32
+
+
+def record_name(kind: type[m.Message], position: int) -> str:
+    """Under which the store keeps a message that counts: its digest, then its encoding."""
+    return f"{kind.__name__}/{position}"
+
 
 @dataclass
 class Collected:
-    """Messages by sender. What is derived from a phase is derived after it has been closed."""
+    """Who has sent what. What is derived from a phase is derived after it has been closed.
+
+    What is only passed on stays in the store: here are small things, O(k) a participant.
+    """
 
     parameters: RoundParameters
     graph: Positions | None  # (n, k); in the malicious model participants choose
+    records: Mapping[str, bytes]  # the store
     keys: dict[int, m.Keys] = field(default_factory=dict)
-    choices: dict[int, m.Choice] = field(default_factory=dict)
-    shares: dict[int, m.Shares] = field(default_factory=dict)  # senders: A1
-    evidence: dict[int, tuple[bytes, ...]] = field(default_factory=dict)  # senders: A2
-    acks: dict[int, tuple[bytes, ...]] = field(default_factory=dict)
-    reveals: dict[int, m.Unmask] = field(default_factory=dict)
+    choices: dict[int, Indices] = field(default_factory=dict)
+    commitments: dict[int, bytes] = field(default_factory=dict)  # to seeds; senders: A1
+    inputs: set[int] = field(default_factory=set)  # A2
+    acks: set[int] = field(default_factory=set)
+    reveals: set[int] = field(default_factory=set)
     departed: dict[int, AbortReason] = field(default_factory=dict)  # who said that it left
 
     def keep(self, message: m.Message) -> None:
@@ -46,19 +58,19 @@ class Collected:
             case m.Keys():
                 self.keys[i] = message
             case m.Choice():
-                self.choices[i] = message
+                self.choices[i] = np.array(message.out_neighbours, dtype=np.int32)
             case m.Shares():
-                self.shares[i] = message
+                self.commitments[i] = message.seed_commitment
             case m.EvidencedInput():
                 self.included[self.neighbourhoods.row(i)] = message.included.array()
-                self.evidence[i] = message.evidence
+                self.inputs.add(i)
                 self._accepted[i] = True
             case m.MaskedInput():
-                self.evidence[i] = ()
+                self.inputs.add(i)
             case m.Acks():
-                self.acks[i] = message.evidence
+                self.acks.add(i)
             case m.Unmask():
-                self.reveals[i] = message
+                self.reveals.add(i)
             case m.Aborted():
                 self.departed[i] = message.reason
 
@@ -68,9 +80,9 @@ class Collected:
             m.Keys: self.keys,
             m.SignedKeys: self.keys,
             m.Choice: self.choices,
-            m.Shares: self.shares,
-            m.MaskedInput: self.evidence,
-            m.EvidencedInput: self.evidence,
+            m.Shares: self.commitments,
+            m.MaskedInput: self.inputs,
+            m.EvidencedInput: self.inputs,
             m.Acks: self.acks,
             m.Unmask: self.reveals,
         }
@@ -91,18 +103,15 @@ class Collected:
         return session_under_root(session, self.tree.root) if self.parameters.malicious else session
 
     @cached_property
-    def _announced(self) -> dict[int, m.PublicKeys]:
-        """What neighbours are told of everybody."""
-        return {i: m.PublicKeys(i, *wire.values(keys)) for i, keys in self.keys.items()}
-
-    @cached_property
-    def _announced_as(self) -> dict[tuple[int, int], m.SignedPublicKeys]:
-        """The same in the malicious model, by participant and direction."""
-        return {
-            (i, direction): m.SignedPublicKeys(i, direction, *wire.values(keys))
-            for i, keys in self.keys.items()
-            for direction in map(int, Direction)
-        }
+    def _announced(self) -> NDArray[np.void]:
+        """What neighbours are told of everybody, in the layout they are told it; (n,)."""
+        told = m.NEIGHBOURS if self.graph is not None else m.SIGNED_NEIGHBOURS
+        direction = () if self.graph is not None else (0,)
+        size, n = told.layout.size, self.parameters.participants
+        rows = bytearray(size * n)
+        for i, keys in self.keys.items():
+            told.layout.pack_into(rows, size * i, i, *direction, *wire.values(keys))
+        return np.frombuffer(rows, dtype=wire.dtype_of(told.layout.format))
 
     def root(self, position: int) -> m.Message:
         return m.Root(self.parameters.session, position, self.tree.root)
@@ -113,9 +122,8 @@ class Collected:
     def neighbourhoods(self) -> Neighbourhoods:
         """The graph among G: who is not in G by now is out for everybody."""
         if self.graph is None:
-            choices = sorted(self.choices.items())
-            chooser = np.repeat([i for i, _ in choices], self.parameters.degree)
-            chosen = np.array([choice.out_neighbours for _, choice in choices]).ravel()
+            chooser = np.repeat(list(self.choices), self.parameters.degree)
+            chosen = np.concatenate(list(self.choices.values()))
             present = self._members(self.choices)
         else:
             chooser = np.repeat(np.arange(len(self.graph)), self.parameters.degree)
@@ -126,25 +134,25 @@ class Collected:
 
     def neighbours(self, position: int) -> m.Message:
         around, row = self.neighbourhoods, self.neighbourhoods.row(position)
-        positions = around.positions[row].tolist()
+        positions = around.positions[row]
+        told = self._announced[positions]
         if self.graph is not None:
-            known = tuple([self._announced[j] for j in positions])
-            return m.Neighbours(self.session, position, known)
-        directed = zip(positions, around.directions[row].tolist(), strict=True)
-        signed = tuple([self._announced_as[entry] for entry in directed])
-        proof = self.tree.multiproof([position, *positions])
+            return m.Neighbours(self.session, position, m.NEIGHBOURS.table(told.tobytes()))
+        told["f1"] = around.directions[row]
+        proof = self.tree.multiproof([position, *positions.tolist()])
+        signed = m.SIGNED_NEIGHBOURS.table(told.tobytes())
         return m.ProvenNeighbours(self.session, position, signed, proof)
 
     def expected_ciphertexts(self, position: int) -> int:
         """One for each present out-neighbour."""
-        return len(self.neighbourhoods.entries(position, self._outward))
+        return self.neighbourhoods.count(position, self._outward)
 
     # After A1 is fixed
 
     @cached_property
     def shared(self) -> Flags:
         """The entries (i, j) with j in A1."""
-        flags: Flags = self._members(self.shares)[self.neighbourhoods.positions]
+        flags: Flags = self._members(self.commitments)[self.neighbourhoods.positions]
         return flags
 
     @cached_property
@@ -153,13 +161,11 @@ class Collected:
         return np.zeros_like(self.shared) if self.parameters.malicious else self.shared.copy()
 
     def relayed_shares(self, position: int) -> m.Message:
-        around, row = self.neighbourhoods, self.neighbourhoods.row(position)
-        entries = around.entries(position, self._depositing)
-        slots = self._out_ranks[around.reverse[entries]].tolist()
-        senders = around.positions[entries].tolist()
-        ciphertexts = [self.shares[i].ciphertexts[s] for i, s in zip(senders, slots, strict=True)]
-        shared = Bitmap.from_array(self.shared[row])
-        return m.RelayedShares(self.session, position, shared, tuple(ciphertexts))
+        shared = Bitmap.from_array(self.shared[self.neighbourhoods.row(position)])
+        relayed = self._said(
+            position, m.Shares, self._depositing, self._share_places, m.CIPHERTEXT_BYTES
+        )
+        return m.RelayedShares(self.session, position, shared, relayed)
 
     def is_possible(self, position: int, included: Bitmap) -> bool:
         """Whether an honest participant can say this of its M_i: all out-neighbours that have
@@ -183,38 +189,51 @@ class Collected:
     @cached_property
     def alive(self) -> Bitmap:
         """A2 over the roster."""
-        return Bitmap.of(self.parameters.participants, self.evidence)
+        return Bitmap.of(self.parameters.participants, self.inputs)
 
     @cached_property
     def surviving(self) -> Flags:
         """The entries (i, j) with j in A2."""
-        flags: Flags = self._members(self.evidence)[self.neighbourhoods.positions]
+        flags: Flags = self._members(self.inputs)[self.neighbourhoods.positions]
         return flags
 
     def survivors(self, position: int) -> m.Message:
         if self.graph is not None:
             return m.Survivors(self.session, position, self.alive)
-        entries = self.neighbourhoods.entries(position, self.surviving)
-        evidence = self._said(entries, self._included_ranks, self.evidence)
+        evidence = self._evidence(position, m.EvidencedInput, self.surviving, self._input_places)
         return m.EvidencedSurvivors(self.session, position, self.alive, evidence)
 
     def expected_acks(self, position: int) -> int:
         """One for each alive in-neighbour."""
-        return len(self.neighbourhoods.entries(position, self._to_ack))
+        return self.neighbourhoods.count(position, self._to_ack)
 
-    def asked_for(self, position: int) -> set[tuple[int, int]]:
-        """Those whose shares this participant may hold, and which kind it is to reveal."""
-        around = self.neighbourhoods
-        entries = around.entries(position, self._depositing)
-        kinds = np.where(self.surviving[entries], int(ShareKind.SEED), int(ShareKind.MASK_KEY))
-        return set(zip(around.positions[entries].tolist(), kinds.tolist(), strict=True))
+    def is_asked_for(self, position: int, reveals: wire.Table) -> bool:
+        """Whether these are shares that this participant may hold, of the kind to be revealed."""
+        around, row = self.neighbourhoods, self.neighbourhoods.row(position)
+        held = self._depositing[row]
+        subjects, surviving = around.positions[row][held], self.surviving[row][held]
+        revealed, kinds = reveals.columns["f0"], reveals.columns["f1"]
+        places = np.searchsorted(subjects, revealed)
+        if not len(places):
+            return True
+        if places[-1] >= len(subjects):
+            return False
+        asked = np.where(surviving[places], int(ShareKind.SEED), int(ShareKind.MASK_KEY))
+        return bool(((subjects[places] == revealed) & (asked == kinds)).all())
+
+    def revealed(self, position: int) -> wire.Table:
+        """The shares that this participant revealed."""
+        record = self.records[record_name(m.Unmask, position)]
+        message = m.decode(record[DIGEST_BYTES:])
+        assert isinstance(message, m.Unmask)
+        assert isinstance(message.reveals, wire.Table)
+        return message.reveals
 
     # After the acks
 
     def relayed_acks(self, position: int) -> m.Message:
-        around, row = self.neighbourhoods, self.neighbourhoods.row(position)
-        evidence = self._said(around.entries(position, self._acked), self._ack_ranks, self.acks)
-        acked = Bitmap.from_array(self._acked[row])
+        evidence = self._evidence(position, m.Acks, self._acked, self._ack_places)
+        acked = Bitmap.from_array(self._acked[self.neighbourhoods.row(position)])
         return m.RelayedAcks(self.session, position, acked, evidence)
 
     # Entries of special interest, each for the phases after it is fixed, and senders so far
@@ -222,7 +241,7 @@ class Collected:
     @cached_property
     def _accepted(self) -> Flags:
         """Whose evidenced input has been accepted so far."""
-        return self._members(self.evidence)
+        return self._members(self.inputs)
 
     @cached_property
     def _outward(self) -> Flags:
@@ -251,24 +270,37 @@ class Collected:
     # Where in its sender's message is what concerns the other end of an entry
 
     @cached_property
-    def _out_ranks(self) -> Indices:
-        return self.neighbourhoods.ranks(self._outward)
+    def _share_places(self) -> Indices:
+        return self.neighbourhoods.places(self._outward)
 
     @cached_property
-    def _included_ranks(self) -> Indices:
-        return self.neighbourhoods.ranks(self.included)
+    def _input_places(self) -> Indices:
+        return self.neighbourhoods.places(self.included)
 
     @cached_property
-    def _ack_ranks(self) -> Indices:
-        return self.neighbourhoods.ranks(self._to_ack)
+    def _ack_places(self) -> Indices:
+        return self.neighbourhoods.places(self._to_ack)
+
+    def _evidence(
+        self, position: int, kind: type[m.Message], where: Flags, places: Indices
+    ) -> wire.Slots:
+        return self._said(position, kind, where, places, self.parameters.evidence.size)
 
     def _said(
-        self, entries: Indices, ranks: Indices, evidence: dict[int, tuple[bytes, ...]]
-    ) -> tuple[bytes, ...]:
-        """What the other ends of these entries said to this one."""
-        around = self.neighbourhoods
-        senders, slots = around.positions[entries].tolist(), ranks[around.reverse[entries]].tolist()
-        return tuple([evidence[j][slot] for j, slot in zip(senders, slots, strict=True)])
+        self, position: int, kind: type[m.Message], where: Flags, places: Indices, size: int
+    ) -> wire.Slots:
+        """What a participant's flagged neighbours said to it, cut from the ends of their records:
+        the list of what a message says to each neighbour is its last field."""
+        row = self.neighbourhoods.row(position)
+        flagged = where[row]
+        senders = self.neighbourhoods.positions[row][flagged].tolist()
+        backwards = (places[row][flagged] * size).tolist()
+        records, prefix, pieces = self.records, kind.__name__ + "/", []
+        for j, back in zip(senders, backwards, strict=True):
+            record = records[prefix + str(j)]
+            start = len(record) - back
+            pieces.append(record[start : start + size])
+        return wire.Slots(b"".join(pieces), size)
 
     def _members(self, positions: Collection[int]) -> Flags:
         flags = np.zeros(self.parameters.participants, dtype=np.bool_)

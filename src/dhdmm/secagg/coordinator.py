@@ -19,10 +19,10 @@ from hashlib import sha256
 
 import numpy as np
 
-from dhdmm.secagg import keys, masks
+from dhdmm.secagg import keys, masks, wire
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
-from dhdmm.secagg.collected import Collected
+from dhdmm.secagg.collected import DIGEST_BYTES, Collected, record_name
 from dhdmm.secagg.errors import (
     AbortReason,
     LocalProtocolError,
@@ -32,7 +32,7 @@ from dhdmm.secagg.errors import (
 from dhdmm.secagg.graph import Positions, harary_neighbours
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import EvidenceKind, Roster, RoundParameters
+from dhdmm.secagg.round import Roster, RoundParameters
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Event, Local, collected_in
 from dhdmm.secagg.unmasking import unmask
 from dhdmm.secagg.wire import Bitmap
@@ -42,8 +42,6 @@ STATE = "state"
 """The record of the phase; a store without it belongs to no round yet."""
 
 _C = CoordinatorState
-_TAG_BYTES = {EvidenceKind.MAC: keys.EVIDENCE_BYTES, EvidenceKind.SIGNATURES: keys.SIGNATURE_BYTES}
-_DIGEST_BYTES = 32
 _SUM = "sum/"
 _OVER = (_C.FINISHED, _C.ABORTED)
 _RECORDED = frozenset(kind.__name__ for kind in m.MESSAGES)
@@ -107,7 +105,7 @@ class Coordinator:
         self._taken_keys: set[bytes] = set()
         self._shard = _SUM + shard
         self._sum = parameters.modulus.zeros(parameters.length)
-        self._collected = Collected(parameters, self._graph(randomness))
+        self._collected = Collected(parameters, self._graph(randomness), self._store)
         self._store.setdefault(STATE, self.state.encode())
 
     @classmethod
@@ -153,7 +151,7 @@ class Coordinator:
         message, digest = m.decode(data), sha256(data).digest()
         if message.position != position or message.session != self._session_of(message):
             raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
-        record = _record(type(message), position)
+        record = record_name(type(message), position)
         known = self._store.get(record)
         if known is not None and known.startswith(digest):
             return Reply.REPEATED
@@ -266,7 +264,7 @@ class Coordinator:
         if not self._collected.is_possible(i, included):
             raise MalformedMessage("neighbours are included that cannot be, or the reverse")
         _require_count(len(message.evidence), len(included))
-        if not set(map(len, message.evidence)) <= {_TAG_BYTES[self.parameters.evidence]}:
+        if len(message.evidence) and len(message.evidence[0]) != self.parameters.evidence.size:
             raise MalformedMessage("evidence of the other kind")
         if self._collected.is_one_sided(i, included):
             return Reply.EXCLUDED
@@ -274,8 +272,8 @@ class Coordinator:
         return Reply.ACCEPTED
 
     def _check_reveals(self, message: m.Unmask) -> None:
-        asked_for = self._collected.asked_for(message.position)
-        if not {(subject, kind) for subject, kind, _ in message.reveals} <= asked_for:
+        assert isinstance(message.reveals, wire.Table)  # as decoded
+        if not self._collected.is_asked_for(message.position, message.reveals):
             raise MalformedMessage("a share that was not asked for")
 
     # Plumbing
@@ -350,16 +348,12 @@ class Coordinator:
         if kind is None:
             return
         for position in range(self.parameters.participants):
-            self._recall_message(self._store.get(_record(kind, position), b""))
+            self._recall_message(self._store.get(record_name(kind, position), b""))
 
     def _recall_message(self, record: bytes) -> None:
         """A digest alone is of a message that was refused."""
-        if len(record) > _DIGEST_BYTES:
-            self._keep(m.decode(record[_DIGEST_BYTES:]))
-
-
-def _record(kind: type[m.Message], position: int) -> str:
-    return f"{kind.__name__}/{position}"
+        if len(record) > DIGEST_BYTES:
+            self._keep(m.decode(record[DIGEST_BYTES:]))
 
 
 def _require_count(given: int, expected: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from dhdmm.secagg import wire
 from dhdmm.secagg.channels import Neighbour
@@ -107,6 +107,10 @@ class Memory:
         if not data.startswith(_FORMAT):
             raise LocalProtocolError("the journal is not of this version")
         reader = wire.Reader(data[len(_FORMAT) :])
-        memory = cls(*wire.decode_fields(cls, reader))
+        fields: list[Any] = wire.decode_fields(cls, reader)
         reader.finish()
-        return memory
+        return cls(*[_plain(value) for value in fields])
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, wire.Encoded) else value

@@ -12,10 +12,10 @@ sent twice. Types are numbered in the order in which they occur.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from dhdmm.secagg import wire
 from dhdmm.secagg.errors import AbortReason, MalformedMessage
@@ -73,8 +73,21 @@ Hash = Annotated[bytes, wire.Fixed(32)]
 Key = Annotated[bytes, wire.Fixed(32)]
 Signature = Annotated[bytes, wire.Fixed(64)]
 Bits = Annotated[Bitmap, wire.Bits()]
-Evidence = Annotated[tuple[bytes, ...], wire.Evidence()]
-Ciphertexts = Annotated[tuple[bytes, ...], wire.Items(CIPHERTEXT_BYTES)]
+Evidence = Annotated[Sequence[bytes], wire.Evidence()]
+Ciphertexts = Annotated[Sequence[bytes], wire.Items(CIPHERTEXT_BYTES)]
+NEIGHBOURS = wire.Records(
+    struct.Struct(">I32s32s"), PublicKeys, "u32 count, count × (u32 position, pk¹, pk²), ascending"
+)
+SIGNED_NEIGHBOURS = wire.Records(
+    struct.Struct(">IB32s32s64s"),
+    SignedPublicKeys,
+    "u32 count, count × (u32 position, u8 direction, pk¹, pk², signature), ascending",
+)
+REVEALS = wire.Records(
+    struct.Struct(f">IB{SHARE_BYTES}s"),
+    Reveal,
+    f"u32 count, count × (u32 position, u8 kind, {SHARE_BYTES} bytes share), ascending",
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -132,14 +145,7 @@ class Neighbours(Message):
     """Semi-honest step 3 begins: the receiver's neighbours that sent keys."""
 
     TYPE: ClassVar[int] = 0x05
-    neighbours: Annotated[
-        tuple[PublicKeys, ...],
-        wire.Records(
-            struct.Struct(">I32s32s"),
-            PublicKeys,
-            "u32 count, count × (u32 position, pk¹, pk²), ascending",
-        ),
-    ]
+    neighbours: Annotated[Sequence[PublicKeys], NEIGHBOURS]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -147,18 +153,11 @@ class ProvenNeighbours(Message):
     """Malicious step 2 ends: keys of out- and in-neighbours and one Merkle multiproof for all."""
 
     TYPE: ClassVar[int] = 0x06
-    neighbours: Annotated[
-        tuple[SignedPublicKeys, ...],
-        wire.Records(
-            struct.Struct(">IB32s32s64s"),
-            SignedPublicKeys,
-            "u32 count, count × (u32 position, u8 direction, pk¹, pk², signature), ascending",
-        ),
-    ]
+    neighbours: Annotated[Sequence[SignedPublicKeys], SIGNED_NEIGHBOURS]
     proof: Annotated[bytes, wire.Blob()]
 
     def __post_init__(self) -> None:
-        if not {neighbour.direction for neighbour in self.neighbours} <= {1, 2, 3}:
+        if not _second_fields(self.neighbours) <= {1, 2, 3}:
             raise MalformedMessage("an edge without a direction")
 
 
@@ -235,17 +234,10 @@ class Unmask(Message):
     """Step 6: one share of every neighbour whose shares the sender holds."""
 
     TYPE: ClassVar[int] = 0x0F
-    reveals: Annotated[
-        tuple[Reveal, ...],
-        wire.Records(
-            struct.Struct(f">IB{SHARE_BYTES}s"),
-            Reveal,
-            f"u32 count, count × (u32 position, u8 kind, {SHARE_BYTES} bytes share), ascending",
-        ),
-    ]
+    reveals: Annotated[Sequence[Reveal], REVEALS]
 
     def __post_init__(self) -> None:
-        if not {reveal.kind for reveal in self.reveals} <= {0, 1}:
+        if not _second_fields(self.reveals) <= {0, 1}:
             raise MalformedMessage("a share of neither kind")
 
 
@@ -277,6 +269,12 @@ def decode(data: bytes) -> Message:
     message = kind(session, position, *wire.decode_fields(kind, reader))
     reader.finish()
     return message
+
+
+def _second_fields(records: Sequence[tuple[Any, ...]]) -> set[int]:
+    if isinstance(records, wire.Table):
+        return set(records.columns["f1"].tolist())
+    return {record[1] for record in records}
 
 
 def described() -> Iterator[tuple[type[Message], list[tuple[str, str]]]]:

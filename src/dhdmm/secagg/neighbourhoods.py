@@ -6,47 +6,61 @@ always there too. n participants, E entries.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.secagg.messages import Direction
 
-Indices = NDArray[np.int64]
+Indices = NDArray[np.integer[Any]]
 Flags = NDArray[np.bool_]
+
+_DIRECTION_BITS = 2
 
 
 class Neighbourhoods:
-    """Arrays over entries: `positions`, the j; `directions`, as i sees j; `reverse`, of (j, i)."""
+    """Arrays over entries: `owners`, the i; `positions`, the j; `directions`, as i sees j;
+    `reverse`, the index of (j, i)."""
 
     def __init__(self, participants: int, choosers: Indices, chosen: Indices) -> None:
         """From pairs "i chose j", which are seen from both ends and may go both ways."""
         n = participants
-        chosen_by, choosing = choosers * n + chosen, chosen * n + choosers
-        entries = np.union1d(chosen_by, choosing)
-        self.directions = np.where(np.isin(entries, chosen_by), int(Direction.OUT), 0) + np.where(
-            np.isin(entries, choosing), int(Direction.IN), 0
+        seen_from_both = [(choosers, chosen, Direction.OUT), (chosen, choosers, Direction.IN)]
+        seen = np.concatenate(
+            [(i.astype(np.int64) * n + j << _DIRECTION_BITS) + way for i, j, way in seen_from_both]
         )
-        self._owners, self.positions = entries // n, entries % n
-        self.reverse = np.searchsorted(entries, self.positions * n + self._owners)
-        self._starts = np.searchsorted(self._owners, np.arange(n + 1))
+        seen.sort()
+        entries, ways = seen >> _DIRECTION_BITS, seen & Direction.BOTH
+        firsts = np.flatnonzero(np.diff(entries, prepend=-1))
+        entries = entries[firsts]
+        owners, positions = np.divmod(entries, n)
+        self.directions: NDArray[np.uint8] = np.zeros(len(entries), dtype=np.uint8)
+        if len(entries):
+            self.directions = np.bitwise_or.reduceat(ways.astype(np.uint8), firsts)
+        self.owners: Indices = owners.astype(np.int32)
+        self.positions: Indices = positions.astype(np.int32)
+        self.reverse: Indices = np.searchsorted(entries, positions * n + owners)
+        self._starts: Indices = np.searchsorted(owners, np.arange(n + 1))
+        self._rows = list(map(slice, self._starts[:-1].tolist(), self._starts[1:].tolist()))
 
     def row(self, position: int) -> slice:
         """Where a participant's neighbourhood is in the arrays."""
-        return slice(int(self._starts[position]), int(self._starts[position + 1]))
+        return self._rows[position]
 
-    def entries(self, position: int, where: Flags) -> Indices:
-        """The indices of a participant's entries that are flagged."""
-        row = self.row(position)
-        indices: Indices = row.start + np.flatnonzero(where[row])
-        return indices
+    def count(self, position: int, flags: Flags) -> int:
+        """How many of a participant's entries are flagged."""
+        return int(np.count_nonzero(flags[self._rows[position]]))
 
     def pointing(self, direction: Direction) -> Flags:
         """The entries that point this way."""
         flags: Flags = (self.directions & direction) != 0
         return flags
 
-    def ranks(self, flags: Flags) -> Indices:
-        """For each entry, how many flagged ones come before it in the same neighbourhood."""
+    def places(self, flags: Flags) -> Indices:
+        """Where j's list of things for its flagged neighbours has what concerns i, for each (i, j):
+        counted from the end of the list, 1 for its last item."""
         before = np.concatenate([[0], np.cumsum(flags)])
-        ranks: Indices = before[:-1] - before[self._starts[self._owners]]
-        return ranks
+        from_end = np.repeat(before[self._starts[1:]], np.diff(self._starts)) - before[:-1]
+        places: Indices = from_end[self.reverse].astype(np.int32)
+        return places

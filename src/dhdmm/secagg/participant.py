@@ -140,12 +140,12 @@ class Participant(JournalledMachine):
 
     def _on_neighbours(self, message: m.Neighbours) -> m.Message:
         """Step 3: draw b_i, share it and sk¹_i among the neighbours."""
-        self._require_neighbours(message.neighbours, limit=self.parameters.degree)
-        both = int(Direction.BOTH)
+        told, both = tuple(message.neighbours), int(Direction.BOTH)
+        self._require_neighbours(told, limit=self.parameters.degree)
         self._memory.neighbours = tuple(
-            [Neighbour(j, both, mask_key, key) for j, mask_key, key in message.neighbours]
+            [Neighbour(j, both, mask_key, channel_key) for j, mask_key, channel_key in told]
         )
-        positions = [j.position for j in message.neighbours]
+        positions = [j.position for j in told]
         if len(positions) < self.parameters.threshold:
             raise RemoteProtocolError(AbortReason.TOO_FEW_PARTICIPANTS, "among the neighbours")
         return self._share(positions)
@@ -169,7 +169,7 @@ class Participant(JournalledMachine):
 
     def _on_proven_neighbours(self, message: m.ProvenNeighbours) -> m.Message:
         """Step 2 ends, step 3: nobody's keys are believed that are not committed to and signed."""
-        neighbours, memory = message.neighbours, self._memory
+        neighbours, memory = tuple(message.neighbours), self._memory
         self._require_neighbours(neighbours, limit=NEIGHBOUR_LIMIT * self.parameters.degree)
         chosen = set(memory.out_neighbours)
         if any((j.position in chosen) != bool(j.direction & _OUT) for j in neighbours):

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from dhdmm.secagg.errors import LocalProtocolError
+from dhdmm.secagg.keys import EVIDENCE_BYTES, SIGNATURE_BYTES
 from dhdmm.secagg.masks import Modulus
 from dhdmm.secagg.parameters import ThreatModel
 
@@ -23,6 +24,11 @@ class EvidenceKind(StrEnum):
 
     MAC = "mac"
     SIGNATURES = "signatures"
+
+    @property
+    def size(self) -> int:
+        """Bytes of one."""
+        return EVIDENCE_BYTES if self is EvidenceKind.MAC else SIGNATURE_BYTES
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ Secrets are shared one polynomial each, so shares of b_i and of sk¹_i can be re
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,39 +58,50 @@ def reconstruct(shares: Sequence[Mapping[int, bytes]], threshold: int) -> list[b
     All shares given are used: if more than t are given and they do not lie on one polynomial of
     degree below t, that is detected. With exactly t nothing can be: check the secret itself.
     """
-    secrets = [b""] * len(shares)
-    for indices in _blocks([len(given) for given in shares]):
-        if len(shares[indices[0]]) < threshold:
+    ends = np.cumsum([len(given) for given in shares], dtype=np.int64)
+    starts = ends - np.array([len(given) for given in shares], dtype=np.int64)
+    holders = np.array([holder for given in shares for holder in given], dtype=np.int64)
+    limbs = _decode([share for given in shares for share in given.values()])
+    return reconstruct_rows(starts, ends, holders, limbs, threshold)
+
+
+def reconstruct_rows(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    holders: NDArray[Any],
+    limbs: NDArray[np.uint32],
+    threshold: int,
+) -> list[bytes]:
+    """`reconstruct` from shares in the rows of `limbs`, (R, L), of which secret s has those from
+    starts[s] to ends[s]."""
+    _require_elements(limbs)
+    secrets, points = [b""] * len(starts), _points(holders)
+    for indices, count in _blocks(ends - starts):
+        if count < threshold:
             raise RemoteProtocolError(AbortReason.TOO_FEW_SHARES, f"fewer than {threshold}")
-        points = _points([list(shares[i]) for i in indices])
-        values = _decode([share for i in indices for share in shares[i].values()])
-        limbs = interpolate(points, values.reshape(*points.shape, LIMBS), threshold)
-        for index, row in zip(indices, limbs.tolist(), strict=True):
+        rows = starts[indices, None] + np.arange(count)
+        found = interpolate(points[rows], limbs[rows].astype(np.uint64), threshold)
+        for index, row in zip(indices.tolist(), found.tolist(), strict=True):
             secrets[index] = _secret(row)
     return secrets
 
 
-def _blocks(counts: Sequence[int]) -> Iterator[list[int]]:
+def _blocks(counts: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
     """Indices of equal count, in blocks that bound the memory of their r × r differences."""
-    by_count: dict[int, list[int]] = {}
-    for index, count in enumerate(counts):
-        by_count.setdefault(count, []).append(index)
-    for count, indices in by_count.items():
+    for count in np.unique(counts).tolist():
+        indices = np.flatnonzero(counts == count)
         size = max(1, _BLOCK_ELEMENTS // max(1, count * count))
-        yield from (indices[start : start + size] for start in range(0, len(indices), size))
+        yield from (
+            (indices[start : start + size], count) for start in range(0, len(indices), size)
+        )
 
 
-def _points(holders: Sequence[int] | Sequence[Sequence[int]]) -> Elements:
+def _points(holders: Sequence[int] | NDArray[Any]) -> Elements:
     """x = position + 1: distinct in the field, and not 0, where the secret is."""
     points = np.array(holders, dtype=np.uint64) + np.uint64(1)
     if (points >= PRIME).any():
         raise LocalProtocolError("a holder's position is beyond the field")
     return points
-
-
-def check_share(share: bytes) -> None:
-    """Refuse a share that is not 36 bytes of limbs below p."""
-    _decode([share])
 
 
 def evaluate(coefficients: Elements, points: Elements, prime: int = PRIME) -> Elements:
@@ -204,11 +216,13 @@ def _secret(limbs: Sequence[int]) -> bytes:
     return number.to_bytes(SECRET_BYTES, "little")
 
 
-def _decode(shares: Sequence[bytes]) -> Elements:
-    """(r, L) field elements from r encoded shares."""
+def _decode(shares: Sequence[bytes]) -> NDArray[np.uint32]:
+    """(r, L) limbs from r encoded shares."""
     if not set(map(len, shares)) <= {SHARE_BYTES}:
         raise RemoteProtocolError(AbortReason.MALFORMED, f"a share has {SHARE_BYTES} bytes")
-    values = np.frombuffer(b"".join(shares), dtype="<u4").reshape(-1, LIMBS)
-    if (values >= PRIME).any():
+    return np.frombuffer(b"".join(shares), dtype="<u4").reshape(-1, LIMBS)
+
+
+def _require_elements(limbs: NDArray[np.uint32]) -> None:
+    if (limbs >= PRIME).any():
         raise RemoteProtocolError(AbortReason.MALFORMED, "a share's limb is not below 2³¹−1")
-    return values.astype(np.uint64)

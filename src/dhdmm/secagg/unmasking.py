@@ -6,50 +6,77 @@ survivor i and dropped j in M_i. Letters as in participant.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.secagg import keys, masks, shamir
+from dhdmm.secagg import messages as m
 from dhdmm.secagg.collected import Collected
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.keys import Endpoint, KeyPair
 from dhdmm.secagg.messages import ShareKind
+from dhdmm.secagg.neighbourhoods import Indices
+
+
+class Revealed(NamedTuple):
+    """Shares of all subjects: whose secret, which of the two, at which holder, the share's limbs.
+
+    Sorted by subject, then holder.
+    """
+
+    subjects: Indices
+    kinds: Indices
+    holders: Indices
+    limbs: NDArray[np.uint32]  # (R, L)
 
 
 def unmask(collected: Collected, total: masks.Vector) -> masks.Vector:
     """Σ x_i over the survivors, from Σ y_i; or a refusal that says what is missing."""
-    result, session = total.copy(), collected.session
-    survivors, mourners = sorted(collected.evidence), _mourners(collected)
-    dropped = sorted(mourners)
+    result, session, revealed = total.copy(), collected.session, _revealed(collected)
+    survivors, mourners = sorted(collected.inputs), _mourners(collected)
+    seeds = _seeds(collected, revealed, survivors)
+    mask_keys = _mask_keys(collected, revealed, sorted(mourners))
     left_in: list[tuple[bytes, masks.Sign]] = [
         (keys.self_mask_seed(seed, session, i), -1)
-        for i, seed in zip(survivors, _seeds(collected, survivors), strict=True)
+        for i, seed in zip(survivors, seeds, strict=True)
     ]
-    for j, mask_keys in zip(dropped, _mask_keys(collected, dropped), strict=True):
-        gone = Endpoint(j, mask_keys.public)
-        for i in mourners[j]:
-            other = Endpoint(i, collected.keys[i].mask_key)
-            agreed = mask_keys.agree(other.public)
-            seed = keys.pairwise_mask_seed(agreed, session, gone, other)
-            left_in.append((seed, -1 if j > i else 1))
+    for j, own in mask_keys.items():
+        left_in += _left_of(j, own, mourners[j], collected)
     masks.add_masks(collected.parameters.modulus, result, left_in)
     return collected.parameters.modulus.reduce(result)
 
 
-def _seeds(collected: Collected, survivors: Sequence[int]) -> list[bytes]:
+def _left_of(
+    j: int, mask_keys: KeyPair, mourners: Sequence[int], collected: Collected
+) -> Iterator[tuple[bytes, masks.Sign]]:
+    """What cancels F(s_ij) of a dropped j in its mourners' y_i."""
+    gone, session = Endpoint(j, mask_keys.public), collected.session
+    others = [Endpoint(i, collected.keys[i].mask_key) for i in mourners]
+    agreed = [mask_keys.agree(other.public) for other in others]
+    for other, key in zip(others, agreed, strict=True):
+        sign: masks.Sign = -1 if j > other.position else 1
+        yield keys.pairwise_mask_seed(key, session, gone, other), sign
+
+
+def _seeds(collected: Collected, revealed: Revealed, survivors: Sequence[int]) -> list[bytes]:
     """b_i of every survivor, each recognised by its commitment."""
-    seeds = _reconstruct(collected, survivors, ShareKind.SEED)
+    seeds = _reconstruct(collected, revealed, survivors, ShareKind.SEED)
     for i, seed in zip(survivors, seeds, strict=True):
-        committed = collected.shares[i].seed_commitment
-        if keys.seed_commitment(seed, collected.session, i) != committed:
+        if keys.seed_commitment(seed, collected.session, i) != collected.commitments[i]:
             raise RemoteProtocolError(AbortReason.INCONSISTENT_SHARES, f"seed of {i}")
     return seeds
 
 
-def _mask_keys(collected: Collected, dropped: Sequence[int]) -> list[KeyPair]:
+def _mask_keys(
+    collected: Collected, revealed: Revealed, dropped: Sequence[int]
+) -> dict[int, KeyPair]:
     """The mask keys of every dropped participant, each recognised by its public half."""
-    secrets = _reconstruct(collected, dropped, ShareKind.MASK_KEY)
-    pairs = [KeyPair.from_secret(secret) for secret in secrets]
-    for j, pair in zip(dropped, pairs, strict=True):
+    secrets = _reconstruct(collected, revealed, dropped, ShareKind.MASK_KEY)
+    pairs = dict(zip(dropped, map(KeyPair.from_secret, secrets), strict=True))
+    for j, pair in pairs.items():
         if pair.public != collected.keys[j].mask_key:
             raise RemoteProtocolError(AbortReason.INCONSISTENT_SHARES, f"mask key of {j}")
     return pairs
@@ -58,18 +85,33 @@ def _mask_keys(collected: Collected, dropped: Sequence[int]) -> list[KeyPair]:
 def _mourners(collected: Collected) -> dict[int, list[int]]:
     """The survivors i with j in M_i, for each j in A1∖A2 that has any."""
     around, mourners = collected.neighbourhoods, dict[int, list[int]]()
-    left_in = collected.included & ~collected.surviving
-    for i in sorted(collected.evidence):
-        for j in around.positions[around.entries(i, left_in)].tolist():
+    alive = collected.alive.array()
+    for entry in np.flatnonzero(collected.included & ~collected.surviving).tolist():
+        i, j = int(around.owners[entry]), int(around.positions[entry])
+        if alive[i]:
             mourners.setdefault(j, []).append(i)
     return mourners
 
 
-def _reconstruct(collected: Collected, subjects: Sequence[int], kind: ShareKind) -> list[bytes]:
+def _revealed(collected: Collected) -> Revealed:
+    """All revealed shares."""
+    holders = sorted(collected.reveals)
+    tables = [collected.revealed(holder) for holder in holders]
+    columns = m.REVEALS.table(b"".join([table.data for table in tables])).columns
+    counts = np.array([len(table) for table in tables], dtype=np.int64)
+    held_by = np.repeat(np.array(holders, dtype=np.int64), counts)
+    order = np.argsort(columns["f0"], kind="stable")
+    limbs = np.ascontiguousarray(columns["f2"][order]).view("<u4").reshape(-1, shamir.LIMBS)
+    return Revealed(columns["f0"][order], columns["f1"][order], held_by[order], limbs)
+
+
+def _reconstruct(
+    collected: Collected, revealed: Revealed, subjects: Sequence[int], kind: ShareKind
+) -> list[bytes]:
     """One secret of each subject from the shares that were revealed."""
-    revealed: dict[int, dict[int, bytes]] = {subject: {} for subject in subjects}
-    for holder, message in sorted(collected.reveals.items()):
-        for reveal in message.reveals:
-            if reveal.kind == kind and reveal.position in revealed:
-                revealed[reveal.position][holder] = reveal.share
-    return shamir.reconstruct(list(revealed.values()), collected.parameters.threshold)
+    of_kind = revealed.kinds == kind
+    shared, holders, limbs = revealed.subjects[of_kind], revealed.holders[of_kind], revealed.limbs
+    starts = np.searchsorted(shared, np.array(subjects, dtype=shared.dtype))
+    ends = np.searchsorted(shared, np.array(subjects, dtype=shared.dtype), side="right")
+    threshold = collected.parameters.threshold
+    return shamir.reconstruct_rows(starts, ends, holders, limbs[of_kind], threshold)

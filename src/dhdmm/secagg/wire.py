@@ -8,8 +8,9 @@ errors. docs/protocol.md describes the same layouts in words.
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -104,6 +105,76 @@ class Bitmap:
 
     def members(self) -> tuple[int, ...]:
         return tuple(np.flatnonzero(self.array()).tolist())
+
+
+class Encoded(Sequence[Any]):
+    """A list that stays in its encoding until somebody looks: most are only passed on."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __getitem__(self, index: Any) -> Any:
+        return tuple(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Encoded | tuple) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+class Slots(Encoded):
+    """Byte strings of one size."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, data: bytes, size: int) -> None:
+        super().__init__(data)
+        self.size = size
+
+    def __len__(self) -> int:
+        return len(self.data) // self.size
+
+    def __iter__(self) -> Iterator[bytes]:
+        data, size = self.data, self.size
+        return iter([data[start : start + size] for start in range(0, len(data), size)])
+
+
+class Table(Encoded):
+    """Records of one layout."""
+
+    __slots__ = ("_layout", "_make")
+
+    def __init__(
+        self, data: bytes, layout: struct.Struct, make: Callable[..., tuple[Any, ...]]
+    ) -> None:
+        super().__init__(data)
+        self._layout, self._make = layout, make
+
+    def __len__(self) -> int:
+        return len(self.data) // self._layout.size
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return starmap(self._make, self._layout.iter_unpack(self.data))
+
+    @property
+    def columns(self) -> NDArray[Any]:
+        """The fields of all records as arrays, named f0, f1, … in order."""
+        return np.frombuffer(self.data, dtype=dtype_of(self._layout.format))
+
+
+@cache
+def dtype_of(layout: str) -> np.dtype[Any]:
+    """The NumPy type of a record of big-endian integers and byte strings.
+
+    >>> dtype_of(">IB36s").itemsize
+    41
+    """
+    kinds = {"I": ">u4", "B": "u1", "s": "V"}
+    fields = re.findall(r"([0-9]*)([IBs])", layout)
+    return np.dtype([(f"f{i}", kinds[kind] + size) for i, (size, kind) in enumerate(fields)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +272,11 @@ class Items:
     def words(self) -> str:
         return f"u32 count, count × {self.size} bytes"
 
-    def encode(self, value: tuple[bytes, ...]) -> bytes:
+    def encode(self, value: Sequence[bytes]) -> bytes:
         return _COUNT.pack(len(value)) + _join(value, self.size)
 
-    def decode(self, reader: Reader) -> tuple[bytes, ...]:
-        return _split(reader.take(reader.count() * self.size), self.size)
+    def decode(self, reader: Reader) -> Slots:
+        return Slots(reader.take(reader.count() * self.size), self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,17 +285,17 @@ class Evidence:
 
     words = "u8 size (16 or 64), u32 count, count × size bytes; size 16 if the list is empty"
 
-    def encode(self, value: tuple[bytes, ...]) -> bytes:
+    def encode(self, value: Sequence[bytes]) -> bytes:
         size = len(value[0]) if value else EVIDENCE_SIZES[0]
         if size not in EVIDENCE_SIZES:
             raise MalformedMessage("evidence has neither the size of a MAC nor of a signature")
         return bytes((size,)) + _COUNT.pack(len(value)) + _join(value, size)
 
-    def decode(self, reader: Reader) -> tuple[bytes, ...]:
+    def decode(self, reader: Reader) -> Slots:
         (size,), count = reader.take(1), reader.count()
         if size not in EVIDENCE_SIZES or (count == 0 and size != EVIDENCE_SIZES[0]):
             raise MalformedMessage("evidence has neither the size of a MAC nor of a signature")
-        return _split(reader.take(count * size), size)
+        return Slots(reader.take(count * size), size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,15 +306,22 @@ class Records:
     make: Callable[..., tuple[Any, ...]]
     words: str
 
-    def encode(self, value: tuple[tuple[Any, ...], ...]) -> bytes:
+    def encode(self, value: Sequence[tuple[Any, ...]]) -> bytes:
+        if isinstance(value, Table):
+            return _COUNT.pack(len(value)) + value.data
         _require_ascending([record[0] for record in value])
         return _COUNT.pack(len(value)) + b"".join(starmap(self.layout.pack, value))
 
-    def decode(self, reader: Reader) -> tuple[tuple[Any, ...], ...]:
-        data = reader.take(reader.count() * self.layout.size)
-        value = tuple(starmap(self.make, self.layout.iter_unpack(data)))
-        _require_ascending([record[0] for record in value])
-        return value
+    def decode(self, reader: Reader) -> Table:
+        table = self.table(reader.take(reader.count() * self.layout.size))
+        first = table.columns["f0"]
+        if not (first[1:] > first[:-1]).all():
+            raise MalformedMessage("positions are not in ascending order")
+        return table
+
+    def table(self, data: bytes) -> Table:
+        """Records that are encoded already."""
+        return Table(data, self.layout, self.make)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,11 +376,9 @@ def _require_ascending(positions: Sequence[int]) -> None:
         raise MalformedMessage("positions are not in ascending order")
 
 
-def _join(items: tuple[bytes, ...], size: int) -> bytes:
+def _join(items: Sequence[bytes], size: int) -> bytes:
+    if isinstance(items, Slots) and items.size == size:
+        return items.data
     if not set(map(len, items)) <= {size}:
         raise MalformedMessage(f"an item is not {size} bytes long")
     return b"".join(items)
-
-
-def _split(data: bytes, size: int) -> tuple[bytes, ...]:
-    return tuple([data[start : start + size] for start in range(0, len(data), size)])
