@@ -14,6 +14,7 @@ from dhdmm.cli import (
     budget,
     compare,
     demo,
+    enroll,
     identity,
     join,
     ledger,
@@ -25,8 +26,10 @@ from dhdmm.cli import (
     review,
     roster,
     run,
+    serve,
     show,
     simulate,
+    status,
     study,
     verify,
 )
@@ -93,6 +96,9 @@ app.command("identity")(identity.identity)
 app.command("roster")(roster.roster)
 app.command("review")(review.review)
 app.command("join")(join.join)
+app.command("serve")(serve.serve)
+app.command("enroll")(enroll.enroll)
+app.command("status")(status.status)
 app.command("budget")(budget.budget)
 
 

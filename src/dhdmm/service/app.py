@@ -21,14 +21,22 @@ from starlette.types import ASGIApp
 
 import dhdmm
 from dhdmm.service import control, exchange
+from dhdmm.service.metrics import CONTENT_TYPE, Metrics, RoundFigures
 from dhdmm.service.problems import Problem, Reason, problem_response
+from dhdmm.service.status import Status
 from dhdmm.service.studies import Hub
 
 Refusal = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 _REASONS = {404: Reason.NOT_FOUND}
 
 
-def create_app(hub: Hub, operator_token: str, pages: ASGIApp | None = None) -> Starlette:
+def create_app(
+    hub: Hub,
+    operator_token: str,
+    *,
+    metrics: Metrics | None = None,
+    pages: ASGIApp | None = None,
+) -> Starlette:
     """The application; its lifespan is the hub's. `pages` get what no route is for."""
 
     @asynccontextmanager
@@ -52,6 +60,8 @@ def create_app(hub: Hub, operator_token: str, pages: ASGIApp | None = None) -> S
         exception_handlers=refusals,
     )
     described.include_router(control.routes(hub, operator_token))
+    if metrics is not None:
+        described.add_route("/metrics", _measured(hub, metrics), include_in_schema=False)
     if pages is not None:
         described.mount("/", pages)
     app = Starlette(
@@ -61,6 +71,19 @@ def create_app(hub: Hub, operator_token: str, pages: ASGIApp | None = None) -> S
     )
     app.state.hub = hub
     return app
+
+
+def _measured(hub: Hub, metrics: Metrics) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    metrics.watch(lambda: [_figures(status) for status in hub.live_statuses()])
+
+    async def page(_request: Request) -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+    return page
+
+
+def _figures(status: Status) -> RoundFigures:
+    return RoundFigures(status.round, status.state, status.enrolled, status.alive, status.departed)
 
 
 async def _refused(_request: Request, problem: Problem) -> Response:

@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -65,9 +65,10 @@ class Status(BaseModel):
     minimum: int
     maximum: int
     enrolled: int
-    alive: int | None = None
-    remaining_s: float | None = None
-    reason: str | None = None
+    received: int
+    alive: int
+    remaining_s: float | None
+    reason: str | None
     version: int
 
     @property
@@ -163,6 +164,13 @@ class CoordinatorClient:
         reply = self._ask("POST", target, message, "application/octet-stream")
         return _read(TypeAdapter(dict[str, str]), reply.body).get("reply", "")
 
+    def tokens(self, round_id: bytes, count: int, expires_s: int, operator: str) -> list[str]:
+        """Fresh enrolment tokens, for whoever has the operator's token."""
+        wanted = {"round": round_id.hex(), "count": count, "expires_s": expires_s}
+        content, also = json.dumps(wanted).encode(), {"Authorization": f"Bearer {operator}"}
+        reply = self._ask("POST", "/v1/tokens", content, "application/json", also=also)
+        return _read(TypeAdapter(dict[str, list[str]]), reply.body).get("tokens", [])
+
     # Requests
 
     def _get(self, target: str, limit: int = LARGEST_CONTROL_BYTES) -> _Reply:
@@ -175,9 +183,10 @@ class CoordinatorClient:
         body: bytes = b"",
         kind: str | None = None,
         limit: int = LARGEST_CONTROL_BYTES,
+        also: Mapping[str, str] | None = None,
     ) -> _Reply:
         """The same bytes again until there is an answer; refusals raise `Answered`."""
-        headers = {"Content-Type": kind} if kind else {}
+        headers = ({"Content-Type": kind} if kind else {}) | dict(also or {})
         if self._identity is not None:
             headers |= signing.sign(self._identity, method, target, body)
         failing_since, pause = self._clock(), FIRST_PAUSE

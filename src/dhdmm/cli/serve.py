@@ -1,0 +1,266 @@
+"""`dhdmm serve`: the coordinator of one or more studies, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.cli import output
+from dhdmm.errors import DhdmmError, RoundAborted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    from dhdmm.secagg.keys import Identity
+    from dhdmm.service.roster import RosterFile
+    from dhdmm.service.server import Server
+    from dhdmm.service.status import Status
+    from dhdmm.service.store import Database
+    from dhdmm.service.studies import Hub
+
+STORE = "sqlite:///coordinator.db"
+WATCH_SECONDS = 0.2
+
+
+def serve(
+    studies: Annotated[
+        list[Path], typer.Argument(metavar="STUDY...", help="The study files, one or more.")
+    ],
+    store: Annotated[
+        str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
+    ] = STORE,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8443,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="A folder for the releases.")] = Path("releases"),
+    enrolment_seconds: Annotated[
+        float, typer.Option(min=0.1, help="How long people may take to come.")
+    ] = 3600.0,
+    phase_seconds: Annotated[
+        float, typer.Option(min=0.1, help="After so long a phase goes on without stragglers.")
+    ] = 300.0,
+    operator_token_file: Annotated[
+        Path | None, typer.Option(help="What the operator's requests carry; made if missing.")
+    ] = None,
+    identity: Annotated[
+        Path | None, typer.Option(help="Signs the transcripts (see dhdmm identity).")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Begin a new round of studies that had one.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when the rounds are over.")] = False,
+    proxies: Annotated[
+        str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
+    ] = "",
+    as_json: output.Json = False,
+) -> None:
+    """Coordinate rounds of these studies over HTTPS.
+
+    A round that the store knows is gone on with: a coordinator that was killed loses nothing that
+    it had acknowledged. SIGTERM ends it after what is under way.
+    """
+    _require_service()
+    from dhdmm.service import logs
+    from dhdmm.service.app import create_app
+    from dhdmm.service.metrics import Metrics
+    from dhdmm.service.server import make_server
+    from dhdmm.service.store import Database
+    from dhdmm.service.studies import Hub
+    from dhdmm.service.waiting import Deadlines
+
+    if not sys.stderr.isatty():
+        logs.configure(as_json=True)
+    token = _operator_token(operator_token_file)
+    database = Database(store)
+    database.migrate()
+    hub = Hub(
+        database,
+        _identity(identity),
+        out,
+        Deadlines(enrolment_seconds, phase_seconds),
+        observer := Metrics(),
+    )
+    rounds = _rounds(database, studies, _roster(roster, studies), again)
+    server = make_server(
+        create_app(hub, token, metrics=observer),
+        host,
+        port,
+        tls_cert,
+        tls_key,
+        metrics=observer,
+        on_drain=hub.drain,
+        proxies=proxies,
+    )
+    try:
+        asyncio.run(_serve(server, hub, rounds, once))
+        statuses = asyncio.run(hub.statuses())
+    finally:
+        database.close()
+    document = _summary(hub, [status for status in statuses if status.round in rounds])
+    output.emit(document, as_json, lambda screen: _draw(screen, document))
+    if once and any(entry["state"] != "finished" for entry in document["rounds"]):
+        raise RoundAborted("a round ended without a release", hint="dhdmm serve --again")
+
+
+async def _serve(server: Server, hub: Hub, rounds: list[str], once: bool) -> None:
+    async with _shown(hub, rounds):
+        ending = asyncio.create_task(_end_with(server, hub)) if once else None
+        await server.serve()
+        if ending is not None:
+            ending.cancel()
+
+
+async def _end_with(server: Server, hub: Hub) -> None:
+    """Stop when all rounds are over and their releases are saved."""
+    while not server.started:
+        await asyncio.sleep(WATCH_SECONDS)
+    await hub.published()
+    await asyncio.sleep(WATCH_SECONDS)  # whoever waits for the end hears of it
+    server.stop()
+
+
+# ---- what is given -------------------------------------------------------------------------------
+
+
+def _require_service() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import sqlalchemy  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise DhdmmError(
+            f"the package '{error.name}' is missing", hint="pip install 'dhdmm[service]'"
+        ) from None
+
+
+def _operator_token(path: Path | None) -> str:
+    """From the file, which is made if it is missing; without a file, one for this run."""
+    from dhdmm.service.files import create_new, require_private
+
+    if path is None:
+        token = secrets.token_urlsafe(32)
+        print(f"operator token: {token}", file=sys.stderr)
+        return token
+    if not path.exists():
+        create_new(path, secrets.token_urlsafe(32).encode() + b"\n", private=True)
+    require_private(path)
+    token = path.read_text(encoding="ascii").strip()
+    if not token:
+        raise DhdmmError("there is no token in the file", where=str(path))
+    return token
+
+
+def _identity(path: Path | None) -> Identity:
+    from dhdmm.secagg.keys import Identity
+    from dhdmm.service.identity import load
+
+    return Identity.generate(os.urandom) if path is None else load(path).identity
+
+
+def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
+    if path is None:
+        return None
+    from dhdmm.service.roster import RosterFile
+
+    if len(studies) > 1:
+        raise DhdmmError("one roster is for one study", hint="serve them one by one")
+    try:
+        return RosterFile.from_bytes(path.read_bytes(), str(path))
+    except OSError as error:
+        raise DhdmmError(error.strerror or str(error), where=str(path)) from None
+
+
+def _rounds(
+    database: Database, paths: list[Path], roster: RosterFile | None, again: bool
+) -> list[str]:
+    from dhdmm.service.studies import add_study, current_round, next_round
+    from dhdmm.study.spec import Study
+
+    begin = next_round if again else current_round
+    studies = [Study.load(path) for path in paths]
+    return [begin(database, add_study(database, study), roster) for study in studies]
+
+
+# ---- what is shown -------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def _shown(hub: Hub, rounds: list[str]) -> AsyncIterator[None]:
+    """A bar a round on standard error while a person watches; nothing in a pipe."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console as Terminal
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Terminal(stderr=True)) as bars:
+        watching = asyncio.create_task(_watch(hub, rounds, bars))
+        try:
+            yield
+        finally:
+            watching.cancel()
+
+
+async def _watch(hub: Hub, rounds: list[str], bars: Progress) -> None:
+    tasks: dict[str, TaskID] = {name: bars.add_task("starting", total=None) for name in rounds}
+    while True:
+        for status in hub.live_statuses():
+            if status.round not in tasks:
+                tasks[status.round] = bars.add_task("", total=None)
+            bars.update(tasks[status.round], **_bar(status))
+        await asyncio.sleep(WATCH_SECONDS)
+
+
+def _bar(status: Status) -> dict[str, Any]:
+    if status.state == "enrolling":
+        done, total = status.enrolled, status.maximum
+    elif status.remaining_s is None:
+        done, total = status.alive, status.enrolled
+    else:
+        done, total = status.received, status.invited
+    words = f"{status.study} {status.round[:8]} {status.state.replace('-', ' ')}"
+    return {"description": words, "completed": done, "total": total}
+
+
+def _summary(hub: Hub, statuses: list[Status]) -> dict[str, Any]:
+    return {
+        "rounds": [
+            {
+                "round": status.round,
+                "study": status.study,
+                "state": status.state,
+                "participants": status.enrolled,
+                "survivors": status.alive if status.state == "finished" else None,
+                "reason": status.reason,
+                "release": str(hub.directory(status)) if status.state == "finished" else None,
+            }
+            for status in statuses
+        ],
+        "transcript_key": hub.identity.public.hex(),
+    }
+
+
+def _draw(screen: Console, document: dict[str, Any]) -> None:
+    for entry in document["rounds"]:
+        line = f"{entry['study']}, round {entry['round']}: {entry['state']}"
+        if entry["release"]:
+            line += f" with {entry['survivors']} of {entry['participants']} participants"
+        screen.print(f"{line} ({entry['reason']})" if entry["reason"] else line)
+        if entry["release"]:
+            screen.print(f"release written to {entry['release']}")

@@ -1,0 +1,48 @@
+"""`dhdmm status`: what a coordinator's rounds are doing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dhdmm.cli import coordinator, output
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def status(
+    url: coordinator.Url,
+    ca: coordinator.AuthorityOption = None,
+    pin: coordinator.PinOption = None,
+    as_json: output.Json = False,
+) -> None:
+    """Show every round of a coordinator: its phase, and how many take part."""
+    with coordinator.connect(url, ca, pin) as client:
+        rounds = [entry.model_dump() for entry in client.rounds()]
+    document: dict[str, Any] = {"rounds": rounds}
+    output.emit(document, as_json, lambda screen: _draw(screen, rounds))
+
+
+def _draw(screen: Console, rounds: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from dhdmm.release.wording import printable
+
+    if not rounds:
+        screen.print("no rounds")
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("round", "study", "state", "enrolled", "alive", "closes in"):
+        table.add_column(heading, overflow="fold")
+    for entry in rounds:
+        state = printable(entry["state"])
+        left = entry["remaining_s"]
+        table.add_row(
+            printable(entry["round"]),
+            printable(entry["study"]),
+            f"{state} ({printable(entry['reason'])})" if entry["reason"] else state,
+            f"{entry['enrolled']} of {entry['minimum']} to {entry['maximum']}",
+            str(entry["alive"]),
+            "" if left is None else f"{left:.0f} s",
+        )
+    screen.print(table)
