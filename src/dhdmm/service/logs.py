@@ -23,7 +23,7 @@ ALLOWED = frozenset(
         # structlog's own
         "event", "level", "timestamp",
         # rounds
-        "round", "study_digest", "plan_digest", "roster_digest", "threat_model", "phase", "reason",
+        "round", "study_digest", "plan_digest", "roster_digest", "threat_model", "phase", "state", "reason",
         "minimum", "maximum", "enrolled", "alive", "departed", "survivors", "version",
         # work
         "messages", "count", "bytes", "seconds", "connections",
@@ -107,11 +107,13 @@ def _only_allowed(_logger: object, _method: str, event: Event) -> Event:
 
 
 def _short(value: object) -> object:
-    """Numbers as they are; anything else as a short text; bytes never."""
+    """Numbers as they are; anything else as a short text; bytes and what an error says, never."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return "bytes"
+    if isinstance(value, BaseException):
+        return type(value).__name__
     return str(value)[:LONGEST]
 
 

@@ -70,9 +70,10 @@ def test_an_error_is_its_type_and_place_without_its_text(log: io.StringIO) -> No
         raise sqlite3.OperationalError(CANARY)
     except sqlite3.OperationalError:
         logs.logger().error("commit failed", exc_info=True)
+        logs.logger().error("commit failed", error=failure.value)
         logging.getLogger("some.library").exception("it broke: %s", CANARY)
     assert CANARY not in log.getvalue()
-    assert log.getvalue().count("OperationalError") == 3
+    assert log.getvalue().count("OperationalError") == 4
     assert "test_logs.py:" in log.getvalue()
 
 
