@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +104,7 @@ class Trace:
             with np.load(path, allow_pickle=False) as stored:
                 rest = json.loads(stored["rest"].tobytes())
                 arrays = {name: stored[name] for name in _ARRAYS}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError):
             raise DataError("not a trace of a simulation", where=str(path)) from None
         if rest.pop("format", None) != _FORMAT:
             raise DataError("a trace of another version", where=str(path))
