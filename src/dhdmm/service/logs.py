@@ -23,8 +23,8 @@ ALLOWED = frozenset(
         # structlog's own
         "event", "level", "timestamp",
         # rounds
-        "round", "study_digest", "plan_digest", "roster_digest", "threat_model", "phase", "state", "reason",
-        "minimum", "maximum", "enrolled", "alive", "departed", "survivors", "version",
+        "round", "study_digest", "plan_digest", "roster_digest", "threat_model", "phase", "state",
+        "reason", "minimum", "maximum", "enrolled", "alive", "departed", "survivors", "version",
         # work
         "messages", "count", "bytes", "seconds", "connections",
         # requests
