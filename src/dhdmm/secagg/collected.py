@@ -209,17 +209,13 @@ class Collected:
 
     def is_asked_for(self, position: int, reveals: wire.Table) -> bool:
         """Whether these are shares that this participant may hold, of the kind to be revealed."""
-        around, row = self.neighbourhoods, self.neighbourhoods.row(position)
-        held = self._depositing[row]
-        subjects, surviving = around.positions[row][held], self.surviving[row][held]
-        revealed, kinds = reveals.columns["f0"], reveals.columns["f1"]
-        places = np.searchsorted(subjects, revealed)
-        if not len(places):
-            return True
-        if places[-1] >= len(subjects):
+        columns, row = reveals.columns, self.neighbourhoods.row(position)
+        subjects = self.neighbourhoods.positions[row]
+        places = np.searchsorted(subjects, columns["f0"])
+        if len(places) and places[-1] >= len(subjects):
             return False
-        asked = np.where(surviving[places], int(ShareKind.SEED), int(ShareKind.MASK_KEY))
-        return bool(((subjects[places] == revealed) & (asked == kinds)).all())
+        known = (subjects[places] == columns["f0"]) & self._depositing[row][places]
+        return bool((known & (self._asked_for[row][places] == columns["f1"])).all())
 
     def revealed(self, position: int) -> wire.Table:
         """The shares that this participant revealed."""
@@ -255,6 +251,12 @@ class Collected:
     def _depositing(self) -> Flags:
         """(i, j) with shares of j at i."""
         return self.shared & self._inward
+
+    @cached_property
+    def _asked_for(self) -> NDArray[np.uint8]:
+        """Which kind of j's shares i is to reveal."""
+        seed, mask_key = np.uint8(ShareKind.SEED), np.uint8(ShareKind.MASK_KEY)
+        return np.where(self.surviving, seed, mask_key)
 
     @cached_property
     def _to_ack(self) -> Flags:

@@ -44,8 +44,10 @@ class MerkleTree:
             raise LocalProtocolError("no such leaves")
         proof: list[bytes] = []
         for level in self.levels[:-1]:
-            siblings = sorted({i ^ 1 for i in known} - known)
-            proof += [level[i] for i in siblings if i < len(level)]
+            siblings = {i ^ 1 for i in known}
+            siblings -= known
+            siblings.discard(len(level))  # of the last node of a level of odd length
+            proof += [level[i] for i in sorted(siblings)]
             known = {i >> 1 for i in known}
         return b"".join(proof)
 
@@ -59,25 +61,36 @@ def verify_multiproof(
     """
     if not contents or not all(0 <= i < size for i in contents):
         raise RemoteProtocolError(AbortReason.BAD_PROOF, "positions outside the roster")
-    known = {i: leaf_hash(contents[i], i, size) for i in sorted(contents)}
-    used = 0
+    positions = sorted(contents)
+    nodes, used = [leaf_hash(contents[i], i, size) for i in positions], 0
     while size > 1:
-        parents: dict[int, bytes] = {}
-        for i, node in known.items():
-            if i >> 1 in parents:
-                continue
-            sibling = i ^ 1
-            if sibling >= size:
-                parents[i >> 1] = node
-                continue
-            other = known.get(sibling)
-            if other is None:
-                other = proof[used : used + NODE_BYTES]
-                used += NODE_BYTES
-            parents[i >> 1] = _node(other, node) if i & 1 else _node(node, other)
-        known, size = parents, (size + 1) // 2
-    if used != len(proof) or known[0] != root:
+        nodes, used = _parents(positions, nodes, size, proof, used)
+        positions = sorted({i >> 1 for i in positions})
+        size = (size + 1) // 2
+    if used != len(proof) or nodes[0] != root:
         raise RemoteProtocolError(AbortReason.BAD_PROOF, "proof does not lead to the root")
+
+
+def _parents(
+    positions: list[int], nodes: list[bytes], size: int, proof: bytes, used: int
+) -> tuple[list[bytes], int]:
+    """The parents of these nodes of a level of `size` nodes, and how much of the proof is used."""
+    parents, waiting = [], b""  # waiting: a left node whose right one comes next
+    for i, following, node in zip(positions, [*positions[1:], size], nodes, strict=True):
+        if waiting:
+            parents.append(_node(waiting, node))
+            waiting = b""
+        elif i & 1:
+            parents.append(_node(proof[used : used + NODE_BYTES], node))
+            used += NODE_BYTES
+        elif following > i + 1:
+            parents.append(_node(node, proof[used : used + NODE_BYTES]))
+            used += NODE_BYTES
+        elif following < size:
+            waiting = node
+        else:  # the last of an odd level
+            parents.append(node)
+    return parents, used
 
 
 def leaf_hash(content: bytes | None, index: int, size: int) -> bytes:
