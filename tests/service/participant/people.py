@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -80,7 +81,7 @@ def crowd(folder: Path, count: int, **traits: Any) -> list[Person]:
     made = []
     for number, histogram in enumerate(people(count)):
         home = Home(folder / f"person {number}")
-        home.root.mkdir(mode=0o700)
+        home.root.mkdir(mode=0o700, parents=True)
         named = identities.create(home.identity, f"person {number}", Stream("person", number))
         made.append(Person(named, home, histogram, **traits))
     return made
@@ -106,7 +107,7 @@ class Coordinator:
     def client(self, person: Person | None = None, **options: Any) -> CoordinatorClient:
         identity = person.named.identity if person else None
         trust = trusting(self.files.certificate)
-        options = {"patience": 20.0} | options
+        options = {"patience": 20.0, "sleep": lambda pause: time.sleep(pause / 10)} | options
         return CoordinatorClient(Address.parse(self.address), trust, identity, **options)
 
     def consent(self, *persons: Person) -> None:

@@ -1,0 +1,174 @@
+"""What a participant does not take part in: found out before anything is paid or said."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dhdmm.errors import DhdmmError, Refused
+from dhdmm.participant.policy import PolicyRefusal, Reason
+from dhdmm.planning.draft import draft
+from dhdmm.secagg.keys import Identity
+from dhdmm.secagg.round import Roster
+from dhdmm.service.driver import take_seat
+from dhdmm.service.home import draft_of
+from dhdmm.service.roster import Pin, RosterFile
+from tests.protocol.network import Stream
+from tests.service.participant.between import Malice
+from tests.service.participant.people import (
+    POLICY,
+    Coordinator,
+    Person,
+    coordinator,
+    crowd,
+    roster_file,
+    study_of,
+)
+
+SIX = study_of()
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
+    """A round that nobody ever speaks in."""
+    folder = tmp_path_factory.mktemp("coordinator")
+    (folder / "people").mkdir()
+    with coordinator(folder, SIX, roster_file(crowd(folder / "people", 6))) as made:
+        yield made
+
+
+@pytest.fixture
+def person(tmp_path: Path, here: Coordinator) -> Person:
+    """One of the six, who has consented."""
+    someone = crowd(tmp_path, 6)[0]
+    here.consent(someone)
+    return someone
+
+
+def refused(here: Coordinator, person: Person) -> DhdmmError:
+    """The refusal; nothing was reserved and nobody heard anything."""
+    with pytest.raises(DhdmmError) as caught:
+        here.join(person)
+    with here.client() as client:
+        status = client.status(here.round_id)
+        assert (status.state, status.received) == ("collecting-keys", 0)
+    assert person.journals == []
+    return caught.value
+
+
+def test_without_consent_the_data_is_not_even_looked_at(here: Coordinator, tmp_path: Path):
+    person = crowd(tmp_path, 6)[0]
+    assert "nobody here has consented" in refused(here, person).what
+    assert person.tabulated == 0
+    assert person.entries == ["open"]
+
+
+def test_consent_is_to_one_draft_only(here: Coordinator, tmp_path: Path):
+    person = crowd(tmp_path, 6)[0]
+    cheaper = draft(study_of(corrupt=0.3))
+    person.home.consent_to(cheaper)
+    assert "nobody here has consented" in refused(here, person).what
+
+
+@pytest.mark.fault(19)
+def test_a_malicious_round_is_refused_without_a_pinned_roster(here: Coordinator, person: Person):
+    person.pin = Pin()
+    refusal = refused(here, person)
+    assert isinstance(refusal, PolicyRefusal)
+    assert refusal.reason is Reason.UNPINNED_ROSTER
+    assert person.entries == ["open"]
+
+
+@pytest.mark.fault(19)
+@pytest.mark.parametrize("pin", ["registrar", "fingerprint"])
+def test_another_roster_than_the_pinned_one_is_refused(here: Coordinator, person: Person, pin: str):
+    stranger = Identity.generate(Stream("another registrar"))
+    person.pin = Pin(**{pin: stranger.public})
+    assert refused(here, person).reason is Reason.UNPINNED_ROSTER
+
+
+@pytest.mark.fault(17)
+def test_a_policy_caps_the_honest_floor_it_relies_on(here: Coordinator, person: Person):
+    person.policy = POLICY.model_copy(update={"max_honest_floor": 2})
+    assert refused(here, person).reason is Reason.HONEST_FLOOR
+
+
+def test_somebody_without_a_seat_is_told_so(here: Coordinator, tmp_path: Path):
+    stranger = crowd(tmp_path, 7)[6]
+    here.consent(stranger)
+    assert "no seat for this identity" in refused(here, stranger).what
+    assert stranger.entries == ["open"]
+
+
+@pytest.mark.fault(33)
+def test_an_exhausted_budget_refuses_the_round(here: Coordinator, person: Person):
+    person.policy = POLICY.model_copy(update={"total_rho": 1e-6})
+    assert "the ledger refuses" in refused(here, person).what
+    assert person.entries == ["open"]
+
+
+@pytest.mark.fault(34)
+def test_a_ledger_that_was_turned_back_refuses_the_round(here: Coordinator, person: Person):
+    ledger = person.member.ledger
+    shutil.copy(person.home.root / "ledger", person.home.root / "older")
+    ledger.reserve(bytes(32), bytes(16), ledger.budget())
+    ledger.debit(bytes(16), bytes(32))
+    shutil.copy(person.home.root / "older", person.home.root / "ledger")
+    with pytest.raises(Refused, match="shown before"):
+        here.join(person)
+
+
+def test_a_seat_cannot_be_taken_twice_at_the_same_time(here: Coordinator, person: Person):
+    with (
+        person.home.journal(here.round_id, person.named.identity.public),
+        pytest.raises(Refused, match="another process"),
+    ):
+        here.join(person)
+
+
+# A coordinator that shows one thing and runs another
+
+
+class Credulous(Pin):
+    """Believes whatever roster the coordinator sends."""
+
+    def require(self, given: RosterFile) -> bool:
+        return True
+
+
+@pytest.mark.fault(17)
+@pytest.mark.fault(19)
+def test_invented_participants_are_noticed(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    victim = persons[0]
+    sybils = [Identity.generate(Stream("sybil", i)).public for i in range(11)]
+    names = (victim.named.name, *(f"sybil {i}" for i in range(11)))
+    roster = RosterFile(Roster(names, (victim.named.identity.public, *sybils)))
+    with coordinator(tmp_path, study_of(participants="{min: 6, max: 12}"), roster) as here:
+        here.consent(victim)
+        assert refused(here, victim).reason is Reason.UNPINNED_ROSTER
+        victim.pin = Credulous()
+        with here.client(victim) as client:
+            assert take_seat(client, here.round_id, victim.member).roster == roster.roster
+
+
+@pytest.mark.fault(15)
+def test_a_plan_of_another_draft_than_the_one_consented_to_is_refused(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    given = roster_file(persons)
+    honest = draft(SIX)
+    other = replace(honest, strategy=honest.strategy.rescaled(1000.0))
+    swapped = other.plan(6, given.roster.digest).to_bytes()
+    assert draft_of(other.plan(6)).digest != honest.digest
+
+    def change(request, body: bytes) -> bytes:
+        return swapped if request.url.path.endswith("/plan") else body
+
+    with coordinator(tmp_path, SIX, given, around=lambda app: Malice(app, change)) as here:
+        here.consent(persons[0])
+        assert "not made from the draft" in refused(here, persons[0]).what
+        assert persons[0].entries == ["open"]

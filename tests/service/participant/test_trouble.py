@@ -1,0 +1,242 @@
+"""Crashes, restarts, a busy coordinator, a lying one: as the participant lives through them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dhdmm.errors import RoundAborted
+from dhdmm.release.transcript import Transcript
+from dhdmm.release.transcript_format import VerificationError
+from dhdmm.secagg import messages
+from dhdmm.secagg.keys import Identity
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.service.client import Answered, CoordinatorClient, Unreachable
+from dhdmm.service.driver import Ending, Outcome, join
+from dhdmm.service.roster import Pin
+from dhdmm.service.trust import Address, trusting
+from dhdmm.service.waiting import Deadlines
+from tests.protocol.network import Stream
+from tests.service.participant.between import Malice, Trouble
+from tests.service.participant.people import (
+    OPERATOR,
+    Coordinator,
+    Person,
+    coordinator,
+    crowd,
+    roster_file,
+    study_of,
+)
+
+
+class Killed(BaseException):
+    """As by `kill -9`: nothing of ours catches it."""
+
+
+class Doomed(CoordinatorClient):
+    """Dies at its `number`th message, before it is sent or before its reply is read."""
+
+    def __init__(self, *given: Any, number: int, delivered: bool, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.number, self.delivered = number, delivered
+
+    def send(self, round_id: bytes, message: bytes) -> str:
+        self.number -= 1
+        if self.number < 0 and not self.delivered:
+            raise Killed
+        reply = super().send(round_id, message)
+        if self.number < 0:
+            raise Killed
+        return reply
+
+
+def doomed(here: Coordinator, person: Person, number: int, delivered: bool) -> Outcome | None:
+    """One life of a participant; None if it ended early."""
+    address, trust = Address.parse(here.address), trusting(here.files.certificate)
+    identity = person.named.identity
+    with Doomed(address, trust, identity, number=number, delivered=delivered) as client:
+        try:
+            return join(client, here.round_id, person.member, person.tabulate)
+        except Killed:
+            return None
+
+
+@contextmanager
+def meanwhile(here: Coordinator, persons: list[Person]) -> Iterator[list[Future[Outcome]]]:
+    """The others join at the same time."""
+    with ThreadPoolExecutor(len(persons)) as pool:
+        yield [pool.submit(here.join, person) for person in persons]
+
+
+@pytest.mark.fault(5)
+@pytest.mark.fault(35)
+def test_killed_at_every_message_a_participant_resumes_and_is_counted_once(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    with coordinator(tmp_path, study_of(), roster_file(persons)) as here:
+        here.consent(*persons)
+        lives, outcome, paid = 0, None, set()
+        with meanwhile(here, persons[1:]):
+            while outcome is None:
+                # a life repeats the message of the one before; every other gets one further
+                outcome = doomed(here, persons[0], number=lives > 0, delivered=lives % 2 == 1)
+                paid.add(persons[0].member.ledger.paid_for(here.round_id))
+                lives += 1
+                assert lives < 40
+    assert outcome.ending is Ending.RELEASED
+    assert outcome.verified.release.survivors == 6
+    assert len(paid - {None}) == 1
+    assert persons[0].entries == ["open", "reserve", "debit"]
+    assert lives > 4
+
+
+@pytest.mark.fault(35)
+def test_a_crash_between_debit_and_send_stays_debited_and_the_round_goes_on_without(
+    tmp_path: Path,
+):
+    persons = crowd(tmp_path, 6)
+    late, rest = persons[0], persons[1:]
+    quick = Deadlines(600, 3.0)
+    study = study_of(dropout=0.2, threat_model="semi-honest")
+    with coordinator(tmp_path, study, roster_file(persons), deadlines=quick) as here:
+        here.consent(*persons)
+        with meanwhile(here, rest):
+            assert doomed(here, late, number=2, delivered=False) is None
+            assert late.entries == ["open", "reserve", "debit"]
+        outcome = here.join(late)
+        assert outcome.ending is Ending.LEFT_BEHIND
+        assert outcome.paid
+        assert late.entries == ["open", "reserve", "debit"]
+        assert late.journals == []
+        assert here.join(late).ending is Ending.LEFT_BEHIND  # and nothing begins again
+        again = here.join(rest[0])
+        assert (again.ending, again.verified.release.survivors) == (Ending.RELEASED, 5)
+
+
+def test_a_journal_that_is_lost_after_paying_ends_the_participants_part(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    study = study_of(threat_model="semi-honest")
+    quick = Deadlines(600, 2.0)
+    with coordinator(tmp_path, study, roster_file(persons), deadlines=quick) as here:
+        here.consent(*persons)
+        with meanwhile(here, persons[1:]):
+            assert doomed(here, persons[0], number=2, delivered=False) is None
+            (journal,) = persons[0].journals
+            journal.unlink()
+            with pytest.raises(RoundAborted, match="part in the round is over"):
+                here.join(persons[0])
+
+
+@pytest.mark.fault(36)
+def test_a_busy_coordinator_is_asked_again_with_the_same_bytes(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    kept: list[Trouble] = []
+
+    def around(app: Any) -> Trouble:
+        kept.append(Trouble(app))
+        return kept[0]
+
+    with coordinator(tmp_path, study_of(threat_model="semi-honest"), around=around) as here:
+        tokens = _tokens(here, 6)
+        for person, token in zip(persons, tokens, strict=True):
+            person.token, person.pin = token, Pin()
+        here.consent(*persons)
+        outcomes = here.join_all(persons)
+        with here.client(crowd(tmp_path / "x", 7)[6]) as stranger, pytest.raises(Answered) as no:
+            stranger.enrol(here.round_id, tokens[0], "somebody else")
+        assert (no.value.status, no.value.reason) == (401, "bad-token")
+    assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}
+    posts = {k: bodies for k, bodies in kept[0].tries.items() if k[0] == "POST"}
+    assert all(len(bodies) >= 3 and len(set(bodies)) == 1 for bodies in posts.values())
+
+
+def _tokens(here: Coordinator, count: int) -> list[str]:
+    asked = {
+        "url": f"{here.address}/v1/tokens",
+        "json": {"round": here.round_id.hex(), "count": count, "expires_s": 60},
+        "headers": {"Authorization": f"Bearer {OPERATOR}"},
+        "verify": here.files.client(),
+    }
+    answers = [httpx.post(**asked) for _ in range(3)]
+    return next(answer.json()["tokens"] for answer in answers if answer.status_code == 200)
+
+
+def test_a_coordinator_that_is_away_too_long_is_given_up_on(tmp_path: Path):
+    pauses: list[float] = []
+    clock = lambda: sum(pauses)  # noqa: E731 - time that only passes while sleeping
+    address = Address.parse("http://127.0.0.1:9")
+    with (
+        CoordinatorClient(
+            address, trusting(), patience=100.0, sleep=pauses.append, clock=clock,
+            randomness=Stream("pauses"),
+        ) as client,
+        pytest.raises(Unreachable, match="the same command again"),
+    ):  # fmt: skip
+        client.rounds()
+    assert 80 < sum(pauses) <= 100
+    assert all(0.5 * 0.25 <= pause <= 15 for pause in pauses)
+    assert len(set(pauses)) > 5
+
+
+def _seen_by(person: Person, kind: str, change: Callable[[bytes], bytes]) -> Any:
+    key = person.named.identity.public.hex()
+
+    def changed(request: Any, body: bytes) -> bytes:
+        asked = request.method == "GET" and request.url.path.endswith(kind)
+        return change(body) if asked and request.headers.get("dhdmm-key") == key else body
+
+    return changed
+
+
+def _declared_dead(position: int) -> Callable[[bytes], bytes]:
+    def change(body: bytes) -> bytes:
+        said = messages.decode(body)
+        if isinstance(said, messages.Survivors):
+            return replace(said, alive=said.alive.without([position])).encode()
+        return body
+
+    return change
+
+
+def _with_another_input(position: int) -> Callable[[bytes], bytes]:
+    """The coordinator signs that something else was added in our place."""
+
+    def change(body: bytes) -> bytes:
+        account = Transcript.from_bytes(body).account
+        phases = list(account.phases)
+        at = [phase.state for phase in phases].index(CoordinatorState.COLLECTING_INPUTS)
+        digests = list(phases[at].digests)
+        digests[position] = bytes(32)
+        phases[at] = replace(phases[at], digests=tuple(digests))
+        forged = replace(account, phases=tuple(phases))
+        return Transcript.seal(forged, Identity.generate(Stream("coordinator"))).to_bytes()
+
+    return change
+
+
+@pytest.mark.fault(12)
+def test_lies_to_single_participants_are_noticed_by_them(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    killing = _seen_by(persons[0], "/message", _declared_dead(0))
+    robbing = _seen_by(persons[1], "/transcript", _with_another_input(1))
+
+    def around(app: Any) -> Any:
+        return Malice(Malice(app, killing), robbing)
+
+    with coordinator(tmp_path, study_of(corrupt=0.3), roster_file(persons), around=around) as here:
+        here.consent(*persons)
+        with meanwhile(here, persons) as (dead, robbed, *rest):
+            outcome = dead.result()
+            with pytest.raises(VerificationError, match="the input that left here is not in it"):
+                robbed.result()
+            endings = {one.result().ending for one in rest}
+    assert (outcome.ending, outcome.reason) == (Ending.WITHDREW, "declared-dead")
+    assert outcome.paid
+    assert persons[0].journals == []
+    assert endings == {Ending.RELEASED}
