@@ -1,0 +1,77 @@
+"""Real coordinator processes: killed at every commit point, and two of them at one round."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dhdmm.release.release import Release
+from dhdmm.release.transcript import collecting_states
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.service.store import ENROLLING
+from dhdmm.service.studies import add_study, current_round
+from tests.participant.postgres import Server, require_postgres, running_server
+from tests.service.server.killable import Keeper, Patient, deaths, free_ports
+from tests.service.server.rounds import (
+    Coordinator,
+    database_at,
+    enrol,
+    ideal,
+    measurement,
+    sqlite,
+    study_of,
+    visitors,
+)
+from tests.service.server.stores import fresh_database
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    require_postgres()
+    with running_server() as server:
+        yield server
+
+
+@pytest.mark.fault(4, 5)
+@pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
+def test_a_coordinator_killed_at_every_commit_point_gives_the_same_result(
+    tmp_path: Path, threat_model: str
+) -> None:
+    phases = [state.value for state in collecting_states(ThreatModel(threat_model))]
+    _round_through_deaths(sqlite(tmp_path), tmp_path / "out", threat_model, [ENROLLING, *phases])
+
+
+@pytest.mark.fault(4)
+def test_a_coordinator_on_postgresql_killed_in_the_midst_gives_the_same_result(
+    tmp_path: Path, postgres: Server
+) -> None:
+    fates = ["collecting-inputs", "collecting-reveals"]
+    _round_through_deaths(fresh_database(postgres), tmp_path / "out", "semi-honest", fates)
+
+
+def _round_through_deaths(url: str, out: Path, threat_model: str, fates: list[str]) -> None:
+    async def scenario() -> None:
+        database = database_at(url)
+        round_id = current_round(database, add_study(database, study_of(threat_model)))
+        keeper = Keeper(url, out, free_ports(1))
+        http = Patient(keeper.ports)
+        coordinator = Coordinator(None, None, http, round_id)
+        try:
+            living = asyncio.create_task(keeper.survive(deaths(fates)))
+            await enrol(coordinator)
+            people = visitors(http, round_id)
+            await asyncio.gather(*(visitor.take_part() for visitor in people))
+            await living
+            found = await measurement(coordinator)
+            assert np.array_equal(found, await ideal(coordinator))
+            packed = await http.get(f"/v1/rounds/{round_id}/release.zip")
+            assert packed.status_code == 200
+        finally:
+            keeper.end()
+            await http.aclose()
+        (directory,) = out.iterdir()
+        assert np.array_equal(Release.load(directory).measurement, found)
+
+    asyncio.run(scenario())
