@@ -5,11 +5,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RUN_STAMP := .venv/.run-installed
 DEV_STAMP := .venv/.dev-installed
 
-.PHONY: help install demo test check format soak bench docs lock wheel clean
+.PHONY: help install demo test check format soak bench bench-service docs lock sbom wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -31,11 +31,12 @@ demo: $(RUN_STAMP)  ## the main job, here and now
 test: $(DEV_STAMP)  ## every test, within ten minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not soak"
 
-check: $(DEV_STAMP)  ## format, lint, types, import directions
+check: $(DEV_STAMP)  ## format, lint, types, import directions, advisories
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python deploy/audit.py
 
 format: $(DEV_STAMP)  ## rewrite files as `check` wants them
 	$(BIN)/ruff format .
@@ -47,8 +48,14 @@ soak: $(DEV_STAMP)  ## the long tests: many more seeds and samples
 bench: $(DEV_STAMP)  ## time, error and bytes, as ratios within one run
 	$(BIN)/python -m bench
 
+bench-service: $(DEV_STAMP)  ## the load that one coordinator holds; ten minutes
+	$(BIN)/python -m bench.service
+
 docs: $(DEV_STAMP)  ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+sbom: $(DEV_STAMP)  ## the software bill of materials, in dist/
+	$(BIN)/python deploy/sbom.py dist/sbom.cdx.json
 
 wheel: $(DEV_STAMP)  ## a wheel in dist/
 	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -13,13 +13,14 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+import uvloop
 from cryptography import x509
 
 from dhdmm.errors import DhdmmError
@@ -220,6 +221,12 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, and return when everything under way has been answered."""
     make_server(app, host, port, tls_cert, tls_key, limits, **options).run()
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end in the event loop that the server is made for."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
 
 
 def is_loopback(host: str) -> bool:
