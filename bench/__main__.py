@@ -6,7 +6,16 @@ All figures are processor time or ratios within one run: the machine may be shar
 import importlib
 import sys
 
-NAMES = ("strategy", "noise", "primitives", "secagg", "round", "tabulate", "warehouse")
+NAMES = (
+    "strategy",
+    "noise",
+    "primitives",
+    "secagg",
+    "round",
+    "simulation",
+    "tabulate",
+    "warehouse",
+)
 
 
 def main(names: list[str]) -> None:

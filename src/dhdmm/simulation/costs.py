@@ -24,30 +24,30 @@ Costs = Mapping[str, float]
 _C = CoordinatorState
 
 MICROSECONDS: Costs = {
-    "key pair": 16.0,  # X25519, with its public half
-    "agreement": 34.0,  # X25519 and HKDF-Extract
-    "derivation": 2.6,  # HKDF-Expand of a key for one purpose
-    "signature": 18.0,
-    "verification": 45.0,
-    "seal": 3.3,  # AES-GCM of two shares; to open one takes as long
-    "evidence": 2.4,  # one MAC
-    "hash": 0.55,
-    "mask": 3.6,  # set-up of one key stream
-    "mask word": 0.0011,  # key stream and addition, a coordinate
-    "input word": 0.045,  # measurement and noise, a coordinate
-    "packed word": 0.002,
-    "unpacked word": 0.002,
-    "share": 0.5,  # one holder's of two secrets, and a threshold's coefficients
-    "reconstruction": 0.01,  # a pair of holders of one secret
-    "choice": 0.4,  # one out-neighbour drawn and written
-    "neighbour": 4.0,  # read, checked and journalled
-    "item": 0.5,  # one ciphertext, tag or share read or written
+    "key pair": 21.0,  # X25519, with its public half
+    "agreement": 45.0,  # X25519 and HKDF-Extract
+    "derivation": 2.1,  # HKDF-Expand of a key for one purpose
+    "signature": 27.0,
+    "verification": 63.0,
+    "seal": 2.9,  # AES-GCM of two shares; to open one takes as long
+    "evidence": 1.9,  # one MAC
+    "hash": 1.0,  # one node of a tree
+    "mask": 8.0,  # set-up of one key stream
+    "mask word": 0.0009,  # key stream and addition, a coordinate
+    "input word": 1.0,  # measurement and noise, a coordinate
+    "packed word": 0.006,
+    "unpacked word": 0.01,  # hashed and added, too
+    "share": 2.0,  # for one holder, of two secrets
+    "holder": 0.7,  # one share of a secret to reconstruct
+    "choice": 1.5,  # one out-neighbour drawn and written
+    "neighbour": 8.0,  # read, checked and journalled
+    "item": 0.7,  # one ciphertext, tag or share read or written
     "edge": 0.6,  # the coordinator's view of an entry of the graph
-    "message": 60.0,  # read, answered and journalled
+    "message": 90.0,  # read, answered and journalled
+    "record": 30.0,  # read and kept by the coordinator
     "planned word": 400.0,  # optimisation and planning, a coordinate of the strategy
-    "checked word": 30.0,  # of the plan's check
+    "checked word": 40.0,  # of the plan's check
     "released word": 1.0,  # decoded and signed for
-    "record": 12.0,  # read and kept by the coordinator
 }
 
 
@@ -157,8 +157,8 @@ def closing_seconds(
     left_in = c.included[dropped].sum() * survivors.mean()
     holders = c.out[answered[inputs - 1]] * answered[-1].mean()
     unmasking = (
-        cost["reconstruction"] * float((holders**2).sum())
-        + masked * float(survivors.sum())
+        cost["holder"] * float(holders.sum())
+        + (cost["record"] + masked) * float(survivors.sum())
         + (cost["agreement"] + masked) * float(left_in)
     )
     tree = cost["hash"] * 2 * parameters.participants if parameters.malicious else 0.0

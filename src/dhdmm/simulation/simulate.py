@@ -15,6 +15,7 @@ from dhdmm.cohort.members import Cohort, Invitation, Usage, permissive, pinned
 from dhdmm.cohort.spool import Spool
 from dhdmm.cohort.workers import own_usage
 from dhdmm.errors import DataError
+from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import review
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import Plan
@@ -65,12 +66,12 @@ def simulate(
         silent = silent_ones(dropout, final.participants, seed)
         if engine == "model":
             final = fill_from_model(trace, final, silent, seed)
-            ended = _Ended(None, None, Usage(0.0, 0))
+            ended = Ended(None, None, Usage(0.0, 0))
         else:
             cast = cast_for(final, records_per_participant, data, seed)
             final = cast.plan
             recorder = (CountingRecorder if compute_model else Recorder)(trace, progress)
-            ended = _execute(cast, recorder, silent, engine, workers)
+            ended = execute(cast, recorder, silent, engine, workers)
             if isinstance(recorder, CountingRecorder):
                 put_modelled_seconds(trace, final.round(cast.round_id), recorder.counts)
     spent = own_usage()
@@ -106,26 +107,28 @@ def _for_participants(study: Study, participants: int) -> Study:
     return Study(study.model.model_copy(update={"aggregation": changed}), study.place)
 
 
-class _Ended(NamedTuple):
+class Ended(NamedTuple):
+    """What a round came to; nothing where none was executed."""
+
     release: Release | None
     sum_correct: bool | None
     elsewhere: Usage  # of the worker processes
 
 
-def _execute(
+def execute(
     cast: Cast, recorder: Recorder, silent: Silent, engine: Engine, workers: int | None
-) -> _Ended:
+) -> Ended:
     """The round itself, with the plan's check before it and the release after it."""
     plan, roster, trace = cast.plan, cast.roster, recorder.trace
     policy = pinned(permissive(plan), roster)
     invitation = Invitation(plan.to_bytes(), cast.round_id, roster, policy)
     trace.plan_bytes = len(invitation.plan)
-    started = time.thread_time()
-    review(invitation.plan, policy, roster)
-    trace.plan_check_seconds = time.thread_time() - started
+    trace.plan_check_seconds = _check_seconds(invitation, cast)
     store = Spool()
     coordinator = CoordinatorSession(plan, cast.round_id, roster, cast.randomness(), store)
     with cohorts_on(engine, invitation, cast.people, workers) as cohorts:
+        # what is prepared once a plan is counted with the check, not for whoever comes first
+        _ideal_total(plan, cohorts, cast.people.positions()[: len(cohorts)])
         drive(coordinator, cohorts, silent, recorder)
         started = time.thread_time()
         release = coordinator.release()
@@ -136,7 +139,19 @@ def _execute(
     result = coordinator.machine.result
     assert result is not None  # or there were no release
     elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))
-    return _Ended(release, bool(np.array_equal(result.total, ideal)), elsewhere)
+    return Ended(release, bool(np.array_equal(result.total, ideal)), elsewhere)
+
+
+def _check_seconds(invitation: Invitation, cast: Cast) -> float:
+    """What one participant takes to check the plan and to prepare for measuring by it."""
+    started = time.thread_time()
+    reviewed = review(invitation.plan, invitation.policy, invitation.roster)
+    times = [time.thread_time()]
+    for _ in range(2):
+        measure(reviewed.plan, cast.people.seat(0).histogram, cast.people.noise(0))
+        times.append(time.thread_time())
+    once, again = np.diff(times)
+    return float(times[0] - started + max(0.0, once - again))
 
 
 def _ideal_total(plan: Plan, cohorts: Sequence[Cohort], survivors: Sequence[int]) -> Vector:
