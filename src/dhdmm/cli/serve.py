@@ -78,7 +78,7 @@ def serve(
     from dhdmm.service import logs
     from dhdmm.service.app import create_app
     from dhdmm.service.metrics import Metrics
-    from dhdmm.service.server import make_server
+    from dhdmm.service.server import make_server, run
     from dhdmm.service.store import Database
     from dhdmm.service.studies import Hub
     from dhdmm.service.waiting import Deadlines
@@ -107,7 +107,7 @@ def serve(
         proxies=proxies,
     )
     try:
-        asyncio.run(_serve(server, hub, rounds, once))
+        run(_serve(server, hub, rounds, once))
         statuses = asyncio.run(hub.statuses())
     finally:
         database.close()
