@@ -57,15 +57,22 @@ def home(state: Path | None) -> Home:
     return Home((Path(states) if states else Path.home() / ".local" / "state") / "dhdmm")
 
 
-def connect(
-    url: str, authority: Path | None, pin: str | None, identity: Identity | None = None
-) -> CoordinatorClient:
+def require_service() -> None:
+    """What speaks with a network is not part of the smallest installation."""
     try:
-        from dhdmm.service.client import CoordinatorClient
+        import httpx  # noqa: F401
+        import starlette  # noqa: F401
     except ImportError as error:
         raise DhdmmError(
             f"the package '{error.name}' is missing", hint="pip install 'dhdmm[service]'"
         ) from None
+
+
+def connect(
+    url: str, authority: Path | None, pin: str | None, identity: Identity | None = None
+) -> CoordinatorClient:
+    require_service()
+    from dhdmm.service.client import CoordinatorClient
     from dhdmm.service.trust import Address, parse_digest, trusting
 
     pinned = None if pin is None else parse_digest(pin, "the SHA-256 of a certificate")

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, output
-from dhdmm.cli.run import UnknownValues, require_free
-from dhdmm.errors import DhdmmError, Refused, RoundAborted
+from dhdmm.cli.run import UnknownValues, opened, require_free, tables_given
+from dhdmm.errors import DataError, Refused, RoundAborted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dhdmm.participant.address import Address
     from dhdmm.service.client import CoordinatorClient
     from dhdmm.service.driver import Member, Outcome, Watch
     from dhdmm.service.roster import Pin
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 def join(
     url: coordinator.Url,
-    data: Annotated[Path, typer.Option(help="Your table: CSV, TSV or Parquet.")],
+    data: Annotated[
+        str, typer.Option(help="Your table: CSV, TSV, Parquet, or its address in a warehouse.")
+    ],
     round_id: coordinator.RoundOption = None,
     identity: Annotated[
         Path | None, typer.Option(help="Your identity; by default identity.json in --state.")
@@ -63,8 +66,9 @@ def join(
 
     if out is not None:
         require_free(out)
-    if not data.exists():
-        raise DhdmmError("there is no such file", where=str(data))
+    (table, *more) = tables_given(data)
+    if more:
+        raise DataError("a participant has one table", where=data)
     home = coordinator.home(state)
     limits = home.policy(policy)
     named = identities.load(identity or home.identity)
@@ -80,7 +84,7 @@ def join(
             client,
             chosen,
             known,
-            lambda study: _counted(study, data, on_unknown),
+            lambda study: _counted(study, table, on_unknown),
             token=token,
             watch=_changes(),
         )
@@ -113,12 +117,12 @@ def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None
     member.home.consent_to(draft_of(reviewed.plan))
 
 
-def _counted(study: Study, data: Path, on_unknown: UnknownValues) -> Histogram:
+def _counted(study: Study, table: Path | Address, on_unknown: UnknownValues) -> Histogram:
     from dhdmm.participant.tabulate import tabulate
 
     privacy, aggregation = study.sections()
     return tabulate(
-        data,
+        opened(table),
         study.schema,
         unit=None if isinstance(privacy.unit, str) else privacy.unit.person,
         max_records=aggregation.max_records_per_participant,

@@ -14,6 +14,7 @@ from dhdmm.cli import (
     budget,
     compare,
     demo,
+    dev_network,
     enroll,
     identity,
     join,
@@ -96,6 +97,7 @@ app.command("identity")(identity.identity)
 app.command("roster")(roster.roster)
 app.command("review")(review.review)
 app.command("join")(join.join)
+app.command("dev-network")(dev_network.dev_network)
 app.command("serve")(serve.serve)
 app.command("enroll")(enroll.enroll)
 app.command("status")(status.status)

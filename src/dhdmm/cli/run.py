@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dhdmm.participant.address import Address
-    from dhdmm.privacy.ledger import Ledger
     from dhdmm.runner import Enrolment, Outcome, Progress
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
@@ -81,7 +80,7 @@ def run(
     from dhdmm.planning.draft import plan as make_plan
     from dhdmm.runner import enrol, run_round
 
-    asked = _study(study, threat_model)
+    asked = study_of(study, threat_model)
     directory = out or Path(f"release-{study.stem}")
     require_free(directory)
     histograms = _histograms(asked, data, participants, on_unknown)
@@ -156,7 +155,7 @@ def exact_answers(outcome: Outcome, histograms: list[Histogram]) -> NDArray[np.f
     return strategy.reconstruct(strategy.measure(together))
 
 
-def _study(path: Path, threat_model: str | None) -> Study:
+def study_of(path: Path, threat_model: str | None) -> Study:
     from dhdmm.study.spec import Study
 
     study = Study.load(path)
@@ -183,7 +182,7 @@ def require_free(directory: Path) -> None:
 def _histograms(
     study: Study, data: list[str], participants: int | None, on_unknown: UnknownValues
 ) -> list[Histogram]:
-    tables = [table for given in data for table in _tables(given)]
+    tables = [table for given in data for table in tables_given(given)]
     if participants is not None:
         return _dealt_out(study, tables, participants, on_unknown)
     if len(tables) == 1:
@@ -195,7 +194,7 @@ def _histograms(
     from dhdmm.runner import histograms_of
 
     with output.progress("tabulating", len(tables)) as advance:
-        return histograms_of(study, map(_opened, tables), advance, on_unknown=on_unknown)
+        return histograms_of(study, map(opened, tables), advance, on_unknown=on_unknown)
 
 
 def _dealt_out(
@@ -214,13 +213,14 @@ def _dealt_out(
             hint="give one table per participant",
         )
     with output.progress("tabulating", 1):
-        together = histogram_of(study, _opened(tables[0]), on_unknown=on_unknown)
+        together = histogram_of(study, opened(tables[0]), on_unknown=on_unknown)
         histograms = split(together, participants)
     require_within_bound(study, histograms)
     return histograms
 
 
-def _tables(given: str) -> list[Path | Address]:
+def tables_given(given: str) -> list[Path | Address]:
+    """What `--data` names: an address, a file, or every file of a folder."""
     from dhdmm.participant.address import Address, is_address
 
     if is_address(given):
@@ -236,7 +236,7 @@ def _tables(given: str) -> list[Path | Address]:
     return [*files]
 
 
-def _opened(table: Path | Address) -> Any:
+def opened(table: Path | Address) -> Any:
     return table if isinstance(table, Path) else table.open()
 
 
@@ -257,22 +257,13 @@ def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable
         ledger.reserve(plan.digest, round_id, plan.rho)
         yield partial(ledger.debit, round_id, plan.digest)
     except DhdmmError as error:
-        error.hint = SPENT if _settle(ledger, round_id) else error.hint
+        error.hint = SPENT if ledger.settle(round_id) else error.hint
         raise
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(*[SPENT] * _settle(ledger, round_id)) from None
+        spent = [SPENT] if ledger.settle(round_id) else []
+        raise KeyboardInterrupt(*spent) from None
     finally:
-        _settle(ledger, round_id)
-
-
-def _settle(ledger: Ledger, round_id: bytes) -> bool:
-    """Give a reservation back; whether the round is debited, by the ledger's own word."""
-    from dhdmm.privacy.chain import Kind
-
-    kinds = {entry.kind for entry in ledger.entries() if entry.round_id == round_id.hex()}
-    if kinds == {Kind.RESERVE}:
-        ledger.cancel(round_id)
-    return Kind.DEBIT in kinds
+        ledger.settle(round_id)
 
 
 def _now() -> datetime:

@@ -1,0 +1,241 @@
+"""A coordinator and participants on this machine, each a process of its own, speaking TLS.
+
+Participants run the command `dhdmm join` as anybody would. They are forked from one process that
+has loaded everything already, since loading takes longer than taking part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dhdmm.cohort.workers import ONE_THREAD
+from dhdmm.errors import RoundAborted
+from dhdmm.participant.limits import Policy
+from dhdmm.secagg.keys import Identity
+from dhdmm.secagg.round import Roster
+from dhdmm.service import identity as identities
+from dhdmm.service.certificates import self_signed
+from dhdmm.service.client import CoordinatorClient, Status
+from dhdmm.service.home import Home
+from dhdmm.service.roster import RosterFile
+from dhdmm.service.trust import Address, trusting
+from dhdmm.study import document
+
+LOADED = ["dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.service.driver", "dhdmm.participant.tabulate"]
+START_SECONDS = 60.0
+END_SECONDS = 20.0
+GENEROUS = Policy(
+    threat_models=["malicious", "semi-honest"],
+    max_epsilon=1e3,
+    min_participants=3,
+    max_honest_floor=10**9,
+    min_corrupt_fraction=0.0,
+    total_rho=1e6,
+)
+"""Of participants that only rehearse."""
+
+
+class LocalNetwork:
+    """One round of a study among `tables`, one a participant; everything is kept in `folder`.
+
+    Use it in a `with` statement: whatever happens, no process is left when it ends.
+    """
+
+    def __init__(
+        self, study: Path, folder: Path, tables: Sequence[Path], phase_seconds: float
+    ) -> None:
+        self.folder = folder
+        self._study, self._tables, self._phase_seconds = study, list(tables), phase_seconds
+        self._registrar = Identity.generate(os.urandom)
+        self._processes: dict[int, ForkServerProcess] = {}
+        self._server: subprocess.Popen[bytes] | None = None
+        os.environ.update(ONE_THREAD)  # many processes, a core each
+        self._start = multiprocessing.get_context("forkserver")
+        self._start.set_forkserver_preload(LOADED)
+
+    def __enter__(self) -> LocalNetwork:
+        try:
+            self._certificate, self._key = self_signed(self.folder)
+            self._write_homes()
+            self.serve()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    # The coordinator
+
+    def serve(self, port: int = 0) -> None:
+        """Start the coordinator, or start it again where it was."""
+        said = self.folder / "coordinator.log"
+        command = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", "serve"]
+        options = {
+            "--store": f"sqlite:///{self.folder / 'coordinator.db'}",
+            "--tls-cert": self._certificate,
+            "--tls-key": self._key,
+            "--roster": self.folder / "roster.json",
+            "--out": self.folder / "releases",
+            "--port": port,
+            "--phase-seconds": self._phase_seconds,
+            "--operator-token-file": self.folder / "operator.token",
+        }
+        given = [str(part) for option in options.items() for part in option]
+        with said.open("wb") as log:
+            self._server = subprocess.Popen(
+                [*command, str(self._study), *given],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for us to act upon
+            )
+        self.port = self._listening(said)
+
+    @property
+    def address(self) -> str:
+        return f"https://localhost:{self.port}"
+
+    def client(self) -> CoordinatorClient:
+        return CoordinatorClient(Address.parse(self.address), trusting(self._certificate))
+
+    def statuses(self) -> Iterator[Status]:
+        """The round's status now and after every change, to its end."""
+        with self.client() as client:
+            (only,) = client.rounds()
+            for status in client.statuses(bytes.fromhex(only.round)):
+                yield status
+                if status.over:
+                    return
+
+    def release(self) -> Path:
+        """The directory of the release, once it is saved."""
+        end = time.monotonic() + END_SECONDS
+        while time.monotonic() < end:
+            found = [path for path in (self.folder / "releases").glob("*") if path.is_dir()]
+            if found and (found[0] / "release.json").exists():
+                return found[0]
+            time.sleep(0.05)
+        raise RoundAborted("the coordinator saved no release")
+
+    def _listening(self, said: Path) -> int:
+        assert self._server is not None
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end and self._server.poll() is None:
+            for line in said.read_bytes().splitlines():
+                with contextlib.suppress(ValueError):
+                    event = json.loads(line)
+                    if isinstance(event, dict) and event.get("event") == "listening":
+                        return int(event["port"])
+            time.sleep(0.05)
+        last = said.read_text(errors="replace").strip().splitlines()[-1:]
+        raise RoundAborted("the coordinator did not start", hint=" ".join(last) or None)
+
+    # The participants
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def home(self, number: int) -> Path:
+        return self.folder / f"participant-{number + 1}"
+
+    def join(self, number: int) -> None:
+        """Start a participant, or start it again after it was killed."""
+        home = self.home(number)
+        options = {
+            "--data": self._tables[number],
+            "--state": home,
+            "--ca": self._certificate,
+            "--registrar": self._registrar.public.hex(),
+        }
+        given = [str(part) for option in options.items() for part in option]
+        process = self._start.Process(
+            target=run_command,
+            args=(["join", self.address, *given, "--yes", "--json"], home / "out", home / "err"),
+        )
+        process.start()
+        self._processes[number] = process
+
+    def kill(self, number: int) -> None:
+        """As `kill -9` does."""
+        process = self._processes[number]
+        process.kill()
+        process.join()
+
+    def await_end(self) -> None:
+        for process in self._processes.values():
+            process.join()
+
+    def said(self, number: int) -> dict[str, Any]:
+        """What the participant printed in the end; empty if it did not come so far."""
+        try:
+            document = json.loads((self.home(number) / "out").read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def complaint(self, number: int) -> str:
+        """The participant's last word on standard error."""
+        lines = (self.home(number) / "err").read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def _write_homes(self) -> None:
+        """An identity and a policy for everybody, and the registrar's roster."""
+        policy = document.write(GENEROUS.model_dump())
+        names, keys = [], []
+        for number in range(len(self)):
+            home = Home(self.home(number))
+            home.root.mkdir(mode=0o700)
+            named = identities.create(home.identity, f"participant {number + 1}", os.urandom)
+            (home.root / "policy.yaml").write_text(policy, encoding="utf-8")
+            names.append(named.name)
+            keys.append(named.identity.public)
+        roster = RosterFile.signed(Roster(tuple(names), tuple(keys)), self._registrar)
+        (self.folder / "roster.json").write_bytes(roster.to_bytes())
+
+    # The end
+
+    def stop_serving(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self._server is not None and self._server.poll() is None:
+            self._server.send_signal(how)
+            try:
+                self._server.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+
+    def _end(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.join()
+        self.stop_serving()
+
+
+def run_command(arguments: list[str], out: Path, err: Path) -> None:
+    """One command as in a shell of its own, its output in files."""
+    from dhdmm.cli.main import main
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us ends us
+    for number, path in ((1, out), (2, err)):
+        file = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        os.dup2(file, number)
+        os.close(file)
+    sys.argv = ["dhdmm", *arguments]
+    main()
