@@ -21,9 +21,10 @@ from dhdmm.secagg.keys import Identity, Label
 from dhdmm.secagg.masks import Modulus
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.parameters import ThreatModel
-from dhdmm.secagg.participant import Participant, bitmap_hash
+from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import Roster, RoundParameters
 from dhdmm.secagg.states import ParticipantState
+from dhdmm.secagg.steps import bitmap_hash
 from dhdmm.secagg.wire import Bitmap
 from tests.protocol.adversary_knowledge import Onlooker
 from tests.protocol.network import MALICIOUS, Setting, Stream, identity, setting

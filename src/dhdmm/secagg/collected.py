@@ -19,6 +19,7 @@ from dhdmm.secagg import messages as m
 from dhdmm.secagg import wire
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.graph import Positions
+from dhdmm.secagg.lists import Slots, Table, dtype_of
 from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods
@@ -111,7 +112,7 @@ class Collected:
         rows = bytearray(size * n)
         for i, keys in self.keys.items():
             told.layout.pack_into(rows, size * i, i, *direction, *wire.values(keys))
-        return np.frombuffer(rows, dtype=wire.dtype_of(told.layout.format))
+        return np.frombuffer(rows, dtype=dtype_of(told.layout.format))
 
     def root(self, position: int) -> m.Message:
         return m.Root(self.parameters.session, position, self.tree.root)
@@ -207,7 +208,7 @@ class Collected:
         """One for each alive in-neighbour."""
         return self.neighbourhoods.count(position, self._to_ack)
 
-    def is_asked_for(self, position: int, reveals: wire.Table) -> bool:
+    def is_asked_for(self, position: int, reveals: Table) -> bool:
         """Whether these are shares that this participant may hold, of the kind to be revealed."""
         columns, row = reveals.columns, self.neighbourhoods.row(position)
         subjects = self.neighbourhoods.positions[row]
@@ -217,12 +218,12 @@ class Collected:
         known = (subjects[places] == columns["f0"]) & self._depositing[row][places]
         return bool((known & (self._asked_for[row][places] == columns["f1"])).all())
 
-    def revealed(self, position: int) -> wire.Table:
+    def revealed(self, position: int) -> Table:
         """The shares that this participant revealed."""
         record = self.records[record_name(m.Unmask, position)]
         message = m.decode(record[DIGEST_BYTES:])
         assert isinstance(message, m.Unmask)
-        assert isinstance(message.reveals, wire.Table)
+        assert isinstance(message.reveals, Table)
         return message.reveals
 
     # After the acks
@@ -285,12 +286,12 @@ class Collected:
 
     def _evidence(
         self, position: int, kind: type[m.Message], where: Flags, places: Indices
-    ) -> wire.Slots:
+    ) -> Slots:
         return self._said(position, kind, where, places, self.parameters.evidence.size)
 
     def _said(
         self, position: int, kind: type[m.Message], where: Flags, places: Indices, size: int
-    ) -> wire.Slots:
+    ) -> Slots:
         """What a participant's flagged neighbours said to it, cut from the ends of their records:
         the list of what a message says to each neighbour is its last field."""
         row = self.neighbourhoods.row(position)
@@ -302,7 +303,7 @@ class Collected:
             record = records[prefix + str(j)]
             start = len(record) - back
             pieces.append(record[start : start + size])
-        return wire.Slots(b"".join(pieces), size)
+        return Slots(b"".join(pieces), size)
 
     def _members(self, positions: Collection[int]) -> Flags:
         flags = np.zeros(self.parameters.participants, dtype=np.bool_)

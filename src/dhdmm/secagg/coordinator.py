@@ -14,19 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from hashlib import sha256
 
 import numpy as np
 
-from dhdmm.secagg import keys, masks, wire
+from dhdmm.secagg import masks
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.channels import keys_statement
+from dhdmm.secagg.acceptance import Acceptance
+from dhdmm.secagg.acceptance import Reply as Reply
 from dhdmm.secagg.collected import DIGEST_BYTES, Collected, record_name
 from dhdmm.secagg.errors import (
     AbortReason,
     LocalProtocolError,
-    MalformedMessage,
     RemoteProtocolError,
 )
 from dhdmm.secagg.graph import Positions, harary_neighbours
@@ -62,14 +61,6 @@ _OPENINGS: Mapping[ThreatModel, Mapping[_C, Callable[[Collected, int], m.Message
 }
 
 
-class Reply(StrEnum):
-    """What became of a message."""
-
-    ACCEPTED = "accepted"
-    REPEATED = "repeated"  # the same bytes as before: nothing was done again
-    EXCLUDED = "excluded"  # well-formed, but its sender cannot be among the survivors
-
-
 @dataclass(frozen=True)
 class Aggregate:
     """The result: the residues of Σ x_i over the survivors."""
@@ -78,7 +69,7 @@ class Aggregate:
     total: masks.Vector
 
 
-class Coordinator:
+class Coordinator(Acceptance):
     """One round, once. The caller decides when a phase is over: it owns the clock.
 
     `receive` takes one participant's message; `close_phase` fixes whose messages count and moves
@@ -95,17 +86,15 @@ class Coordinator:
     ) -> None:
         if roster.digest != parameters.roster_digest or len(roster) != parameters.participants:
             raise LocalProtocolError("not the roster of this round")
-        self.parameters, self._roster = parameters, roster
         self._store: Store = {} if store is None else store
+        graph = _graph(parameters, randomness, self._store)
+        super().__init__(parameters, roster, Collected(parameters, graph, self._store))
         self._table = COORDINATOR[parameters.threat_model]
         self.state = _C.COLLECTING_KEYS
         self.abort_reason: AbortReason | None = None
         self.result: Aggregate | None = None
         self.invited = frozenset(range(parameters.participants))  # who may speak in this phase
-        self._taken_keys: set[bytes] = set()
         self._shard = _SUM + shard
-        self._sum = parameters.modulus.zeros(parameters.length)
-        self._collected = Collected(parameters, self._graph(randomness), self._store)
         self._store.setdefault(STATE, self.state.encode())
 
     @classmethod
@@ -205,77 +194,6 @@ class Coordinator:
         """Bring the store up to date with this coordinator's shard of the running sum."""
         self._store[self._shard] = self._sum.tobytes()
 
-    # What is asked of a message before it counts
-
-    def _check(self, message: m.Message) -> Reply:
-        match message:
-            case m.SignedKeys():
-                self._check_signature(message)
-                self._check_keys(message)
-            case m.Keys():
-                self._check_keys(message)
-            case m.Choice():
-                self._check_choice(message)
-            case m.Shares():
-                expected = self._collected.expected_ciphertexts(message.position)
-                _require_count(len(message.ciphertexts), expected)
-            case m.EvidencedInput():
-                return self._check_evidenced_input(message)
-            case m.MaskedInput():
-                self._add(message)
-            case m.Acks():
-                expected = self._collected.expected_acks(message.position)
-                _require_count(len(message.evidence), expected)
-            case m.Unmask():
-                self._check_reveals(message)
-        return Reply.ACCEPTED
-
-    def _check_keys(self, message: m.Keys) -> None:
-        pair = {message.mask_key, message.channel_key}
-        for key in pair:
-            keys.check_public_key(key)
-        if len(pair) != 2 or pair & self._taken_keys:
-            raise RemoteProtocolError(AbortReason.REPEATED_KEY)
-
-    def _check_signature(self, message: m.SignedKeys) -> None:
-        i, session = message.position, message.session
-        said = keys_statement(session, i, message.mask_key, message.channel_key)
-        if not keys.signature_holds(self._roster.identities[i], said, message.signature):
-            raise RemoteProtocolError(AbortReason.BAD_SIGNATURE)
-
-    def _check_choice(self, message: m.Choice) -> None:
-        chosen, n = message.out_neighbours, self.parameters.participants
-        _require_count(len(chosen), self.parameters.degree)
-        if chosen[-1] >= n or message.position in chosen:
-            raise MalformedMessage("a neighbour that cannot be one")
-
-    def _add(self, message: m.MaskedInput) -> None:
-        """At once: the coordinator keeps the sum, not the summands."""
-        modulus, length = self.parameters.modulus, self.parameters.length
-        modulus.add(self._sum, masks.unpack(modulus, length, message.vector))
-
-    def _check_evidenced_input(self, message: m.EvidencedInput) -> Reply:
-        """A MAC cannot be verified here, but it can be seen to be missing.
-
-        A sender that lacks one to or from somebody already accepted stays out, so that no edge
-        among the survivors is one-sided. (Only a corrupt end makes one so: dropouts do not.)
-        """
-        i, included = message.position, message.included
-        if not self._collected.is_possible(i, included):
-            raise MalformedMessage("neighbours are included that cannot be, or the reverse")
-        _require_count(len(message.evidence), len(included))
-        if len(message.evidence) and len(message.evidence[0]) != self.parameters.evidence.size:
-            raise MalformedMessage("evidence of the other kind")
-        if self._collected.is_one_sided(i, included):
-            return Reply.EXCLUDED
-        self._add(message)
-        return Reply.ACCEPTED
-
-    def _check_reveals(self, message: m.Unmask) -> None:
-        assert isinstance(message.reveals, wire.Table)  # as decoded
-        if not self._collected.is_asked_for(message.position, message.reveals):
-            raise MalformedMessage("a share that was not asked for")
-
     # Plumbing
 
     def _follow(self, event: Event) -> _C:
@@ -295,11 +213,6 @@ class Coordinator:
     def _senders(self) -> frozenset[int]:
         return frozenset(self._collected.senders(collected_in(self._table, self.state)))
 
-    def _keep(self, message: m.Message) -> None:
-        if isinstance(message, m.Keys):
-            self._taken_keys |= {message.mask_key, message.channel_key}
-        self._collected.keep(message)
-
     def _unmasked(self) -> Aggregate:
         return Aggregate(self._collected.alive, unmask(self._collected, self._total()))
 
@@ -310,17 +223,6 @@ class Coordinator:
             if name.startswith(_SUM) and name != self._shard:
                 modulus.add(total, np.frombuffer(self._store[name], dtype=total.dtype))
         return total
-
-    def _graph(self, randomness: Randomness) -> Positions | None:
-        """Semi-honest step 1: drawn once, kept with the round."""
-        n, degree = self.parameters.participants, self.parameters.degree
-        if self.parameters.malicious:
-            return None
-        if "graph" not in self._store:
-            drawn = harary_neighbours(n, degree, randomness)
-            self._store["graph"] = drawn.astype(">u4").tobytes()
-        graph = np.frombuffer(self._store["graph"], dtype=">u4").reshape(n, degree)
-        return graph.astype(np.int64)
 
     def _recall(self) -> None:
         """Replay the records, phase by phase: what one phase fixed, the next is understood by."""
@@ -356,10 +258,16 @@ class Coordinator:
             self._keep(m.decode(record[DIGEST_BYTES:]))
 
 
-def _require_count(given: int, expected: int) -> None:
-    if given != expected:
-        raise MalformedMessage(f"{given} items where {expected} are due")
-
-
 def _nothing_is_drawn_twice(size: int) -> bytes:
     raise LocalProtocolError("a resumed coordinator has nothing to draw")
+
+
+def _graph(parameters: RoundParameters, randomness: Randomness, store: Store) -> Positions | None:
+    """Semi-honest step 1: drawn once, kept with the round."""
+    n, degree = parameters.participants, parameters.degree
+    if parameters.malicious:
+        return None
+    if "graph" not in store:
+        store["graph"] = harary_neighbours(n, degree, randomness).astype(">u4").tobytes()
+    graph = np.frombuffer(store["graph"], dtype=">u4").reshape(n, degree)
+    return graph.astype(np.int64)

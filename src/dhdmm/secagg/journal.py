@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 from dhdmm.secagg import wire
 from dhdmm.secagg.channels import Neighbour
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError
+from dhdmm.secagg.lists import Encoded
 from dhdmm.secagg.shamir import SHARE_BYTES
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.secagg.wire import Bitmap
@@ -113,4 +114,4 @@ class Memory:
 
 
 def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, wire.Encoded) else value
+    return tuple(value) if isinstance(value, Encoded) else value

@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from dhdmm.secagg import wire
 from dhdmm.secagg.errors import AbortReason, MalformedMessage
 from dhdmm.secagg.keys import SEAL_OVERHEAD
+from dhdmm.secagg.lists import Table
 from dhdmm.secagg.shamir import SHARE_BYTES
 from dhdmm.secagg.wire import Bitmap
 
@@ -272,7 +273,7 @@ def decode(data: bytes) -> Message:
 
 
 def _second_fields(records: Sequence[tuple[Any, ...]]) -> set[int]:
-    if isinstance(records, wire.Table):
+    if isinstance(records, Table):
         return set(records.columns["f1"].tolist())
     return {record[1] for record in records}
 
