@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,33 @@ class Strategy:
         codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
         self._check_histogram(codes, counts)
         merged = np.stack([axis.merged[codes[:, a]] for a, axis in enumerate(self.axes)], axis=1)
-        parts = zip(self.blocks, self._pieces, strict=True)
-        return np.concatenate([self._measure(*part, merged, counts) for part in parts])
+        measured, ends = np.zeros(self.rows, np.int64), self._ends
+        for b in self._touched(merged):
+            block = self.blocks[b]
+            rows = slice(ends[b] - block.rows, ends[b])
+            measured[rows] = self._measure(block, self._pieces[b], merged, counts)
+        return measured
+
+    def _touched(self, merged: Integers) -> list[int]:
+        """The blocks in which some record may count; of a single record most contrasts are 0."""
+        touched = np.ones(len(self.blocks), bool)
+        for a, counted in enumerate(self._counted):
+            touched &= counted[:, np.unique(merged[:, a])].any(axis=1)
+        return np.flatnonzero(touched).tolist()
+
+    @cached_property
+    def _counted(self) -> list[NDArray[np.bool_]]:
+        """For each attribute (blocks, merged values): whether records with the value may count."""
+        counted = [np.ones((len(self.blocks), len(axis.orbit)), bool) for axis in self.axes]
+        for b, block in enumerate(self.blocks):
+            for r in block.residuals:
+                counted[r.attribute][b] &= self.axes[r.attribute].positions(r.part) >= 0
+        return counted
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The row after the last of each block."""
+        return list(accumulate(block.rows for block in self.blocks))
 
     def _check_histogram(self, codes: Integers, counts: Integers) -> None:
         if codes.ndim != 2 or codes.shape != (len(counts), len(self.axes)):
