@@ -88,8 +88,10 @@ def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> Agreement | None:
     turn.connection.execute(
         insert(agreements).values(round=turn.row.id, plan=made.plan, roster=made.roster)
     )
-    turn.row.state, turn.row.enrolled = CoordinatorState.COLLECTING_KEYS.value, len(file.roster)
-    turn.row.plan_digest, turn.row.roster_digest = plan.digest.hex(), file.roster.digest.hex()
+    row = turn.row
+    row.state = CoordinatorState.COLLECTING_KEYS.value
+    row.enrolled = row.invited = row.alive = len(file.roster)
+    row.plan_digest, row.roster_digest = plan.digest.hex(), file.roster.digest.hex()
     return made
 
 

@@ -26,7 +26,7 @@ from dhdmm.service.studies import Hub
 from dhdmm.service.waiting import Deadlines
 from tests.service.server.rounds import OPERATOR, SERVER_KEY
 
-RETRY_SECONDS = 0.05
+RETRY_SECONDS = 0.1
 
 
 class Death(NamedTuple):

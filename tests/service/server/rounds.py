@@ -25,11 +25,11 @@ from dhdmm.secagg.aggregation import IdealSum
 from dhdmm.secagg.journal import MemoryJournal
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.round import Roster
-from dhdmm.secagg.states import ParticipantState
+from dhdmm.secagg.states import CoordinatorState, ParticipantState
 from dhdmm.service import signing
 from dhdmm.service.app import create_app
 from dhdmm.service.roster import RosterFile
-from dhdmm.service.store import Database
+from dhdmm.service.store import ENROLLING, Database
 from dhdmm.service.studies import Hub, add_study, current_round
 from dhdmm.service.waiting import Deadlines
 from dhdmm.session.participant import ParticipantSession
@@ -80,10 +80,10 @@ class Coordinator:
     async def status(self) -> dict[str, Any]:
         return (await self.http.get(f"/v1/rounds/{self.round_id}")).json()
 
-    async def until(self, state: str) -> dict[str, Any]:
-        """The status, once the round is in this state."""
-        status = await self.status()
-        while status["state"] != state:
+    async def until(self, state: str, received: int = 0) -> dict[str, Any]:
+        """The status, once the round is in this state and so many have spoken, or is beyond it."""
+        status, states = await self.status(), [ENROLLING, *CoordinatorState]
+        while (states.index(status["state"]), status["received"]) < (states.index(state), received):
             query = f"?after={status['version']}&wait={WAIT}"
             status = (await self.http.get(f"/v1/rounds/{self.round_id}{query}")).json()
         return status

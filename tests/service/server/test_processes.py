@@ -1,6 +1,7 @@
 """Real coordinator processes: killed at every commit point, and two of them at one round."""
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.service.server.rounds import (
     enrol,
     ideal,
     measurement,
+    roster_file,
     sqlite,
     study_of,
     visitors,
@@ -73,5 +75,38 @@ def _round_through_deaths(url: str, out: Path, threat_model: str, fates: list[st
             await http.aclose()
         (directory,) = out.iterdir()
         assert np.array_equal(Release.load(directory).measurement, found)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.fault(4)
+@pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
+def test_two_coordinators_share_a_round_and_killing_one_loses_nothing(
+    tmp_path: Path, postgres: Server, threat_model: str
+) -> None:
+    """Every participant speaks with both in turn; one is killed once inputs have come in."""
+
+    async def scenario() -> None:
+        url = fresh_database(postgres)
+        database = database_at(url)
+        study = add_study(database, study_of(threat_model))
+        round_id = current_round(database, study, roster_file())
+        keeper = Keeper(url, tmp_path / "out", free_ports(2))
+        first, second = (keeper.start(port) for port in keeper.ports)
+        http = Patient(keeper.ports)
+        coordinator = Coordinator(None, None, http, round_id)
+        try:
+            people = visitors(http, round_id)
+            taking_part = [asyncio.create_task(visitor.take_part()) for visitor in people]
+            await coordinator.until("collecting-inputs", received=1)
+            first.kill()
+            await asyncio.gather(*taking_part)
+            found = await measurement(coordinator)
+            assert np.array_equal(found, await ideal(coordinator))
+            assert first.exitcode == -signal.SIGKILL
+            assert second.is_alive()
+        finally:
+            keeper.end()
+            await http.aclose()
 
     asyncio.run(scenario())
