@@ -1,7 +1,8 @@
-"""`python deploy/sbom.py FILE`: the software bill of materials, CycloneDX 1.6 in JSON.
+"""`python deploy/sbom.py FILE.json`: the software bill of materials, CycloneDX 1.6.
 
 What a coordinator or participant is installed with: dhdmm and every locked dependency of its
 `service` extra, with version, hashes and licence. The same lock file gives the same bytes.
+`python deploy/sbom.py FILE.lock` writes these dependencies as a lock file for pip.
 """
 
 from __future__ import annotations
@@ -24,15 +25,21 @@ HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 Component = dict[str, object]
 
 
-def locked(lock: Path = LOCK) -> dict[tuple[str, str], list[str]]:
-    """SHA-256 of every file, for each name and version of the lock file."""
+def locked(lock: Path = LOCK) -> dict[tuple[str, str], str]:
+    """The lock file's lines, for each name and version."""
     text = lock.read_text(encoding="utf-8")
     found = list(ENTRY.finditer(text))
     ends = [*(match.start() for match in found[1:]), len(text)]
     return {
-        (canonicalize_name(match[1]), match[2]): HASH.findall(text, match.end(), end)
+        (canonicalize_name(match[1]), match[2]): text[match.start() : end]
         for match, end in zip(found, ends, strict=True)
     }
+
+
+def excerpt() -> str:
+    """The lines of what is needed, for every platform that they speak of."""
+    names = needed()
+    return "".join(lines for (name, _), lines in locked().items() if name in names)
 
 
 def needed(root: str = "dhdmm[service]") -> set[str]:
@@ -53,14 +60,14 @@ def _requirements(name: str, extra: str) -> list[Requirement]:
     return [one for one in stated if one.marker is None or one.marker.evaluate({"extra": extra})]
 
 
-def component(name: str, version: str, hashes: list[str]) -> Component:
+def component(name: str, version: str, lines: str) -> Component:
     made: Component = {
         "type": "library",
         "name": name,
         "version": version,
         "purl": f"pkg:pypi/{name}@{version}",
         "bom-ref": f"pkg:pypi/{name}@{version}",
-        "properties": [{"name": "dhdmm:sha256", "value": value} for value in sorted(hashes)],
+        "properties": [{"name": "dhdmm:sha256", "value": value} for value in HASH.findall(lines)],
     }
     licence = _licence(name)
     return made | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
@@ -79,9 +86,9 @@ def _licence(name: str) -> str | None:
 
 
 def bill() -> dict[str, object]:
-    hashes = locked()
+    lines = locked()
     installed = {name: distribution(name).version for name in sorted(needed())}
-    components = [component(*one, hashes[one]) for one in installed.items()]
+    components = [component(*one, lines[one]) for one in installed.items()]
     version = distribution("dhdmm").version
     document: dict[str, object] = {
         "bomFormat": "CycloneDX",
@@ -96,7 +103,11 @@ def bill() -> dict[str, object]:
     return document | {"serialNumber": f"urn:uuid:{serial}"}
 
 
-if __name__ == "__main__":
-    place = Path(sys.argv[1])
+def main(place: Path) -> None:
+    made = excerpt() if place.suffix == ".lock" else json.dumps(bill(), indent=1, sort_keys=True)
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(json.dumps(bill(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    place.write_text(made.rstrip("\n") + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
