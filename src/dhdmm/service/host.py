@@ -25,8 +25,8 @@ from dhdmm.service.status import Status
 from dhdmm.service.waiting import Clock, Deadlines, PhaseClock, Signal
 
 BATCH = 256
-PENDING = 512
-PENDING_BYTES = 64 * 2**20
+PENDING = 8192
+PENDING_BYTES = 192 * 2**20
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.2, 2.0
 LONGEST_WAIT = 30.0
 UNKNOWN = "unknown"  # no digest is written so
