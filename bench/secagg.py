@@ -1,27 +1,24 @@
-"""Processor time and bytes of whole rounds, beside the floor that the cryptography sets.
+"""Processor time and bytes of whole rounds, beside the floors that the cryptography sets.
 
-The core floor of a participant: two agreements a neighbour, key stream and addition for each
-neighbour and for itself, and in the malicious model one signature check a neighbour. The whole
-floor has the rest of the prescribed cryptography too: key derivations, cipher set-ups, sealed
-shares, MACs, one's own keys and signature, the hashes of the key tree. Neither has Shamir sharing,
-encodings or the journal. Neighbours are counted in the round itself; the costs are those of the
-libraries' bare calls, made warm between the batches of the round, so that both meet the same load
-of the machine. Medians are printed, because a busy machine doubles some.
+The floors are those of bench/floor.py. Neighbours are counted in the round itself; the costs are
+those of the libraries' bare calls (of dhdmm's own for sharing), made warm between the batches of
+the round, so that both meet the same load of the machine. Medians are printed, because a busy
+machine doubles some.
 
 Every party's real machine runs, a batch of participants at a time: whoever serves a round finds its
 own code in the cache. 5 % drop out before their masked input, so that the coordinator has masks to
-remove.
+remove. The time of a participant is flat in n but for its degree and the bitmap of survivors: the
+column of microseconds a neighbour says so.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from statistics import mean, median
@@ -30,8 +27,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from bench.floor import Costs, floors, items
 from bench.primitives import bare, bare_bulk
 from dhdmm.secagg import messages as m
+from dhdmm.secagg import shamir
 from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.masks import Modulus
@@ -40,14 +39,14 @@ from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import EvidenceKind, Roster, RoundParameters
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 
-PARTICIPANTS = (100, 1_000)  # 3,000 and 10,000 on demand: a minute and more each
+PARTICIPANTS = (100, 1_000, 3_000, 10_000)
 LENGTHS = (3_112, 33_184, 100_000)
+LARGE = 10_000  # from here on, unless the whole grid is asked for, only the shortest vectors
 MODULUS = Modulus(2**25)
 RATE = 0.05  # corrupt, and dropping out
 BATCH, PROBES = 10, 5
 
 Result = TypeVar("Result")
-Costs = dict[str, float]  # µs
 
 
 class NoJournal:
@@ -63,11 +62,14 @@ class NoJournal:
 class Meter:
     """Seconds of every call by party and step, bytes by message type, costs of the primitives."""
 
-    def __init__(self) -> None:
+    def __init__(self, degree: int, threshold: int) -> None:
         self.seconds: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-        self.sizes: Counter[str] = Counter()
+        self.sizes: Counter[tuple[str, str]] = Counter()  # by party that sends, and type
         self.neighbours: list[int] = []
-        self._probes = [*((name, 1, work) for name, work in bare()), *bare_bulk()]
+        secrets, holders = [bytes(32), bytes(32)], list(range(degree))
+        sharing = partial(shamir.split, secrets, threshold, holders, os.urandom)
+        bare_calls = [(name, 1, work) for name, work in bare()]
+        self._probes = [*bare_calls, ("shamir", 1, sharing), *bare_bulk()]
         self._probed: defaultdict[str, list[float]] = defaultdict(list)
 
     def time(self, party: str, step: str, work: Callable[[], Result]) -> Result:
@@ -76,9 +78,12 @@ class Meter:
         self.seconds[party, step].append(process_time() - start)
         return result
 
-    def weigh(self, data: bytes) -> bytes:
-        self.sizes[type(m.decode(data)).__name__] += len(data)
+    def weigh(self, sender: str, data: bytes) -> bytes:
+        self.sizes[sender, type(m.decode(data)).__name__] += len(data)
         return data
+
+    def kilobytes(self, sender: str) -> float:
+        return sum(size for (by, _), size in self.sizes.items() if by == sender) / 1000
 
     def probe(self) -> None:
         """Each of the libraries' primitives a few times, warm."""
@@ -127,7 +132,9 @@ def parties(n: int, length: int, model: ThreatModel, evidence: EvidenceKind) -> 
         Participant(parameters, roster, identity, i, os.urandom, NoJournal())
         for i, identity in enumerate(identities)
     ]
-    return RoundRun(parameters, Coordinator(parameters, roster, os.urandom), participants)
+    coordinator = Coordinator(parameters, roster, os.urandom)
+    meter = Meter(chosen.degree, chosen.threshold)
+    return RoundRun(parameters, coordinator, participants, meter)
 
 
 @dataclass
@@ -137,7 +144,7 @@ class RoundRun:
     parameters: RoundParameters
     coordinator: Coordinator
     participants: list[Participant]
-    meter: Meter = field(default_factory=Meter)
+    meter: Meter
 
     def run(self) -> Meter:
         meter, coordinator = self.meter, self.coordinator
@@ -171,9 +178,8 @@ class RoundRun:
             assert message is not None
             return message
 
-        return self.meter.weigh(
-            self.meter.time("coordinator", f"opening {self.coordinator.state}", message_for)
-        )
+        message = self.meter.time("coordinator", f"opening {self.coordinator.state}", message_for)
+        return self.meter.weigh("coordinator", message)
 
     def _react(self, position: int, message: bytes, vector: np.ndarray) -> bytes:
         meter, participant = self.meter, self.participants[position]
@@ -183,56 +189,37 @@ class RoundRun:
             meter.neighbours.append(len(participant._memory.neighbours))
             answer = meter.time("participant", "input", lambda: participant.give_input(vector))
         assert answer is not None
+        participant.outgoing = None  # thousands of masked inputs would fill the memory
         return answer
 
     def _deliver(self, answers: dict[int, bytes]) -> None:
         phase = str(self.coordinator.state)
         for i, answer in answers.items():
-            self.meter.weigh(answer)
+            self.meter.weigh("participant", answer)
             receive = partial(self.coordinator.receive, i, answer)
             self.meter.time("coordinator", phase, receive)
-
-
-def core_floor(costs: Costs, parameters: RoundParameters, neighbours: float) -> float:
-    """Microseconds of agreements, masks and signature checks alone."""
-    words = parameters.length * (neighbours + 1)
-    stretch = 4 * costs["aes-ctr byte"] + costs["add 32-bit word"]
-    checks = neighbours * costs["ed25519 verify"] if parameters.malicious else 0.0
-    return 2 * neighbours * costs["x25519"] + words * stretch + checks
-
-
-def whole_floor(costs: Costs, parameters: RoundParameters, neighbours: float) -> float:
-    """The same with all other cryptography that the protocol prescribes."""
-    sealed = 2 * parameters.degree  # shares of and for the participant, one derived key each
-    derived = 3 * neighbours + 2 + sealed  # masks and channels; its own mask
-    set_up = (neighbours + 1) * costs["aes-ctr set-up"] + 2 * costs["x25519 base"]
-    rest = set_up + sealed * costs["aes-gcm"] + derived * costs["hmac"]
-    if parameters.malicious:
-        spoken = 2 * neighbours + 2 * parameters.degree  # included and ack, said and heard
-        leaves = neighbours + 1
-        hashed = leaves * (2 + math.log2(parameters.participants / leaves))
-        rest += 2 * spoken * costs["hmac"] + hashed * costs["sha256"] + costs["ed25519 sign"]
-    return core_floor(costs, parameters, neighbours) + rest
 
 
 def report(n: int, length: int, model: ThreatModel, evidence: EvidenceKind, itemise: bool) -> None:
     measured = parties(n, length, model, evidence)
     meter = measured.run()
-    parameters = measured.parameters
-    neighbours = mean(meter.neighbours)
-    core = core_floor(meter.unit_costs(), parameters, neighbours) / 1000
-    whole = whole_floor(meter.unit_costs(), parameters, neighbours) / 1000
+    parameters, costs, neighbours = measured.parameters, meter.unit_costs(), mean(meter.neighbours)
+    counted = items(parameters, neighbours)
+    narrow, whole = floors(counted, costs)
     each = meter.participant() * 1000
-    size = sum(meter.sizes.values()) / n / 1000
+    sent, received = meter.kilobytes("participant") / n, meter.kilobytes("coordinator") / n
     print(
-        f"{model:<11}{n:>6}{parameters.degree:>4}{parameters.threshold:>4}{length:>7}"
-        f"{each:>8.2f}{core:>8.2f}{each / core:>6.2f}{whole:>8.2f}{each / whole:>6.2f}"
-        f"{meter.coordinator():>8.2f}{size:>8.1f}",
+        f"{model:<11}{n:>6}{parameters.degree:>4}{parameters.threshold:>4}{length:>8}"
+        f"{each:>8.2f}{each / neighbours * 1000:>7.0f}{narrow:>8.2f}{each / narrow:>6.2f}"
+        f"{whole:>8.2f}{each / whole:>6.2f}{meter.coordinator():>8.2f}{sent:>8.1f}{received:>8.1f}",
         flush=True,
     )
     if itemise:
-        for name, total in meter.sizes.items():
-            print(f"    {name:<22}{total / n:>10,.0f} bytes a participant")
+        for item in counted:
+            unit, total = costs[item.primitive], item.milliseconds(costs)
+            print(f"    {item.name:<20}{item.count:>12,.0f} × {unit:>11.6f} µs ={total:>8.3f} ms")
+        for (sender, name), size in meter.sizes.items():
+            print(f"    {name:<20}{size / n:>12,.0f} bytes a participant, from the {sender}")
 
 
 def main() -> None:
@@ -241,19 +228,29 @@ def main() -> None:
     options.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS))
     options.add_argument("--models", nargs="+", default=list(ThreatModel), type=ThreatModel)
     options.add_argument("--evidence", default=EvidenceKind.MAC, type=EvidenceKind)
-    options.add_argument("--itemise", action="store_true", help="bytes by message type")
+    options.add_argument("--itemise", action="store_true", help="primitives, and bytes by message")
+    options.add_argument("--all", action="store_true", help="the whole grid: half an hour and more")
     chosen = options.parse_args()
     gc.disable()  # a thousand participants in one heap would pay for each other's objects
-    print("ms of processor time a participant, over two floors; s for the coordinator; kB each")
     print(
-        f"{'model':<11}{'n':>6}{'k':>4}{'t':>4}{'length':>7}"
-        f"{'ms':>8}{'core':>8}{'':>6}{'whole':>8}{'':>6}{'coord':>8}{'kB':>8}"
+        "ms of processor time a participant, µs of it a neighbour, over two floors;"
+        " s for the coordinator; kB sent and received"
     )
+    print(
+        f"{'model':<11}{'n':>6}{'k':>4}{'t':>4}{'length':>8}{'ms':>8}{'µs':>7}{'narrow':>8}{'':>6}"
+        f"{'whole':>8}{'':>6}{'coord':>8}{'sent':>8}{'recv':>8}"
+    )
+    left_out = []
     for model in chosen.models:
         for n in chosen.participants:
             for length in chosen.lengths:
+                if n >= LARGE and length > min(chosen.lengths) and not chosen.all:
+                    left_out.append(f"{model} {n:,} × {length:,}")
+                    continue
                 report(n, length, model, chosen.evidence, chosen.itemise)
                 gc.collect()
+    if left_out:
+        print(f"left out for their minutes (--all measures them): {'; '.join(left_out)}")
 
 
 if __name__ == "__main__":
