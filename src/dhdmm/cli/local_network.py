@@ -194,7 +194,7 @@ class LocalNetwork:
     def complaint(self, number: int) -> str:
         """The participant's last word on standard error."""
         lines = (self.home(number) / "err").read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        return f"exit code {self._processes[number].exitcode}: {lines[-1] if lines else ''}"
 
     def _write_homes(self) -> None:
         """An identity and a policy for everybody, and the registrar's roster."""

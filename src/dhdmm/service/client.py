@@ -65,6 +65,7 @@ class Status(BaseModel):
     minimum: int
     maximum: int
     enrolled: int
+    invited: int
     received: int
     alive: int
     remaining_s: float | None

@@ -120,7 +120,9 @@ def join(
     with member.home.journal(round_id, member.key) as journal:
         study = require_consent(client.draft(round_id), member)
         status = client.status(round_id)
-        if journal.read() is None:
+        if journal.read() is not None:
+            watch("resumed from the journal")
+        else:
             if member.ledger.paid_for(round_id) is not None:
                 return _seen_again(client, round_id, member, status)
             if status.over:

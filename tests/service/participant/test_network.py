@@ -1,0 +1,137 @@
+"""Rounds among real processes over TLS: thirty participants, some of them killed, one restarted."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dhdmm.cli.local_network import LocalNetwork
+from dhdmm.secagg.journal import Memory
+from dhdmm.service.client import Status
+from dhdmm.service.identity import load
+from dhdmm.service.journal import FileJournal
+from tests.round.small import small_text
+
+PARTICIPANTS = 30
+GRACE = 2.0  # seconds in which nobody comes any more before the operator goes on
+CANARY = "canary in the coal mine"
+KILLED = {"collecting-shares": 0, "collecting-inputs": 1}
+RESTARTED = 2  # killed when inputs are asked for, and started again at once
+
+
+def tables(folder: Path) -> list[Path]:
+    """Ten records each, with a column that nobody asks for."""
+    made = []
+    for number in range(PARTICIPANTS):
+        path = folder / f"table-{number}.csv"
+        with path.open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["age", "sex", "note"])
+            rows.writerows([(number + i) % 10, "FM"[i % 2], CANARY] for i in range(10))
+        made.append(path)
+    return made
+
+
+def network(folder: Path, threat_model: str) -> LocalNetwork:
+    text = small_text(
+        threat_model=threat_model, participants=PARTICIPANTS, dropout=0.3, corrupt=0.1
+    )
+    (folder / "study.yaml").write_text(text)
+    return LocalNetwork(folder / "study.yaml", folder, tables(folder), phase_seconds=60.0)
+
+
+class Operator:
+    """Goes on without the dead, when nobody else is missing."""
+
+    def __init__(self, here: LocalNetwork) -> None:
+        self._token = (here.folder / "operator.token").read_text().strip()
+        self._here, self._changed, self._last = here, time.monotonic(), (-1, "")
+
+    def watch(self, status: Status, dead: int) -> None:
+        now = status.received, status.state
+        if now != self._last:
+            self._last, self._changed = now, time.monotonic()
+        missing = status.invited - status.received
+        if 0 < missing <= dead and time.monotonic() > self._changed + GRACE:
+            httpx.post(
+                f"{self._here.address}/v1/rounds/{status.round}/close",
+                headers={"Authorization": f"Bearer {self._token}"},
+                verify=False,
+            )
+
+
+def polled(here: LocalNetwork) -> Iterator[Status]:
+    with here.client() as client:
+        while True:
+            (status,) = client.rounds()
+            yield status
+            if status.over:
+                return
+            time.sleep(0.1)
+
+
+def secrets_in_journals(here: LocalNetwork) -> set[bytes]:
+    """Whatever of a round's secrets is on the disk just now."""
+    found = set()
+    for file in here.folder.glob("participant-*/journals/*.journal"):
+        reader = object.__new__(FileJournal)
+        reader._path = file
+        try:
+            memory = Memory.decode(reader._parsed(file.read_bytes())[0])
+        except FileNotFoundError:
+            continue
+        found |= {memory.mask_secret, memory.channel_secret, memory.seed}
+        found |= {pair[:33] for _, pair in memory.held}
+    return found - {b""}
+
+
+@pytest.mark.fault(1)
+@pytest.mark.fault(38)
+@pytest.mark.parametrize("threat_model", ["malicious", "semi-honest"])
+def test_a_round_of_thirty_goes_on_without_the_killed_and_with_the_restarted(
+    tmp_path: Path, threat_model: str
+):
+    with network(tmp_path, threat_model) as here:
+        operator, dead, restarted, secrets = Operator(here), set[int](), False, set[bytes]()
+        for number in range(PARTICIPANTS):
+            here.join(number)
+        for status in polled(here):
+            secrets |= secrets_in_journals(here)
+            victim = KILLED.get(status.state)
+            if victim is not None and victim not in dead:
+                here.kill(victim)
+                dead.add(victim)
+            if status.state == "collecting-inputs" and not restarted:
+                here.kill(RESTARTED)
+                here.join(RESTARTED)
+                restarted = True
+            operator.watch(status, len(dead))
+        here.await_end()
+        said = {i: here.said(i) for i in range(PARTICIPANTS) if i not in dead}
+        spoken = _everything_said(here)
+        identities = [load(here.home(i) / "identity.json").identity for i in range(PARTICIPANTS)]
+    assert status.state == "finished"
+    assert {i: one.get("ending") for i, one in said.items()} == dict.fromkeys(said, "released")
+    assert len({one["release_digest"] for one in said.values()}) == 1
+    assert len(said) <= status.alive <= PARTICIPANTS
+    assert "resumed" in (here.home(RESTARTED) / "err").read_text()
+    assert list(here.folder.glob("participant-*/journals/*.journal")) == [
+        file for i in sorted(dead) for file in (here.home(i) / "journals").glob("*.journal")
+    ]
+    canaries = {*(identity.seed for identity in identities), *secrets}
+    assert len(canaries) > 3 * PARTICIPANTS
+    for canary in canaries:
+        assert canary not in spoken
+        assert canary.hex().encode() not in spoken
+    assert CANARY.encode() not in spoken
+    assert b"awaiting-survivors" in spoken  # so it is what was said
+
+
+def _everything_said(here: LocalNetwork) -> bytes:
+    files = [*here.folder.glob("participant-*/out"), *here.folder.glob("participant-*/err")]
+    return b"".join(file.read_bytes() for file in [*files, here.folder / "coordinator.log"])
