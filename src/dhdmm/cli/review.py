@@ -69,7 +69,7 @@ def figures(
     """What `--json` prints: the study in words, the cost by our own arithmetic, the budget."""
     from fractions import Fraction
 
-    from dhdmm.cli.figures import item_figures, promise_words
+    from dhdmm.planning.figures import item_figures, promise_words
     from dhdmm.privacy.excess import epsilon_promised
     from dhdmm.secagg.masks import packed_size
     from dhdmm.service.home import draft_of
