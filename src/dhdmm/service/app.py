@@ -57,6 +57,7 @@ def create_app(
         version=dhdmm.__version__,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         exception_handlers=refusals,
     )
     described.include_router(control.routes(hub, operator_token))
@@ -69,6 +70,7 @@ def create_app(
         exception_handlers=refusals,
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
     app.state.hub = hub
     return app
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from dhdmm.service import host, store
 from dhdmm.service.host import Unobserved
-from dhdmm.service.store import Database
+from dhdmm.service.store import Database, Turn
 from tests.service.server.rounds import (
     Visitor,
     database_at,
