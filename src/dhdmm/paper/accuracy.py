@@ -27,6 +27,7 @@ from dhdmm.baselines.central import (
 from dhdmm.baselines.central import zero_answer_rmse as zero_rmse
 from dhdmm.baselines.hdmm import KroneckerStrategy
 from dhdmm.baselines.local import Chances, LocalModel
+from dhdmm.paper.item import Row
 from dhdmm.paper.records import fingerprint, records
 from dhdmm.paper.settings import DELTA, Settings
 from dhdmm.paper.studies import planned, strategy, study, varied
@@ -46,22 +47,34 @@ SMALLEST_SENSITIVITY = 1000.0
 """The curator's strategy is scaled to it, so that discreteness plays no part."""
 
 
-def point(result: Result) -> dict[str, Any]:
-    """A sampled RMSE with its Monte-Carlo standard error (delta method), and the expected one.
+def points(found: Sequence[tuple[Row, Result]], family: Callable[[Row], Any]) -> list[Row]:
+    """Each sampled RMSE with its Monte-Carlo standard error, beside the expected RMSE.
 
-    `deviation` is their difference in standard errors; a single repetition has neither.
+    The relative spread of the mean squared error is taken from all points of a `family` together:
+    a handful of repetitions says little about their own spread, and along a curve it is the same,
+    since other noise only scales the errors. `deviation` is sampled minus expected in standard
+    errors; where nothing was repeated there is neither.
     """
+    relative: dict[Any, list[float]] = {}
+    for labels, result in found:
+        squares = np.array(result["squares"])
+        if len(squares) > 1:
+            spread = float(squares.var(ddof=1) / squares.mean() ** 2)
+            relative.setdefault(family(labels), []).append(spread)
+    return [labels | _point(result, relative.get(family(labels), [])) for labels, result in found]
+
+
+def _point(result: Result, relative: list[float]) -> Row:
     squares, expected = np.array(result["squares"]), result["expected_rmse"]
     rmse = math.sqrt(float(squares.mean()))
-    error = deviation = None
-    if len(squares) > 1:
-        error = float(squares.std(ddof=1)) / math.sqrt(len(squares)) / (2 * rmse)
-        deviation = (rmse - expected) / error
+    error = None
+    if relative:
+        error = rmse * math.sqrt(float(np.mean(relative)) / len(squares)) / 2  # delta method
     return {
         "expected_rmse": expected,
         "rmse": rmse,
         "standard_error": error,
-        "deviation": deviation,
+        "deviation": (rmse - expected) / error if error else None,
         "repetitions": len(squares),
     }
 

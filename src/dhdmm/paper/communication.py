@@ -24,13 +24,13 @@ def _compute(settings: Settings, results: Results) -> list[Row]:
         for side, (unit, scale, _total) in SIDES.items():
             for way in DIRECTIONS:
                 row[f"{side}_{way}_{unit.lower()}"] = row[f"{side}_{way}_bytes"] / scale
-        row |= published.beside(row["threat_model"], int(row["participants"]))
+        row |= published.beside(row["threat_model"], row["participants"])
     return rows
 
 
 def _draw(rows: Sequence[Row]) -> Figure:
     figure, panels = style.panels(2)
-    sizes = [int(row["participants"]) for row in rows] + published.series(MODELS[0], "total_s")[0]
+    sizes = [row["participants"] for row in rows] + published.series(MODELS[0], "total_s")[0]
     for axes, (side, (unit, _scale, total)) in zip(panels, SIDES.items(), strict=True):
         for model in MODELS:
             mine = group(rows, threat_model=model)
@@ -40,13 +40,18 @@ def _draw(rows: Sequence[Row]) -> Figure:
             for way, line in DIRECTIONS.items():
                 values = [row[f"{side}_{way}_{unit.lower()}"] for row in mine]
                 colour = style.COLOURS[model]
-                axes.plot(n, values, color=colour, linestyle=line, linewidth=1.2, label=way)
+                axes.plot(
+                    n, values, color=colour, linestyle=line, linewidth=1.2, label=f"{model}, {way}"
+                )
             axes.errorbar(
-                *published.series(model, total), label="both ways, paper", **style.theirs(model)
+                *published.series(model, total),
+                label=f"{model}, both ways, paper",
+                **style.theirs(model),
             )
         style.participants_axis(axes, sizes)
         style.plain_log_axis(axes)
-        axes.set_title(f"traffic of {'a' if side == 'participant' else 'the'} {side} ({unit})")
+        whose = "a participant" if side == "participant" else "the coordinator"
+        axes.set_title(f"traffic of {whose} ({unit})", loc="left")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize="small")
     return figure
@@ -63,7 +68,7 @@ ITEM = Item(
     compute=_compute,
     columns=(
         Column("threat_model", "threat model"),
-        Column("participants", "n", 6),
+        Column("participants", "n"),
         Column("participant_sent_kb", "participant sends KB", 3),
         Column("participant_received_kb", "receives KB", 3),
         Column("paper_participant_kb", "paper, both", 4),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 from dhdmm.paper import simulations, style
 from dhdmm.paper.item import Column, Item, Row, group
@@ -22,7 +23,7 @@ def _needed(settings: Settings) -> Iterator[tuple[Row, list[Unit]]]:
     for model in MODELS:
         for share in settings.dropouts:
             units = [
-                simulations.sf1(
+                simulations.round_of(
                     settings,
                     settings.dropout_participants,
                     model,
@@ -30,7 +31,7 @@ def _needed(settings: Settings) -> Iterator[tuple[Row, list[Unit]]]:
                     dropout=share,
                     max_dropout=max(settings.dropouts),
                 )
-                for i in range(settings.repetitions)
+                for i in range(settings.dropout_repetitions)
             ]
             yield {"threat_model": model, "dropout": share}, units
 
@@ -60,12 +61,14 @@ def _draw(rows: Sequence[Row]) -> Figure:
                 expected = [row["expected_rmse"] for row in mine]
                 axes.plot(shares, expected, color=style.COLOURS[model], label=f"{model}, expected")
         axes.set_ylim(bottom=0)
+        axes.xaxis.set_major_locator(MultipleLocator(0.1))
+        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.set_xlabel("share that drops out")
         axes.set_title(title, loc="left")
     panels[0].legend(frameon=False)
     panels[2].legend(frameon=False, fontsize="small", loc="lower left")
     n = rows[0]["participants"]
-    figure.suptitle(f"{n:,.0f} participants", fontsize="medium")
+    figure.suptitle(f"{n:,} participants", fontsize="medium")
     return figure
 
 
@@ -94,7 +97,7 @@ ITEM = Item(
     columns=(
         Column("threat_model", "threat model"),
         Column("dropout", "dropout", 2),
-        Column("survivors", "survivors", 4),
+        Column("survivors", "survivors"),
         Column("total_s", "total s", 3),
         Column("coordinator_s", "coordinator s", 3),
         Column("expected_rmse", "RMSE, expected", 4),

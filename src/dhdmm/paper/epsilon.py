@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from dhdmm.paper import accuracy, style
 from dhdmm.paper.item import Column, Item, Row, group
@@ -35,6 +36,9 @@ LINES: dict[str, dict[str, Any]] = {
     "shuffle": {"color": style.GREEN, "marker": "^", "linestyle": "-"},
     "shuffle-best": {"color": style.GREEN, "marker": "x", "linestyle": "--"},
 }
+GAUSSIAN = dict.fromkeys(("central", "distributed", "rounds", "local-gaussian"), "our strategy")
+FAMILIES = {model: model for model in LINES} | GAUSSIAN
+"""Whose errors differ only in scale, nearly so for reports at different ε."""
 NO_DROPOUTS = {"max_dropout": 0.0}
 WHOLE_AT = 1.0
 """The ε at which whole rounds are run."""
@@ -61,12 +65,12 @@ def _units(settings: Settings) -> Sequence[Unit]:
 
 
 def _compute(settings: Settings, results: Results) -> list[Row]:
-    rows = []
+    found = []
     for labels, unit in _needed(settings):
-        found = results[unit.name]
-        extra = {key: found.get(key) for key in ("report_epsilon", "tables")}
-        described = {"name": MODELS[labels["model"]]}
-        rows.append(labels | described | accuracy.point(found) | extra)
+        result = results[unit.name]
+        known = {key: result.get(key) for key in ("report_epsilon", "tables")}
+        found.append((labels | {"name": MODELS[labels["model"]]} | known, result))
+    rows = accuracy.points(found, lambda row: (row["study"], FAMILIES.get(row["model"])))
     distributed = {
         (row["study"], row["epsilon"]): row["expected_rmse"]
         for row in group(rows, model="distributed")
@@ -84,28 +88,13 @@ def _draw(rows: Sequence[Row]) -> Figure:
         for model, line in LINES.items():
             points = group(mine, model=model)
             epsilon = [row["epsilon"] for row in points]
-            plain = {key: value for key, value in line.items() if key != "marker"}
-            axes.plot(epsilon, [row["expected_rmse"] for row in points], linewidth=1.4, **plain)
-            axes.errorbar(
-                epsilon,
-                [row["rmse"] for row in points],
-                yerr=[row["standard_error"] for row in points],
-                label=MODELS[model],
-                markersize=5,
-                capsize=3,
-                **line,
-            )
+            expected = [row["expected_rmse"] for row in points]
+            style.line_and_points(axes, epsilon, expected, points, MODELS[model], line)
         nothing = group(mine, model="zero")[0]["expected_rmse"]
-        axes.axhline(nothing, color=style.GREY, linewidth=1.2, linestyle=(0, (1, 3)))
-        axes.annotate(
-            "answering 0",
-            (1, nothing),
-            xytext=(0, 3),
-            textcoords="offset points",
-            color=style.GREY,
-            fontsize="small",
-        )
+        dots = (0, (1, 3))
+        axes.axhline(nothing, color=style.GREY, linewidth=1.2, linestyle=dots, label="answering 0")
         style.plain_log_axis(axes)
+        axes.xaxis.set_major_locator(MultipleLocator(1))
         axes.set_xlabel("ε (δ = 1e-5)")
         axes.set_title(TITLES[name], loc="left")
     panels[0].set_ylabel("RMSE of an answer")

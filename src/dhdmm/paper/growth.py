@@ -85,8 +85,8 @@ COMPUTATION = Item(
     compute=_rows,
     columns=(
         Column("threat_model", "threat model"),
-        Column("participants", "n", 6),
-        Column("degree", "neighbours", 4),
+        Column("participants", "n"),
+        Column("degree", "neighbours"),
         Column("participant_ms", "participant ms", 3),
         Column("paper_participant_ms", "paper", 4),
         Column("coordinator_s", "coordinator s", 3),
@@ -105,7 +105,7 @@ def _total(model: str) -> Item:
         units=simulations.units_by_participants,
         compute=partial(_one_model, model),
         columns=(
-            Column("participants", "n", 6),
+            Column("participants", "n"),
             Column("total_s", "total s", 3),
             Column("total_s_sd", "±", 2),
             Column("paper_total_s", "paper", 4),

@@ -58,7 +58,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
                 linestyle=line["linestyle"],
                 markersize=5,
             )
-        style.participants_axis(axes, [int(row["participants"]) for row in rows])
+        style.participants_axis(axes, [row["participants"] for row in rows])
         style.plain_log_axis(axes)
         axes.set_title(f"total time, {model} (s)", loc="left")
     panels[0].legend(frameon=False, fontsize="small")
@@ -75,7 +75,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     for model in MODELS:
         mine = group(rows, threat_model=model, participants=most)
         times = ", ".join(f"{row['network']} {row['total_s']:.3g} s" for row in mine)
-        sentences.append(f"{model}, {most:,.0f} participants: {times}.")
+        sentences.append(f"{model}, {most:,} participants: {times}.")
     return sentences
 
 
@@ -91,7 +91,7 @@ ITEM = Item(
     compute=_compute,
     columns=(
         Column("threat_model", "threat model"),
-        Column("participants", "n", 6),
+        Column("participants", "n"),
         Column("network", "network"),
         Column("total_s", "total s", 3),
         Column("to_unlimited", "to unlimited", 3),

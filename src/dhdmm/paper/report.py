@@ -60,6 +60,7 @@ def write(folder: Path, finished: Sequence[Finished], settings: Settings, comman
         (pictures / f"{name}.csv").write_text(_csv(done.rows), encoding="utf-8", newline="")
         figure = done.item.draw(done.rows)
         figure.savefig(pictures / f"{name}.png", dpi=DOTS_PER_INCH)
+        figure.set_layout_engine("none")  # found once, the layout fits the second picture too
         drawn[name] = _svg(figure)
         (pictures / f"{name}.svg").write_bytes(drawn[name])
     about = _about(settings, command)

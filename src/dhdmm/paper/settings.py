@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 SEED = 2026
@@ -38,11 +38,15 @@ class Settings:
 
     dropouts: tuple[float, ...] = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
     dropout_participants: int = 1000
+    dropout_repetitions: int = 3
     rows: tuple[int, ...] = (3112, 33_184, 100_000)
     """Measurements of a strategy: ours for SF1, the paper's for SF1, and more."""
     rows_participants: int = 100
 
-    studies: tuple[str, ...] = field(default=("adult-5", "census-sf1"))
+    studies: tuple[str, ...] = ("adult-5", "census-sf1")
+    """Whose accuracy is shown."""
+    simulated: str = "census-sf1"
+    """Whose rounds are timed."""
 
     @property
     def all_participants(self) -> tuple[int, ...]:
@@ -62,6 +66,7 @@ def quick(seed: int = SEED, adult: Path | None = None) -> Settings:
         thetas=(0.0, 0.1, 0.2, 0.3),
         rounds=1,
         dropouts=(0.0, 0.1, 0.2, 0.3),
-        dropout_participants=200,
+        dropout_participants=100,
+        dropout_repetitions=1,
         rows_participants=30,
     )

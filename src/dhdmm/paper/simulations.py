@@ -20,7 +20,6 @@ from dhdmm.simulation.simulate import simulate
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
-SF1 = "census-sf1"
 NETWORKS = {
     "unlimited": Network(),
     "participants 1 Mbps": Network(participant_mbps=1, latency_ms=100),
@@ -43,7 +42,7 @@ MEASURED = (
 )
 
 
-def sf1(
+def round_of(
     settings: Settings,
     participants: int,
     threat_model: str,
@@ -53,9 +52,9 @@ def sf1(
     dropout: float = 0.0,
     **variation: Any,
 ) -> Unit:
-    """A round of SF1."""
+    """A round of Census SF1, unless the settings say otherwise."""
     parameters = {
-        "study": SF1,
+        "study": settings.simulated,
         "participants": participants,
         "threat_model": threat_model,
         "records": records,
@@ -66,7 +65,7 @@ def sf1(
 
     def run() -> Result:
         study = studies.varied(
-            studies.study(SF1),
+            studies.study(settings.simulated),
             participants,
             threat_model=threat_model,
             records=records,
@@ -99,7 +98,7 @@ def by_participants(settings: Settings) -> Iterator[tuple[int, str, list[Unit]]]
     for threat_model in MODELS:
         for n in settings.all_participants:
             times = settings.repetitions if n in settings.participants else 1
-            units = [sf1(settings, n, threat_model, repetition=i) for i in range(times)]
+            units = [round_of(settings, n, threat_model, repetition=i) for i in range(times)]
             yield n, threat_model, units
 
 

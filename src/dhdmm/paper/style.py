@@ -12,7 +12,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 BLACK, GREY = "#000000", "#7f7f7f"
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY = (
@@ -36,6 +36,7 @@ COLOURS = {
 MARKERS = {"semi-honest": "o", "malicious": "s"}
 PANEL = (5.2, 4.0)  # inches
 DOTS_PER_INCH = 150
+DECADES_WITH_ALL_LABELS = 3
 
 Keywords = dict[str, Any]
 
@@ -67,6 +68,28 @@ def theirs(model: str, **more: Any) -> Keywords:
     return base | {"markeredgewidth": 1.5} | more
 
 
+def line_and_points(
+    axes: Axes,
+    x: Sequence[float],
+    expected: Sequence[float],
+    points: Sequence[Keywords],
+    label: str,
+    look: Keywords,
+) -> None:
+    """What theory expects as a line, what was sampled as points with their standard errors."""
+    line = {key: value for key, value in look.items() if key != "marker"}
+    axes.plot(x, expected, linewidth=1.4, **line)
+    axes.errorbar(
+        x,
+        [point["rmse"] for point in points],
+        yerr=[point["standard_error"] or 0.0 for point in points],
+        markersize=5,
+        capsize=3,
+        **look | {"linestyle": "none"},
+    )
+    axes.plot([], [], label=label, markersize=5, linewidth=1.4, **look)  # both, for the legend
+
+
 def participants_axis(axes: Axes, sizes: Sequence[int]) -> None:
     """Logarithmic, with the sizes that were simulated as its ticks."""
     axes.set_xscale("log")
@@ -78,6 +101,10 @@ def participants_axis(axes: Axes, sizes: Sequence[int]) -> None:
 
 
 def plain_log_axis(axes: Axes) -> None:
-    """A logarithmic vertical axis whose labels are numbers, not powers."""
+    """A logarithmic vertical axis with labels at 1, 2, 5, 10, …: numbers, not powers."""
     axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    few = math.log10(high / low) < DECADES_WITH_ALL_LABELS
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:,.6g}"))

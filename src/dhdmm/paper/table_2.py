@@ -25,7 +25,7 @@ def _needed(settings: Settings) -> Iterator[tuple[Row, list[Unit]]]:
         for records in settings.records:
             for n in settings.participants:
                 units = [
-                    simulations.sf1(settings, n, model, records=records, repetition=i)
+                    simulations.round_of(settings, n, model, records=records, repetition=i)
                     for i in range(settings.repetitions)
                 ]
                 yield {"threat_model": model, "records": records, "participants": n}, units

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MultipleLocator
 
 from dhdmm.paper import accuracy, style
 from dhdmm.paper.item import Column, Item, Row, group
@@ -46,15 +47,15 @@ def _units(settings: Settings) -> Sequence[Unit]:
 
 
 def _compute(settings: Settings, results: Results) -> list[Row]:
-    rows = []
+    found = []
     for labels, unit in _needed(settings):
-        found = results[unit.name]
-        participants = settings.accuracy_participants
-        rows.append(
-            labels
-            | {"participants": participants, "honest_floor": found.get("honest_floor")}
-            | accuracy.point(found)
-        )
+        result = results[unit.name]
+        known = {
+            "participants": settings.accuracy_participants,
+            "honest_floor": result.get("honest_floor"),
+        }
+        found.append((labels | known, result))
+    rows = accuracy.points(found, lambda row: row["study"])
     curator = {row["study"]: row["expected_rmse"] for row in group(rows, curve="central")}
     for row in rows:
         row["to_central"] = row["expected_rmse"] / curator[row["study"]]
@@ -71,18 +72,10 @@ def _draw(rows: Sequence[Row]) -> Figure:
         for curve, line in LINES.items():
             points = group(mine, curve=curve)
             theta = [row["theta"] for row in points]
-            plain = {key: value for key, value in line.items() if key != "marker"}
-            axes.plot(theta, [row["expected_rmse"] for row in points], linewidth=1.4, **plain)
-            axes.errorbar(
-                theta,
-                [row["rmse"] for row in points],
-                yerr=[row["standard_error"] for row in points],
-                label=curve,
-                markersize=5,
-                capsize=3,
-                **(line | {"linestyle": "none"}),
-            )
-        axes.set_ylim(bottom=0)
+            expected = [row["expected_rmse"] for row in points]
+            style.line_and_points(axes, theta, expected, points, curve, line)
+        axes.set_ylim(bottom=0.85 * curator)
+        axes.xaxis.set_major_locator(MultipleLocator(0.1))
         axes.set_xlabel("corrupt fraction θ")
         axes.set_title(TITLES[name], loc="left")
     panels[0].set_ylabel("RMSE of an answer (ε = 1)")
