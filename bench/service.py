@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import uvloop
@@ -111,11 +111,20 @@ class Coordinator:
     seconds: float = 0.0
     megabytes: float = 0.0
 
+    def used(self) -> float:
+        """Processor seconds so far, where the system tells."""
+        statistics = Path(f"/proc/{self.process.pid}/stat")
+        if not statistics.exists():
+            return float("nan")
+        fields = statistics.read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         assert self.process.stdout is not None
         used = json.loads(self.process.stdout.readline())
         self.seconds, self.megabytes = used["seconds"], used["megabytes"]
+        self.process.wait()
 
 
 @contextlib.contextmanager
@@ -141,6 +150,14 @@ def coordinator(model: str, people: Seeded) -> Iterator[Coordinator]:
 
 
 # ---- the participants ---------------------------------------------------------------------------
+
+
+class Upload(NamedTuple):
+    """One phase's messages: bytes of the largest, messages/s, coordinator's ms for each."""
+
+    size: int
+    rate: float
+    milliseconds: float
 
 
 class Crowd:
@@ -173,12 +190,17 @@ class Crowd:
             self.retries += 1
             await asyncio.sleep(0.5)
 
-    async def upload(self, answers: dict[int, Answer]) -> float:
-        """Seconds until all are acknowledged; the requests are built before."""
+    async def upload(self, answers: dict[int, Answer]) -> Upload:
+        """Until all are acknowledged; the requests are built before."""
         ready = {i: self.post(i, answer.message) for i, answer in answers.items()}
-        started = perf_counter()
+        started, used = perf_counter(), self._at.used()
         await _all(lambda i: self.ask(i, ready[i]), ready)
-        return perf_counter() - started
+        largest = max(len(answer.message) for answer in answers.values())
+        return Upload(
+            largest,
+            len(ready) / (perf_counter() - started),
+            (self._at.used() - used) / len(ready) * 1000,
+        )
 
     async def messages(self, after: dict[int, str]) -> dict[int, bytes]:
         """What everybody is sent next; nothing for those whose round is over."""
@@ -267,11 +289,10 @@ async def whole_round(model: str, count: int) -> None:
         invitation = _invitation(plan, bytes.fromhex(at.round_id), people)
         cohort = LocalCohort(review(plan, invitation.policy, invitation.roster), invitation, people)
         answers = cohort.answer(dict.fromkeys(people.positions()))
-        uploads: list[tuple[int, float]] = []
+        uploads: list[Upload] = []
         after: dict[int, str] = {}
         while answers:
-            size = max(len(answer.message) for answer in answers.values())
-            uploads.append((size, len(answers) / await crowd.upload(answers)))
+            uploads.append(await crowd.upload(answers))
             told = await crowd.messages(after)
             after = {i: sha256(message).hexdigest() for i, message in told.items()}
             answers = cohort.answer(told)
@@ -281,11 +302,11 @@ async def whole_round(model: str, count: int) -> None:
         await crowd.close()
         at.stop()
     crypto = alone(invitation, people)
-    size, rate = max(uploads)
+    inputs = max(uploads)
     total = driver + at.seconds
     print(
-        f"{model:>12}{count:>7,}{ended['state']:>10}{ended['alive']:>7,}{rate:>10,.0f}"
-        f"{size / 1000:>7.1f}{at.seconds:>9.1f}{driver:>8.1f}{crypto:>8.1f}"
+        f"{model:>12}{count:>7,}{ended['state']:>10}{ended['alive']:>7,}{inputs.rate:>10,.0f}"
+        f"{inputs.size / 1000:>7.1f}{inputs.milliseconds:>7.2f}{at.seconds:>9.1f}{driver:>8.1f}{crypto:>8.1f}"
         f"{total / crypto:>7.2f}{at.megabytes:>7.0f}{seconds:>8.0f}{crowd.retries:>9,}"
         f"{crowd.errors:>8}",
         flush=True,
@@ -343,7 +364,7 @@ def main() -> None:
         uvloop.run(held(asked.connections))
     if asked.models:
         print(
-            f"{'':>12}{'people':>7}{'':>10}{'alive':>7}{'inputs/s':>10}{'kB':>7}{'coord s':>9}"
+            f"{'':>12}{'people':>7}{'':>10}{'alive':>7}{'inputs/s':>10}{'kB':>7}{'ms':>7}{'coord s':>9}"
             f"{'others':>8}{'crypto':>8}{'ratio':>7}{'MB':>7}{'wall s':>8}{'retries':>9}"
             f"{'errors':>8}"
         )
