@@ -23,6 +23,8 @@ from dhdmm.service.studies import Hub
 MOST_TOKENS = 100_000
 LONGEST_TOKEN_LIFE = 366 * 24 * 3600
 LARGEST_VERSION = 2**31 - 1
+WALLS = (400, 413, 415, 429, 503)
+"""Whatever is asked may be unreadable, too large, compressed, too often, or at a bad time."""
 
 RoundId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 StudyDigest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
@@ -70,7 +72,9 @@ class ProblemDocument(Body):
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     content = {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}
-    return {status: {"description": "refused", "content": content} for status in statuses}
+    return {
+        status: {"description": "refused", "content": content} for status in (*WALLS, *statuses)
+    }
 
 
 def routes(hub: Hub, operator_token: str) -> APIRouter:
@@ -84,21 +88,21 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
 
     may_operate = [Depends(operator)]
 
-    @router.get("/healthz")
+    @router.get("/healthz", responses=_refusals())
     async def healthz() -> dict[str, str]:
         return {"status": "alive"}
 
-    @router.get("/readyz", responses=_refusals(503))
+    @router.get("/readyz", responses=_refusals())
     async def readyz() -> dict[str, str]:
         if not await hub.ready():
             raise Problem(503, Reason.BUSY, "not ready", retry_after=1)
         return {"status": "ready"}
 
-    @router.get("/v1/rounds", responses=_refusals(503))
+    @router.get("/v1/rounds", responses=_refusals())
     async def rounds() -> list[Status]:
         return await hub.statuses()
 
-    @router.get("/v1/rounds/{round_id}", responses=_refusals(404, 422, 503))
+    @router.get("/v1/rounds/{round_id}", responses=_refusals(404, 422))
     async def status(
         round_id: RoundId,
         after: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION)] = None,
@@ -111,7 +115,7 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
         "/v1/rounds/{round_id}/enrolment",
         response_model=Enrolled,
         status_code=201,
-        responses={200: {"model": Enrolled}, **_refusals(401, 404, 409, 422, 503)},
+        responses={200: {"model": Enrolled}, **_refusals(401, 404, 409, 422)},
     )
     async def enrol(round_id: RoundId, body: Enrolment) -> Response:
         host = await hub.host(round_id)
@@ -121,14 +125,14 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
         said = Enrolled(name=seat.name, fingerprint=fingerprint(seat.key))
         return JSONResponse(said.model_dump(), 201 if seat.fresh else 200)
 
-    @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(403, 404, 422, 503))
+    @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(403, 404, 422))
     async def tokens(body: TokensWanted) -> Tokens:
         return Tokens(tokens=await hub.make_tokens(body.round, body.count, body.expires_s))
 
     @router.post(
         "/v1/rounds/{round_id}/close",
         dependencies=may_operate,
-        responses=_refusals(403, 404, 422, 503),
+        responses=_refusals(403, 404, 422),
     )
     async def close(round_id: RoundId) -> Status:
         host = await hub.host(round_id)
@@ -138,7 +142,7 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
     @router.post(
         "/v1/rounds/{round_id}/abort",
         dependencies=may_operate,
-        responses=_refusals(403, 404, 422, 503),
+        responses=_refusals(403, 404, 422),
     )
     async def abort(round_id: RoundId) -> Status:
         host = await hub.host(round_id)
@@ -149,7 +153,7 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
         "/v1/studies/{digest}/rounds",
         dependencies=may_operate,
         status_code=201,
-        responses=_refusals(403, 404, 422, 503),
+        responses=_refusals(403, 404, 422),
     )
     async def again(digest: StudyDigest, body: Again | None = None) -> Status:
         roster = None if body is None or body.roster is None else _roster(body.roster)
