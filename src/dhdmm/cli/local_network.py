@@ -33,7 +33,10 @@ from dhdmm.service.roster import RosterFile
 from dhdmm.service.trust import Address, trusting
 from dhdmm.study import document
 
-LOADED = ["dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.service.driver", "dhdmm.participant.tabulate"]
+LOADED = [
+    *("dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.service.driver", "dhdmm.participant.tabulate"),
+    *("httpcore", "h11", "pyarrow.compute", "pandas"),  # the last one if it is installed
+]
 START_SECONDS = 60.0
 END_SECONDS = 20.0
 GENEROUS = Policy(

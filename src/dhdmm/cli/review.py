@@ -85,7 +85,8 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
 
 
 def _words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    people = document["participants"]
+    least, most = document["participants"].values()
+    people = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     yield "promise", document["privacy"]
     yield (
         "cost",
@@ -100,8 +101,8 @@ def _words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield (
         "company",
-        f"{people['minimum']:,} to {people['maximum']:,} participants, {document['threat_model']}"
-        f" model; your privacy leans on {document['honest_floor']:,} honest ones",
+        f"{people} participants, {document['threat_model']} model; your privacy leans on"
+        f" {document['honest_floor']:,} honest ones",
     )
     yield (
         "budget",
