@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import IO, Any
 
 import cbor2
@@ -37,8 +38,10 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 def own_usage() -> Usage:
-    """Of this process."""
-    import resource  # absent on Windows, where nobody asks
+    """Of this process; its memory is unknown (0) on Windows."""
+    if find_spec("resource") is None:
+        return Usage(time.process_time(), 0)
+    import resource
 
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAX_RSS_UNIT
     return Usage(time.process_time(), most)

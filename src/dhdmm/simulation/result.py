@@ -72,5 +72,4 @@ class Simulation:
             "wall_s": self.effort.wall_s,
             "cpu_s": self.effort.cpu_s,
             "peak_bytes": self.effort.peak_bytes,
-            **trace.about,
         }

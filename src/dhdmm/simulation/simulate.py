@@ -34,6 +34,9 @@ from dhdmm.simulation.trace import Trace
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
+SPOOLED = 20_000
+"""Beyond so many participants the coordinator's records, up to 20 kB each, go to a file."""
+
 
 def simulate(
     plan: Plan | Study,
@@ -124,7 +127,7 @@ def execute(
     invitation = Invitation(plan.to_bytes(), cast.round_id, roster, policy)
     trace.plan_bytes = len(invitation.plan)
     trace.plan_check_seconds = _check_seconds(invitation, cast)
-    store = Spool()
+    store = Spool() if plan.participants > SPOOLED else None
     coordinator = CoordinatorSession(plan, cast.round_id, roster, cast.randomness(), store)
     with cohorts_on(engine, invitation, cast.people, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first
@@ -135,7 +138,8 @@ def execute(
         trace.release_seconds = time.thread_time() - started
         ideal = _ideal_total(plan, cohorts, coordinator.survivors)
         used = [cohort.usage() for cohort in cohorts]
-    store.close()
+    if store is not None:
+        store.close()
     result = coordinator.machine.result
     assert result is not None  # or there were no release
     elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))

@@ -8,9 +8,8 @@ and answers, the coordinator takes the answers and closes the phase.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -50,7 +49,6 @@ class Trace:
     plan_check_seconds: float = 0.0  # of each participant
     optimisation_seconds: float = 0.0  # of the coordinator, before everything
     release_seconds: float = 0.0  # of the coordinator, after everything
-    about: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, threat_model: ThreatModel, participants: int) -> Trace:
