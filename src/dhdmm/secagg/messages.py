@@ -26,6 +26,7 @@ from dhdmm.secagg.wire import Bitmap
 
 VERSION = 1
 _HEADER = struct.Struct(">BB32sI")
+HEADER_BYTES = _HEADER.size
 CIPHERTEXT_BYTES = 2 * SHARE_BYTES + SEAL_OVERHEAD  # a seed share and a mask-key share, sealed
 
 

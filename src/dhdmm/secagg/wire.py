@@ -24,6 +24,7 @@ from dhdmm.secagg.errors import MalformedMessage
 from dhdmm.secagg.lists import Slots, Table
 
 _COUNT = struct.Struct(">I")
+COUNT_BYTES = _COUNT.size
 EVIDENCE_SIZES = (16, 64)  # a truncated HMAC-SHA-256, or an Ed25519 signature
 
 
