@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import output
+from dhdmm.release.wording import byte_size, figure, large
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +47,7 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
     sums = _count(document["rows"], "measured sum", "measured sums")
     screen.print(
         f"[bold]{escape(document['study'])}[/bold]: {queries} over"
-        f" {_large(document['cells'])} cells, answered from {sums}."
+        f" {large(document['cells'])} cells, answered from {sums}."
     )
     weighted = " (by the workload's weights)" if document["weighted"] else ""
     screen.print(
@@ -73,7 +73,7 @@ def draw_items(screen: Console, document: dict[str, Any]) -> None:
     for item in document["items"]:
         errors = item["standard_error_median"], item["standard_error_max"]
         table.add_row(
-            escape(item["name"]), f"{item['queries']:,}", *(_figure(error) for error in errors)
+            escape(item["name"]), f"{item['queries']:,}", *(figure(error) for error in errors)
         )
     screen.print("[bold]Expected standard error of an answer[/bold]", table, "")
 
@@ -105,12 +105,12 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield (
         "error",
-        f"root mean square {_figure(document['expected_rmse'])} over all queries if everybody"
-        f" finishes; each adds σ = {_figure(document['sigma_participant'])} to every sum",
+        f"root mean square {figure(document['expected_rmse'])} over all queries if everybody"
+        f" finishes; each adds σ = {figure(document['sigma_participant'])} to every sum",
     )
     yield (
         "message",
-        f"{_bytes(document['participant_bytes'])} of masked sums from each participant,"
+        f"{byte_size(document['participant_bytes'])} of masked sums from each participant,"
         f" {document['modulus_bits']} bits a sum",
     )
     yield (
@@ -120,7 +120,7 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield (
         "plan",
-        f"{_bytes(document['plan_bytes'])}, found in {document['optimise_seconds']:.1f} s,"
+        f"{byte_size(document['plan_bytes'])}, found in {document['optimise_seconds']:.1f} s,"
         f" checked in {document['plan_check_ms']:.0f} ms; draft {document['draft_digest'][:16]}",
     )
 
@@ -132,10 +132,10 @@ def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
     for one in document["compare"]:
         table.add_row(
             escape(one["name"]),
-            _large(one["rows"]),
-            _figure(one["rmse_unit"]),
-            _figure(one["ratio"]),
-            _bytes(one["participant_bytes"]),
+            large(one["rows"]),
+            figure(one["rmse_unit"]),
+            figure(one["ratio"]),
+            byte_size(one["participant_bytes"]),
         )
     screen.print("[bold]Other strategies for the same queries[/bold]", table)
     for one in document["compare"]:
@@ -157,38 +157,5 @@ def _table(first: str, *numbers: str) -> Table:
     return table
 
 
-def _figure(value: float | None) -> str:
-    """Four digits."""
-    if value is None:
-        return "–"
-    if value >= 1e7:
-        return f"{value:.3g}"
-    places = max(0, 3 - math.floor(math.log10(value))) if value > 0 else 0
-    return f"{value:,.{min(places, 4)}f}"
-
-
 def _count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
-
-
-def _large(count: int | None) -> str:
-    """Exact while it can be read.
-
-    >>> _large(3_112), _large(641_263_392_000_000_000)
-    ('3,112', '6.41e+17')
-    """
-    if count is None:
-        return "–"
-    return f"{count:,}" if count < 10**10 else f"{count:.2e}"
-
-
-def _bytes(count: int | None) -> str:
-    """Three digits in the largest decimal unit.
-
-    >>> _bytes(512), _bytes(10_113), _bytes(4_500_000_000_000_000_000)
-    ('512 B', '10.1 kB', '4.5 EB')
-    """
-    if count is None:
-        return "–"
-    power = min((len(str(count)) - 1) // 3, 6)
-    return f"{count / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB')[power]}"

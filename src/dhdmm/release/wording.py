@@ -42,3 +42,40 @@ def printable(text: str, width: int | None = None) -> str:
     """
     safe = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return safe if width is None or len(safe) <= width else safe[: width - 1] + "…"
+
+
+def figure(value: float | None) -> str:
+    """Four digits; a dash for what is not known.
+
+    >>> figure(1234.5678), figure(0.05), figure(2.5e8), figure(None)
+    ('1,235', '0.0500', '2.5e+08', '–')
+    """
+    if value is None:
+        return "–"
+    if value >= 1e7:
+        return f"{value:.3g}"
+    places = max(0, 3 - math.floor(math.log10(value))) if value > 0 else 0
+    return f"{value:,.{min(places, 4)}f}"
+
+
+def large(count: int | None) -> str:
+    """Exact while it can be read.
+
+    >>> large(3_112), large(641_263_392_000_000_000)
+    ('3,112', '6.41e+17')
+    """
+    if count is None:
+        return "–"
+    return f"{count:,}" if count < 10**10 else f"{count:.2e}"
+
+
+def byte_size(count: int | None) -> str:
+    """Three digits in the largest decimal unit.
+
+    >>> byte_size(512), byte_size(10_113), byte_size(4_500_000_000_000_000_000)
+    ('512 B', '10.1 kB', '4.5 EB')
+    """
+    if count is None:
+        return "–"
+    power = min((len(str(count)) - 1) // 3, 6)
+    return f"{count / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB')[power]}"
