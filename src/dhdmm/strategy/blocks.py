@@ -104,11 +104,10 @@ class Side:
 
         One group with all axes, unless that table would be too large.
         """
-        ids = self.basis.ids
-        varies = np.ones(ids.shape, bool)
-        if self._entries(axes, range(len(self.axes))) > LARGEST_TABLE:
-            varies = ids != 0
-        found, place = np.unique(varies, axis=0, return_inverse=True)
+        ids, everywhere = self.basis.ids, list(range(len(self.axes)))
+        if self._entries(axes, everywhere) <= LARGEST_TABLE:
+            return [(everywhere, list(range(len(ids))))]
+        found, place = np.unique(ids != 0, axis=0, return_inverse=True)
         return [
             (np.flatnonzero(pattern).tolist(), np.flatnonzero(place.ravel() == i).tolist())
             for i, pattern in enumerate(found)

@@ -15,7 +15,7 @@ from dhdmm.strategy.basis import Basis, BasisBuilder
 from dhdmm.strategy.blocks import StrategyAxis
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import EXPONENT, Dual, DualBlock, Optimum, floored
+from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum
 from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import BlockGram, Reduction
 
@@ -110,8 +110,9 @@ class SymmetricProblem:
         norms = largest_by_orbit(self.axes, held)
         if norms is None or q.size == 1:
             return q
-        open_ = [dual for i, dual in enumerate(self.dual.blocks) if i not in done]
+        blocks = [block for i, block in enumerate(self.dual.blocks) if i not in done]
+        open_, climb = Dual(blocks, self.dual.orbit_sizes), Climb(q)
         for _ in range(EQUALISING_STEPS):
-            X = norms.ravel() / scale**2 + self.dual.evaluate(q, open_)[1] / largest
-            q = floored(q * (X / (q @ X)) ** EXPONENT)
-        return q
+            X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / largest
+            climb.step(X / (climb.q @ X))
+        return climb.q

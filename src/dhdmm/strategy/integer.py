@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy.linalg import lapack
 
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import Block, Residual, Side
@@ -113,5 +113,5 @@ class Rounder:
 
     def error(self, T: Integers, chosen: Sequence[Contrast]) -> float:
         """‖C T⁻¹‖²_F · ∏ tr(E Eᵀ)⁻¹."""
-        Y = linalg.solve_triangular(T.astype(np.float64), self.real.C.T, trans="T")
+        Y, _ = lapack.dtrtrs(T.astype(np.float64), self.real.C.T, trans=1)  # diagonals are not zero
         return float(np.einsum("ij,ij->", Y, Y)) * math.prod(c.inverse_trace for c in chosen)

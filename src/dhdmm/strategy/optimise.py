@@ -31,7 +31,7 @@ LARGEST_DUAL = 20_000_000
 """Rank times orbits of cells up to which it is taken too: the dual works in rank × rank."""
 LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's root-mean-square error."""
-FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**10, 2.0**15, 2.0**26, 2.0**40
+FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**26, 2.0**40
 
 
 def optimise(workload: Workload, *, seconds: float = 60.0) -> Strategy:
@@ -124,18 +124,27 @@ class _ScaleSearch:
         return math.fsum(r.error for r in rounded) * strategy.sensitivity_squared, strategy
 
     def smallest(self, achieved: float, first: float) -> Strategy:
-        def good_enough(scale: float) -> Strategy | None:
+        def loss_at(scale: float) -> tuple[float, Strategy]:
             error, strategy = self.error(scale)
-            return strategy if math.sqrt(error / achieved) <= 1 + LARGEST_LOSS else None
+            return math.sqrt(error / achieved) - 1, strategy
 
         scale = first
-        best = good_enough(scale)
-        while best is None and scale < LARGEST_SCALE:
+        loss, best = loss_at(scale)
+        while loss > LARGEST_LOSS and scale < LARGEST_SCALE:
             scale *= 2
-            best = good_enough(scale)
-        if best is None:
+            loss, best = loss_at(scale)
+        if loss > LARGEST_LOSS:
             raise StrategyError(f"no integer scale keeps the loss below {LARGEST_LOSS:.2%}")
-        if scale == first:
-            while scale > 1 and (smaller := good_enough(scale / 2)) is not None:
-                scale, best = scale / 2, smaller
-        return good_enough(scale / math.sqrt(2)) or best
+        factor = _room(loss) if scale == first else 1
+        while factor > 1:
+            smaller_loss, smaller = loss_at(scale / factor)
+            if smaller_loss <= LARGEST_LOSS:
+                scale, loss, best = scale / factor, smaller_loss, smaller
+            factor = min(_room(loss), factor // 2)
+        smaller_loss, smaller = loss_at(scale / math.sqrt(2))
+        return smaller if smaller_loss <= LARGEST_LOSS else best
+
+
+def _room(loss: float) -> int:
+    """The power of two that a scale may shrink by if half the scale means twice the loss."""
+    return int(2 ** math.floor(math.log2(LARGEST_LOSS / max(loss, LARGEST_LOSS / FIRST_SCALE))))
