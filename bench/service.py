@@ -307,8 +307,8 @@ async def whole_round(model: str, count: int) -> None:
     print(
         f"{model:>12}{count:>7,}{ended['state']:>10}{ended['alive']:>7,}{inputs.rate:>10,.0f}"
         f"{inputs.size / 1000:>7.1f}{inputs.milliseconds:>7.2f}{at.seconds:>9.1f}"
-        f"{driver:>8.1f}{crypto:>8.1f}{total / crypto:>7.2f}{at.megabytes:>7.0f}{seconds:>8.0f}{crowd.retries:>9,}"
-        f"{crowd.errors:>8}",
+        f"{driver:>8.1f}{crypto:>8.1f}{total / crypto:>7.2f}{at.megabytes:>7.0f}"
+        f"{seconds:>8.0f}{crowd.retries:>9,}{crowd.errors:>8}",
         flush=True,
     )
 
@@ -365,8 +365,8 @@ def main() -> None:
     if asked.models:
         print(
             f"{'':>12}{'people':>7}{'':>10}{'alive':>7}{'inputs/s':>10}{'kB':>7}{'ms':>7}"
-            f"{'coord s':>9}{'others':>8}{'crypto':>8}{'ratio':>7}{'MB':>7}{'wall s':>8}{'retries':>9}"
-            f"{'errors':>8}"
+            f"{'coord s':>9}{'others':>8}{'crypto':>8}{'ratio':>7}{'MB':>7}"
+            f"{'wall s':>8}{'retries':>9}{'errors':>8}"
         )
     for model in asked.models:
         uvloop.run(whole_round(model, asked.participants))
