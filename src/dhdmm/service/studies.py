@@ -165,6 +165,15 @@ class Hub:
             raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
         return await self.host(begun)
 
+    async def add(self, study: StoredStudy) -> StoredStudy:
+        """Take in a study whose draft was made elsewhere; one that is known stays as it is."""
+
+        def keep() -> StoredStudy:
+            with self.database.writing() as connection:
+                return store.add_study(connection, study)
+
+        return await self._read(keep)
+
     async def make_tokens(self, round_id: str, count: int, expires_s: int) -> list[str]:
         await self.host(round_id)
 
