@@ -32,17 +32,17 @@ def _draw(screen: Console, rounds: list[dict[str, Any]]) -> None:
         screen.print("no rounds")
         return
     table = Table(box=None, pad_edge=False)
-    for heading in ("round", "study", "state", "enrolled", "alive", "closes in"):
+    for heading in ("study", "state", "enrolled", "alive", "closes in", "round"):
         table.add_column(heading, overflow="fold")
     for entry in rounds:
         state = printable(entry["state"])
         left = entry["remaining_s"]
         table.add_row(
-            printable(entry["round"]),
             printable(entry["study"]),
             f"{state} ({printable(entry['reason'])})" if entry["reason"] else state,
             f"{entry['enrolled']} of {entry['minimum']} to {entry['maximum']}",
             str(entry["alive"]),
             "" if left is None else f"{left:.0f} s",
+            printable(entry["round"]),
         )
     screen.print(table)

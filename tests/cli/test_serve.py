@@ -1,0 +1,89 @@
+"""`dhdmm serve`, `enroll` and `status` as processes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.round.small import small_text
+
+DHDMM = [str(Path(sys.executable).with_name("dhdmm"))]
+
+
+@contextmanager
+def coordinator(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A running coordinator, and its address as it says it in its log."""
+    (folder / "study.yaml").write_text(small_text(participants="{min: 10, max: 12}"))
+    always = ["--port", "0", "--operator-token-file", "operator"]
+    process = subprocess.Popen(
+        [*DHDMM, "serve", "study.yaml", *always, *options],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert process.stderr is not None
+        said = ""
+        while not (found := re.search(r'"port": (\d+)', said)):
+            said = process.stderr.readline()
+            assert said, "it ended before it listened"
+        yield process, f"http://127.0.0.1:{found[1]}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def dhdmm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*DHDMM, *arguments], cwd=folder, capture_output=True, text=True)
+
+
+def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) -> None:
+    with coordinator(tmp_path, "--json") as (process, url):
+        assert (tmp_path / "operator").stat().st_mode & 0o077 == 0
+        made = dhdmm(
+            tmp_path, "enroll", url, "--operator-token-file", "operator", "--count", "3", "--json"
+        )
+        assert len(set(json.loads(made.stdout)["tokens"])) == 3
+        wrong = dhdmm(tmp_path, "enroll", url, "--operator-token", "no")
+        assert wrong.returncode == 4
+        assert "this is for the operator" in wrong.stderr
+        shown = dhdmm(tmp_path, "status", url)
+        assert re.search(r"small +enrolling +0 of 10 to 12", shown.stdout)
+        process.send_signal(signal.SIGTERM)
+        document = json.loads(process.stdout.read())
+        assert process.wait() == 0
+    assert document["rounds"][0]["state"] == "enrolling"
+
+    with coordinator(tmp_path, "--json", "--once", "--enrolment-seconds", "0.5") as (process, _):
+        ended = json.loads(process.stdout.read())
+        assert process.wait() == 5
+    entry = ended["rounds"][0]
+    assert entry["round"] == document["rounds"][0]["round"], "the store's round is gone on with"
+    assert (entry["state"], entry["reason"]) == ("aborted", "too-few-participants")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--store", "sqlite://"], "a store in memory forgets"),
+        (["--host", "0.0.0.0"], "without a certificate only this machine can be served"),
+        (["--roster", "nowhere.json"], "No such file"),
+        (["--identity", "nowhere"], "No such file"),
+    ],
+)
+def test_what_cannot_be_served_is_said_before_anything_listens(
+    tmp_path: Path, options: list[str], words: str
+) -> None:
+    (tmp_path / "study.yaml").write_text(small_text())
+    done = dhdmm(tmp_path, "serve", "study.yaml", "--operator-token-file", "operator", *options)
+    assert done.returncode == 3
+    assert words in done.stderr
