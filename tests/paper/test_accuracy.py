@@ -11,6 +11,7 @@ from dhdmm.errors import DataError
 from dhdmm.paper import accuracy, kappa, studies
 from dhdmm.paper.records import description, fingerprint, records
 from dhdmm.participant.measure import measure
+from dhdmm.planning.draft import plan
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
 from dhdmm.secagg.aggregation import IdealSum
@@ -30,16 +31,18 @@ def test_packaged_studies_are_the_examples(name: str) -> None:
 
 
 def test_ideal_sum_is_that_of_everybodys_measurements_bit_by_bit() -> None:
-    plan = replace(studies.planned("adult-5", 6, threat_model="malicious"), roster_digest=b"r" * 32)
-    codes = records("adult-5", plan.study.schema, 6, seed=3, adult=None)
+    agreed = replace(
+        studies.planned("adult-5", 6, threat_model="malicious"), roster_digest=b"r" * 32
+    )
+    codes = records("adult-5", agreed.study.schema, 6, seed=3, adult=None)
     people = [Histogram.of_records(codes[i : i + 1]) for i in range(6)]
     key = bytes(31) + b"\x05"
     stream = KeyStream.from_key_for_tests(key)
-    inputs = {i: measure(plan, people[i], stream.substream(b"%d" % i)) for i in range(6)}
-    total = IdealSum(plan.round(bytes(16))).sum(inputs).total
-    exact = plan.strategy.measure(Histogram.of_records(codes))
-    found = accuracy.ideal_sum(plan, exact, KeyStream.from_key_for_tests(key))
-    assert np.array_equal(found, decode(plan, total))
+    inputs = {i: measure(agreed, people[i], stream.substream(b"%d" % i)) for i in range(6)}
+    total = IdealSum(agreed.round(bytes(16))).sum(inputs).total
+    exact = agreed.strategy.measure(Histogram.of_records(codes))
+    found = accuracy.ideal_sum(agreed, exact, KeyStream.from_key_for_tests(key))
+    assert np.array_equal(found, decode(agreed, total))
 
 
 def test_sampled_errors_agree_with_the_expected_ones() -> None:
@@ -133,3 +136,8 @@ def test_varied_studies_say_what_they_promise() -> None:
     assert (privacy.epsilon, privacy.delta, privacy.corrupt_fraction) == (2.0, 1e-5, 0.1)
     assert (aggregation.participants, aggregation.max_records_per_participant) == (50, 7)
     assert varied.workload.queries == 4151
+
+
+@pytest.mark.parametrize("rows", [60, 3112, 33_184])
+def test_counting_studies_measure_so_many_rows(rows: int) -> None:
+    assert plan(studies.counting(rows)).strategy.rows == rows

@@ -77,7 +77,7 @@ def round_of(
 
 
 def counting(settings: Settings, rows: int, threat_model: str) -> Unit:
-    """A round that measures so many values."""
+    """A round that measures so many cells."""
     participants = settings.rows_participants
     parameters = {
         "rows": rows,

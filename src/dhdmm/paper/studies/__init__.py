@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -55,15 +56,21 @@ def planned(name: str, participants: int, **variation: Any) -> Plan:
     return plan(varied(study(name), participants, **variation), strategy=strategy(name))
 
 
-def counting(values: int) -> Study:
-    """How often each of `values` values occurs: a strategy of so many rows."""
+def counting(cells: int) -> Study:
+    """How many records each of `cells` cells holds: a strategy of so many rows.
+
+    Two attributes, as nearly equal as the number allows: the optimiser keeps matrices of an
+    attribute's values squared.
+    """
+    shorter = max(d for d in range(1, math.isqrt(cells) + 1) if cells % d == 0)
     return Study.from_text(
         f"""
-study: {values} values
+study: {cells} cells
 schema:
-  value: {{type: integer, range: [1, {values}]}}
+  row:    {{type: integer, range: [1, {shorter}]}}
+  column: {{type: integer, range: [1, {cells // shorter}]}}
 workload:
-  - {{name: counts, by: [value]}}
+  - {{name: counts, by: [row, column]}}
 privacy: {{unit: record, epsilon: 1.0, delta: {DELTA}, corrupt_fraction: {CORRUPT_FRACTION}}}
 aggregation: {{participants: 100, max_records_per_participant: 1}}
 """,
