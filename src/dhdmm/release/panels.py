@@ -6,26 +6,31 @@ told apart by every kind of colour vision; counts are never on a logarithmic axi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dhdmm.release.intervals import Floats, half_width
+from dhdmm.release.pictures import (
+    MOST_TICKS,
+    Bars,
+    Direction,
+    Heat,
+    Intervals,
+    Lines,
+    Mask,
+    Picture,
+    Points,
+)
 from dhdmm.release.wording import decimals, number, printable
-from dhdmm.study.factor import Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Mask = NDArray[np.bool_]
-
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 WHISKER = "#333333"
 LABEL_WIDTH, TICK_WIDTH = 30, 20
-MOST_TICKS, FEWER_TICKS = 8, 5
+FEWER_TICKS = 5
 AXIS_CHARACTERS = 44
 """What fits under a panel."""
 MOST_POINTS = 2_000
@@ -37,19 +42,24 @@ LONG_TABLE = (16, 5)
 FINEST_GRID = 1024
 
 
-@dataclass(frozen=True, eq=False)
-class Direction:
-    """One way that a table runs: what it is called, and what its positions are called."""
+def draw(axes: Axes, picture: Picture) -> None:
+    """The picture, into these axes."""
+    match picture:
+        case Bars():
+            bars(axes, picture)
+        case Points():
+            points(axes, picture)
+        case Lines():
+            lines(axes, picture)
+        case Heat():
+            heat(axes, picture)
+        case Intervals():
+            intervals(axes, picture)
 
-    header: str
-    labels: Sequence[str]
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-def bars(axes: Axes, labels: Sequence[str], values: Floats, errors: Floats) -> None:
-    """Few answers: one bar each, the first on top, with its number behind it."""
+def bars(axes: Axes, picture: Bars) -> None:
+    """The first bar on top, each with its number behind it."""
+    labels, values, errors = picture.labels, picture.values, picture.errors
     places, reach = np.arange(len(values)), half_width(errors)
     axes.barh(places, values, color=COLOURS[0], height=0.7)
     axes.errorbar(values, places, xerr=reach, fmt="none", ecolor=WHISKER, elinewidth=1.2, capsize=3)
@@ -74,8 +84,9 @@ def bars(axes: Axes, labels: Sequence[str], values: Floats, errors: Floats) -> N
     axes.grid(axis="x", alpha=0.3)
 
 
-def points(axes: Axes, direction: Direction, values: Floats, errors: Floats) -> None:
-    """Many answers without an order: a point and its whisker each, some of them named."""
+def points(axes: Axes, picture: Points) -> None:
+    """A point and its whisker each, some of them named."""
+    direction, values, errors = picture.direction, picture.values, picture.errors
     drawn = min(len(values), MOST_POINTS)
     axes.errorbar(
         np.arange(drawn),
@@ -93,12 +104,12 @@ def points(axes: Axes, direction: Direction, values: Floats, errors: Floats) -> 
     _counts_upwards(axes)
 
 
-def lines(
-    axes: Axes, direction: Direction, names: Sequence[str], values: Floats, errors: Floats
-) -> None:
-    """Answers in an order: a line with its band; values is (lines, positions)."""
+def lines(axes: Axes, picture: Lines) -> None:
+    """Each line with its band."""
+    direction, names = picture.direction, picture.names
     places = np.arange(len(direction))
-    for name, line, error, colour in zip(names, values, errors, COLOURS, strict=False):
+    every = zip(names, picture.values, picture.errors, COLOURS, strict=False)
+    for name, line, error, colour in every:
         reach = half_width(error)
         axes.fill_between(places, line - reach, line + reach, color=colour, alpha=0.25, linewidth=0)
         axes.plot(places, line, color=colour, linewidth=1.4, label=plain(name))
@@ -110,13 +121,13 @@ def lines(
     _counts_upwards(axes)
 
 
-def heat(
-    axes: Axes, down: Direction, across: Direction, values: Floats, errors: Floats, totals: Mask
-) -> None:
-    """A table of two directions. `totals` stay without colour, for they would outshine the rest.
+def heat(axes: Axes, picture: Heat) -> None:
+    """Totals stay without colour, for they would outshine the rest.
 
     Small tables have every answer with its standard error written in.
     """
+    down, across, totals = picture.down, picture.across, picture.totals
+    values, errors = picture.values, picture.errors
     shaded = np.ma.masked_array(values, totals)
     image = axes.imshow(shaded, cmap="cividis", aspect="auto", interpolation="nearest")
     if _fits(values, SMALL_TABLE):
@@ -132,13 +143,13 @@ def heat(
     axes.tick_params(length=0)
 
 
-def intervals(
-    axes: Axes, ends: Direction, low: Integers, high: Integers, values: Floats, errors: Floats
-) -> None:
-    """Counts of ranges low ≤ v < high: where a range begins across, where it ends upwards.
+def intervals(axes: Axes, picture: Intervals) -> None:
+    """Where a range begins across, where it ends upwards.
 
     A long direction is drawn with only every second, third, … end.
     """
+    ends, low, high = picture.ends, picture.low, picture.high
+    values, errors = picture.values, picture.errors
     step = -(-len(ends) // FINEST_GRID)
     ends = Direction(ends.header, ends.labels[::step])
     drawn = (low % step == 0) & ((high - 1) % step == 0)

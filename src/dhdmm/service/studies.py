@@ -156,14 +156,19 @@ class Hub:
 
     async def begin(self, study_digest: str, roster: RosterFile | None) -> Host:
         """The same study again, as a new round."""
-        study = await self._read(lambda: self._study(study_digest))
-        if study is None:
-            raise not_found("study")
+        study = await self.study(study_digest)
         try:
             begun = await self._read(lambda: next_round(self.database, study, roster))
         except DhdmmError as error:
             raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
         return await self.host(begun)
+
+    async def study(self, digest: str) -> StoredStudy:
+        """The study with its draft; a 404 if there is no such study."""
+        found = await self._read(lambda: self._study(digest))
+        if found is None:
+            raise not_found("study")
+        return found
 
     async def add(self, study: StoredStudy) -> StoredStudy:
         """Take in a study whose draft was made elsewhere; one that is known stays as it is."""
@@ -193,9 +198,15 @@ class Hub:
         return self.out / f"{file_stems([status.study])[0]}-{status.round}"
 
     async def zipped_release(self, round_id: str) -> bytes:
+        return await asyncio.to_thread(_zipped, await self.saved_release(round_id))
+
+    async def saved_release(self, round_id: str) -> Path:
+        """The round's release directory; a 409 if the round has none."""
         host = await self.host(round_id)
-        await self._save(host)
-        return await asyncio.to_thread(_zipped, self.directory(host.status()))
+        place = self.directory(host.status())
+        if not place.exists():
+            await self._save(host)
+        return place
 
     def _take_in(self, round_id: str, live: LiveRound) -> None:
         host = Host(live, self.deadlines, self.observer, self.clock)
