@@ -1,0 +1,152 @@
+// One card for each attribute, grouping and table, and the two cards on privacy and participants.
+
+import { chips, choice, field, input, make, path } from "./builder-fields.js";
+
+const remove = (list, entry, render) =>
+  make("button", { type: "button", class: "plain", onclick: () => { list.splice(list.indexOf(entry), 1); render(); } }, "Remove");
+
+const TYPES = [["category", "one of a list"], ["integer", "whole number"], ["number", "number, in bins"]];
+
+export function attributeCard(study, entry, changed, render) {
+  const at = (...keys) => () => path("schema", entry.name, ...keys);
+  const name = input(entry, "name", changed);
+  const before = entry.name;
+  name.addEventListener("change", () => { rename(study, before, entry.name); render(); });
+  const domain = {
+    integer: () => [
+      field("From", input(entry, "low", changed, { inputmode: "numeric", size: 8 }), at("range")),
+      field("To", input(entry, "high", changed, { inputmode: "numeric", size: 8 }), at("range", 1), "both included"),
+    ],
+    category: () => [
+      field("Values", input(entry, "values", changed, { rows: 2, placeholder: "Female, Male" }), at("values"),
+        "Separated by commas. Coded data: 1: female, 2: male"),
+    ],
+    number: () => [
+      field("Edges of the bins", input(entry, "edges", changed, { placeholder: "0:100:5" }), at("edges"),
+        "first:last:step, or a list such as 0, 18, 65, 120"),
+    ],
+  }[entry.type]();
+  return make("li", { class: "card" },
+    make("div", { class: "row" },
+      field("Attribute", name, at()),
+      field("Type", choice(entry, "type", TYPES, render), at("type")),
+      remove(study.attributes, entry, render)),
+    make("div", { class: entry.type === "category" ? "wide" : "row" }, domain));
+}
+
+/** Tables and groupings follow an attribute to its new name. */
+function rename(study, before, after) {
+  if (study.attributes.filter((entry) => entry.name === before).length) return;
+  const swap = (names) => names.forEach((name, i) => { if (name === before) names[i] = after; });
+  for (const table of study.tables) {
+    swap(table.by); swap(table.totals);
+    if (table.of === before) table.of = after;
+  }
+  for (const entry of [...study.groupings]) if (entry.of === before) entry.of = after;
+}
+
+export function groupingCard(study, entry, changed, render) {
+  const at = (...keys) => () => path("groupings", entry.name, ...keys);
+  const name = input(entry, "name", changed);
+  const before = entry.name;
+  name.addEventListener("change", () => { rename({ ...study, groupings: [], attributes: study.groupings }, before, entry.name); render(); });
+  const head = make("div", { class: "row" }, field("Grouping", name, at()));
+  const card = make("li", { class: "card" }, head);
+  if (entry.kept) {
+    card.append(make("p", { class: "small soft" }, `Sets of ${entry.of} by conditions, kept as they are in the file.`));
+  } else {
+    const names = study.attributes.map((attribute) => [attribute.name, attribute.name]);
+    const forms = [["edges", "bins between edges"], ["sets", "named sets of values"]];
+    head.append(
+      field("Of", choice(entry, "of", names, render), at("of")),
+      field("By", choice(entry, "form", forms, render), at()));
+    card.append(entry.form === "edges"
+      ? field("Edges", input(entry, "edges", changed, { placeholder: "17, 25, 35, 45, 55, 65, 92" }), at("edges"),
+        "Each bin is without its upper edge. first:last:step works, too.")
+      : field("Sets", input(entry, "sets", changed, { rows: 3, placeholder: "north: 1, 2\nall others: *" }), at("sets"),
+        "A set a line; * stands for the rest."));
+  }
+  head.append(remove(study.groupings, entry, render));
+  return card;
+}
+
+const KINDS = [["by", "counts by"], ["ways", "every table of some attributes"], ["ranges", "ranges of values"], ["total", "the total"], ["sql", "SQL"]];
+const RANGES = [["prefix", "cumulative: up to each value"], ["all", "every interval"], ["width", "windows of a width"]];
+
+export function tableCard(study, entry, changed, render) {
+  const number = () => study.tables.indexOf(entry);
+  const at = (...keys) => () => path("workload", number(), ...keys);
+  const names = [...study.attributes, ...study.groupings].map((one) => one.name).filter(Boolean);
+  const ordered = [
+    ...study.attributes.filter((one) => one.type !== "category"),
+    ...study.groupings.filter((one) => one.kept === null && one.form === "edges"),
+  ].map((one) => [one.name, one.name]);
+  const kept = entry.kind === "kept";
+  const head = make("div", { class: "row" },
+    field("Table", input(entry, "name", changed), at("name")),
+    kept ? null : field("Asks for", choice(entry, "kind", KINDS, render), at()),
+    remove(study.tables, entry, render));
+  const asked = {
+    by: () => [chips("By", names, entry.by, at("by"), () => { changed(); render(); })],
+    ways: () => [field("Attributes in a table", input(entry, "ways", changed, { type: "number", min: 1, max: 6 }), at("marginals", "ways"))],
+    ranges: () => [
+      make("div", { class: "row" },
+        field("Of", choice(entry, "of", ordered, render), at("ranges", "of")),
+        field("Which", choice(entry, "range", RANGES, render), at("ranges")),
+        entry.range === "width" ? field("Width", input(entry, "width", changed, { type: "number", min: 1 }), at("ranges", "width")) : null),
+      chips("For each", names.filter((name) => name !== entry.of), entry.by, at("by"), changed),
+    ],
+    total: () => [],
+    sql: () => [field("A counting query", input(entry, "sql", changed, {
+      rows: 3, placeholder: "SELECT sex, COUNT(*) FROM data WHERE age >= 18 GROUP BY sex" }), at("sql"))],
+    kept: () => [make("p", { class: "small soft" }, "Several terms, kept as they are in the file.")],
+  }[entry.kind]();
+  const totals = entry.kind === "by" && entry.by.length
+    ? chips("Totals over", entry.by, entry.totals, at("with_totals"), changed) : null;
+  const more = make("details", { open: Boolean(entry.totals.length || entry.where || entry.weight !== "1") },
+    make("summary", { class: "small" }, "Condition, weight, totals"),
+    make("div", { class: "row" },
+      entry.kind === "sql" ? null : field("Only records where", input(entry, "where", changed, { placeholder: "hours >= 35" }), at("where")),
+      field("Weight", input(entry, "weight", changed, { size: 5, inputmode: "decimal" }), at("weight"), "2: errors count twice as much")),
+    totals);
+  return make("li", { class: "card" }, head, asked, more);
+}
+
+const UNITS = [["record", "one record"], ["person", "all records of a person"], ["participant", "all that a participant holds"]];
+const BUDGETS = [["epsilon", "ε and δ"], ["rho", "ρ"]];
+const RELATIONS = [["zero-out", "whether it is there"], ["replace", "what it says"]];
+const THREATS = [["malicious", "may break the protocol"], ["semi-honest", "follow it, but keep what they see"]];
+const decimal = { inputmode: "decimal", size: 7 }, whole = { inputmode: "numeric", size: 9 };
+
+export function privacyCard(study, changed, render) {
+  const given = study.privacy;
+  const at = (...keys) => () => path("privacy", ...keys);
+  return make("div", { class: "card" },
+    make("div", { class: "row" },
+      field("The release hides", choice(given, "unit", UNITS, render), at("unit")),
+      field("that is", choice(given, "relation", RELATIONS, render), at("relation"))),
+    given.unit === "person" ? make("div", { class: "row" },
+      field("Column with the person's id", input(given, "column", changed), at("unit", "person", "column")),
+      field("Records at a participant", input(given, "records", changed, whole), at("unit", "person", "max_records")),
+      field("Participants", input(given, "participants", changed, whole), at("unit", "person", "max_participants"))) : null,
+    make("div", { class: "row" },
+      field("Budget as", choice(given, "budget", BUDGETS, render), at()),
+      given.budget === "epsilon"
+        ? field("ε", input(given, "epsilon", changed, decimal), at("epsilon"))
+        : field("ρ", input(given, "rho", changed, decimal), at("rho")),
+      field("δ", input(given, "delta", changed, decimal), at("delta")),
+      field("θ", input(given, "corrupt", changed, decimal), at("corrupt_fraction"), "the share that may conspire")));
+}
+
+export function aggregationCard(study, changed, render) {
+  const given = study.aggregation;
+  const at = (...keys) => () => path("aggregation", ...keys);
+  return make("div", { class: "card" },
+    make("div", { class: "row" },
+      field("At least", input(given, "min", changed, whole), at("participants", "min")),
+      field("At most", input(given, "max", changed, whole), at("participants", "max")),
+      field("Records each, at most", input(given, "records", changed, whole), at("max_records_per_participant"))),
+    make("div", { class: "row" },
+      field("Share that may drop out", input(given, "dropout", changed, decimal), at("max_dropout")),
+      field("Parties", choice(given, "threat", THREATS, render), at("threat_model"))));
+}

@@ -1,0 +1,266 @@
+// The study as a file: what is typed becomes YAML, and a checked study fills the fields again.
+// Words are not interpreted here: `12` is written plainly and the study reader decides what it is.
+
+class Plain {
+  constructor(text) { this.text = text; }
+}
+
+class Mapping {
+  constructor(entries) { this.entries = entries; }
+}
+
+const PLAIN = /^([-+]?[0-9.][-+0-9.eE]*|true|false)$/;
+const PART = /(?:"(?:[^"\\]|\\.)*"|[^,\n])+/g;
+const PAIR = /^\s*("(?:[^"\\]|\\.)*"|[^":]+?)\s*:\s+(.+)$/s;
+const FRAGILE = /[\u007f-\u009f\u2028\u2029\ufeff]/g;
+
+function quoted(text) {
+  return JSON.stringify(text).replace(FRAGILE, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** Any value as YAML in one line. */
+export function yaml(value) {
+  if (value instanceof Plain) return value.text;
+  if (value instanceof Mapping) return `{${value.entries.map(([k, v]) => `${yaml(k)}: ${yaml(v)}`).join(", ")}}`;
+  if (Array.isArray(value)) return `[${value.map(yaml).join(", ")}]`;
+  if (value === null || value === undefined) return "null";
+  if (typeof value === "object") return yaml(mapping(value));
+  return typeof value === "string" ? quoted(value) : String(value);
+}
+
+function mapping(object) {
+  return new Mapping(Object.entries(object).filter(([, value]) => value !== undefined));
+}
+
+/** A word as one would write it in a study file; nothing at all is null. */
+export function word(text) {
+  const trimmed = text.trim();
+  if (trimmed === "") return null;
+  if (PLAIN.test(trimmed)) return new Plain(trimmed);
+  if (/^".*"$/s.test(trimmed)) {
+    try { return JSON.parse(trimmed); } catch { return trimmed; }
+  }
+  return trimmed;
+}
+
+/** The parts between commas and line ends, outside quotes. */
+export function parts(text) {
+  return (text.match(PART) ?? []).map((part) => part.trim()).filter(Boolean);
+}
+
+function values(text) {
+  const given = parts(text);
+  const pairs = given.map((part) => part.match(PAIR));
+  if (given.length && pairs.every(Boolean)) {
+    return new Mapping(pairs.map(([, code, label]) => [word(code), String(textOf(label))]));
+  }
+  return given.map(word);
+}
+
+function textOf(written) {
+  const read = word(written);
+  return read instanceof Plain ? read.text : read;
+}
+
+function edges(text) {
+  return text.includes(":") ? text.trim() : parts(text).map(word);
+}
+
+function sets(text) {
+  return text.split("\n").filter((line) => line.trim()).map((line) => {
+    const [, label, listed] = line.match(PAIR) ?? [null, line, ""];
+    const name = String(textOf(label));
+    return listed.trim() === "*" ? { label: name, rest: true } : { label: name, values: parts(listed).map(word) };
+  });
+}
+
+// ---- from the fields to the file ----------------------------------------------------------------
+
+function domain(attribute) {
+  const { type } = attribute;
+  if (type === "integer") return { type, range: [word(attribute.low), word(attribute.high)] };
+  if (type === "category") return { type, values: values(attribute.values) };
+  return { type, edges: edges(attribute.edges) };
+}
+
+function grouping(entry) {
+  if (entry.kept) return entry.kept;
+  return entry.form === "sets" ? { of: entry.of, sets: sets(entry.sets) } : { of: entry.of, edges: edges(entry.edges) };
+}
+
+const QUESTIONS = {
+  by: (table) => ({ by: table.by, with_totals: table.totals.length ? table.totals : undefined }),
+  ways: (table) => ({ marginals: { ways: word(table.ways) } }),
+  ranges: (table) => ({
+    ranges: { of: table.of, kind: table.range, width: table.range === "width" ? word(table.width) : undefined },
+    by: table.by.length ? table.by : undefined,
+  }),
+  total: () => ({ total: true }),
+  sql: (table) => ({ sql: table.sql }),
+  kept: (table) => table.kept,
+};
+
+function item(table) {
+  const sql = table.kind === "sql";
+  return {
+    name: table.name,
+    ...QUESTIONS[table.kind](table),
+    where: !sql && table.where.trim() ? table.where : undefined,
+    weight: table.weight.trim() && table.weight.trim() !== "1" ? word(table.weight) : undefined,
+  };
+}
+
+function privacy(given) {
+  const person = { column: given.column, max_records: word(given.records), max_participants: word(given.participants) };
+  return {
+    unit: given.unit === "person" ? { person } : given.unit,
+    epsilon: given.budget === "epsilon" ? word(given.epsilon) : undefined,
+    rho: given.budget === "rho" ? word(given.rho) : undefined,
+    delta: given.budget === "epsilon" || given.delta.trim() ? word(given.delta) : undefined,
+    corrupt_fraction: word(given.corrupt),
+    relation: given.relation,
+  };
+}
+
+function aggregation(given) {
+  return {
+    threat_model: given.threat,
+    participants: { min: word(given.min), max: word(given.max) },
+    max_dropout: word(given.dropout),
+    max_records_per_participant: word(given.records),
+  };
+}
+
+/** The text of a study file. */
+export function textOfStudy(study) {
+  return yaml({
+    study: study.name,
+    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, domain(attribute)])),
+    groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
+    workload: study.tables.map(item),
+    privacy: privacy(study.privacy),
+    aggregation: aggregation(study.aggregation),
+  });
+}
+
+// ---- from a checked study to the fields ---------------------------------------------------------
+
+/** As it has to be typed to be read again as this value. */
+function typed(value) {
+  if (typeof value !== "string") return String(value);
+  const safe = value === value.trim() && value !== "" && !PLAIN.test(value) && !/[",\n:]/.test(value);
+  return safe ? value : JSON.stringify(value);
+}
+
+/** Evenly spaced whole numbers are shorter as first:last:step. */
+function typedEdges(given) {
+  const step = given[1] - given[0];
+  const even = given.length > 3 && given.every((edge, i) => Number.isInteger(edge) && edge === given[0] + i * step);
+  return even ? `${given[0]}:${given.at(-1)}:${step}` : given.join(", ");
+}
+
+function attributeOf(entry) {
+  const made = newAttribute(entry.name, entry.type);
+  if (entry.type === "integer") [made.low, made.high] = entry.range.map(String);
+  if (entry.type === "number") made.edges = typedEdges(entry.edges);
+  if (entry.type === "category") {
+    made.values = entry.values.map((v) => (Array.isArray(v) ? `${typed(v[0])}: ${typed(v[1])}` : typed(v))).join(", ");
+  }
+  return made;
+}
+
+function groupingOf([name, entry]) {
+  const made = newGrouping(name, entry.of);
+  if (entry.edges) return { ...made, edges: typedEdges(entry.edges) };
+  if (!entry.sets.every((set) => set.values || set.rest)) return { ...made, kept: entry };
+  const lines = entry.sets.map((set) => `${typed(set.label)}: ${set.rest ? "*" : set.values.map(typed).join(", ")}`);
+  return { ...made, form: "sets", sets: lines.join("\n") };
+}
+
+function tableOf(entry) {
+  const { name, where = "", weight = 1, ...asked } = entry;
+  const made = { ...newTable("by", name), where, weight: String(weight), by: asked.by ?? [], totals: asked.with_totals ?? [] };
+  if (asked.sql !== undefined) return { ...made, kind: "sql", sql: asked.sql };
+  if (asked.total) return { ...made, kind: "total" };
+  if (asked.marginals?.ways) return { ...made, kind: "ways", ways: String(asked.marginals.ways) };
+  if (asked.ranges && !asked.with_totals) {
+    const { of, kind, width = "" } = asked.ranges;
+    return { ...made, kind: "ranges", of, range: kind, width: String(width) };
+  }
+  return asked.terms || asked.marginals || asked.ranges ? { ...made, kind: "kept", kept: asked } : made;
+}
+
+function privacyOf(given) {
+  if (!given) return newStudy().privacy;
+  const person = given.unit.person ?? { column: "", max_records: "", max_participants: 1 };
+  return {
+    unit: given.unit.person ? "person" : given.unit,
+    column: person.column, records: String(person.max_records), participants: String(person.max_participants),
+    budget: given.rho === undefined ? "epsilon" : "rho",
+    epsilon: String(given.epsilon ?? ""), delta: String(given.delta ?? ""), rho: String(given.rho ?? ""),
+    corrupt: String(given.corrupt_fraction), relation: given.relation,
+  };
+}
+
+function aggregationOf(given) {
+  if (!given) return newStudy().aggregation;
+  const count = given.participants;
+  return {
+    threat: given.threat_model, min: String(count.min ?? count), max: String(count.max ?? count),
+    dropout: String(given.max_dropout), records: String(given.max_records_per_participant),
+  };
+}
+
+/** The fields of a study that the server has read. */
+export function studyOf(form) {
+  return {
+    name: form.study,
+    attributes: form.schema.map(attributeOf),
+    groupings: Object.entries(form.groupings).map(groupingOf),
+    tables: form.workload.map(tableOf),
+    privacy: privacyOf(form.privacy),
+    aggregation: aggregationOf(form.aggregation),
+  };
+}
+
+export function newAttribute(name = "", type = "category") {
+  return { name, type, low: "", high: "", values: "", edges: "" };
+}
+
+export function newGrouping(name, of) {
+  return { name, of, form: "edges", edges: "", sets: "", kept: null };
+}
+
+export function newTable(kind, name) {
+  return { name, kind, by: [], totals: [], ways: "1", of: "", range: "prefix", width: "", sql: "", where: "", weight: "1", kept: null };
+}
+
+export function newStudy() {
+  return {
+    name: "", attributes: [], groupings: [], tables: [],
+    privacy: {
+      unit: "record", column: "", records: "1", participants: "1", budget: "epsilon",
+      epsilon: "1", delta: "1e-6", rho: "0.05", corrupt: "0.05", relation: "zero-out",
+    },
+    aggregation: { threat: "malicious", min: "100", max: "1000", dropout: "0.05", records: "100" },
+  };
+}
+
+// ---- a table's header ---------------------------------------------------------------------------
+
+const HEADER_BYTES = 64 * 1024;
+
+/** The column names of a CSV file. Its first line is read, in this browser, and nothing else. */
+export async function columnsOf(file) {
+  const text = (await file.slice(0, HEADER_BYTES).text()).replace(/^\ufeff/, "");
+  const line = text.match(/^(?:"(?:[^"]|"")*"|[^"\r\n])*/)[0];
+  const between = [",", ";", "\t", "|"].reduce((best, mark) => (line.split(mark).length > line.split(best).length ? mark : best));
+  const names = [];
+  let name = "", inside = false;
+  for (const c of line) {
+    if (c === '"') inside = !inside;
+    else if (c === between && !inside) { names.push(name.trim()); name = ""; }
+    else name += c;
+  }
+  return [...names, name.trim()].filter(Boolean);
+}
