@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from dhdmm.participant.address import Address
     from dhdmm.service.client import CoordinatorClient
-    from dhdmm.service.driver import Member, Outcome, Watch
+    from dhdmm.service.driver import Outcome, Watch
     from dhdmm.service.roster import Pin
+    from dhdmm.service.seat import Member
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
 
@@ -61,8 +62,8 @@ def join(
     Records stay here; what leaves is masked, noisy, and paid for from your ledger beforehand.
     """
     from dhdmm.service import identity as identities
-    from dhdmm.service.driver import Member
     from dhdmm.service.driver import join as take_part
+    from dhdmm.service.seat import Member
 
     if out is not None:
         require_free(out)

@@ -39,9 +39,16 @@ def report(error: DhdmmError, as_json: bool) -> None:
         print(json.dumps({"error": detail}, ensure_ascii=False), file=sys.stderr)
         return
     place = f"{error.where}: " if error.where else ""
-    print(f"error: {place}{error.what}", file=sys.stderr)
+    print(f"error: {_safe(place + error.what)}", file=sys.stderr)
     if error.hint:
-        print(f"  hint: {error.hint}", file=sys.stderr)
+        print(f"  hint: {_safe(error.hint)}", file=sys.stderr)
+
+
+def _safe(words: str) -> str:
+    """Some words are a coordinator's or a study's: they must not steer the terminal."""
+    from dhdmm.release.wording import printable
+
+    return "\n".join(map(printable, words.splitlines()))
 
 
 Advance = Callable[[int], None]

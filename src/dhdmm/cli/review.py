@@ -44,7 +44,7 @@ def review(
     document = figures(reviewed, limits, home.existing_ledger(ledger), status)
     document["consented"] = home.consented(draft_of(reviewed.plan))
     if not as_json:
-        draw(output.console(), document)
+        draw(output.console(), _printable(document))
     if not document["consented"] and document["left_after"] >= 0:
         document["consented"] = _consent(home, reviewed, ask=not (yes or as_json), given=yes)
     output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
@@ -59,6 +59,17 @@ def _consent(home: Home, reviewed: Review, *, ask: bool, given: bool) -> bool:
     if given:
         home.consent_to(draft_of(reviewed.plan))
     return given
+
+
+def _printable(value: Any) -> Any:
+    """The coordinator chose these words: none of them may steer the terminal."""
+    from dhdmm.release.wording import printable
+
+    if isinstance(value, dict):
+        return {printable(str(key)): _printable(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_printable(entry) for entry in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def draw(screen: Console, document: dict[str, Any]) -> None:

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-from dhdmm.errors import Refused, RoundAborted
-from dhdmm.participant.policy import Policy, Review, review, review_preview
+from dhdmm.errors import RoundAborted
 from dhdmm.privacy.keystream import KeyStream
-from dhdmm.privacy.ledger import Ledger
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.transcript_format import VerificationError, hash_of
 from dhdmm.release.verify import Verified, verify
@@ -25,14 +23,11 @@ from dhdmm.secagg import messages
 from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 from dhdmm.secagg.wire import Bitmap
 from dhdmm.service.client import Answered, CoordinatorClient, Status
-from dhdmm.service.home import Home, draft_of
-from dhdmm.service.identity import NamedIdentity
 from dhdmm.service.journal import FileJournal
-from dhdmm.service.roster import Pin, RosterFile
+from dhdmm.service.seat import Member, Seat, require_consent, take_seat
 from dhdmm.session.participant import ParticipantSession
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
@@ -51,21 +46,6 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True)
-class Member:
-    """Who joins, within which limits, and what it knows of the roster."""
-
-    named: NamedIdentity
-    policy: Policy
-    ledger: Ledger = field(repr=False)
-    home: Home
-    pin: Pin
-
-    @property
-    def key(self) -> bytes:
-        return self.named.identity.public
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a participant can say of a round when it is over."""
 
@@ -75,20 +55,6 @@ class Outcome:
     verified: Verified | None = None
     fingerprint: str | None = None
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Seat:
-    """A place in a round that this participant is willing to take."""
-
-    round_id: bytes
-    reviewed: Review
-    given: RosterFile
-    position: int
-
-    @property
-    def roster(self) -> Roster:
-        return self.given.roster
 
 
 @dataclass
@@ -159,17 +125,6 @@ def join(
 # Before anything is said
 
 
-def require_consent(draft: bytes, member: Member) -> Study:
-    """The study, if somebody here agreed to just this draft and it fits the policy."""
-    plan = review_preview(draft, member.policy).plan
-    if not member.home.consented(draft_of(plan)):
-        raise Refused(
-            f"nobody here has consented to the study '{plan.study.name}' with this strategy and ρ",
-            hint="look at it with dhdmm review, and consent",
-        )
-    return plan.study
-
-
 def _await_plan(client: CoordinatorClient, round_id: bytes, watch: Watch) -> Status:
     """The round once enrolment is over, one way or the other."""
     for status in client.statuses(round_id):
@@ -177,24 +132,6 @@ def _await_plan(client: CoordinatorClient, round_id: bytes, watch: Watch) -> Sta
             break
         watch(f"{status.enrolled} enrolled, at least {status.minimum} are needed")
     return status
-
-
-def take_seat(client: CoordinatorClient, round_id: bytes, member: Member) -> Seat:
-    """Our place under a plan that keeps to the policy, for the draft that was consented to."""
-    given = RosterFile.from_bytes(client.roster(round_id), where="the coordinator's roster")
-    digest = given.roster.digest.hex()
-    policy = member.policy
-    if member.pin.require(given):
-        policy = policy.model_copy(update={"rosters": [*policy.rosters, digest]})
-    reviewed = review(client.plan(round_id), policy, given.roster)
-    if not member.home.consented(draft_of(reviewed.plan)):
-        raise Refused("the plan is not made from the draft that was consented to")
-    if member.key not in given.roster.identities:
-        raise Refused(
-            f"the roster {digest} has no seat for this identity",
-            hint="has the registrar, or the coordinator, this identity's public key?",
-        )
-    return Seat(round_id, reviewed, given, given.roster.identities.index(member.key))
 
 
 # The conversation

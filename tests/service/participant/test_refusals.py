@@ -14,9 +14,9 @@ from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import draft
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.round import Roster
-from dhdmm.service.driver import take_seat
 from dhdmm.service.home import draft_of
 from dhdmm.service.roster import Pin, RosterFile
+from dhdmm.service.seat import take_seat
 from tests.protocol.network import Stream
 from tests.service.participant.between import Malice
 from tests.service.participant.people import (

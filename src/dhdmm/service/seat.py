@@ -1,0 +1,77 @@
+"""A place in a round, before anything is said: what was consented to, by whom, under which roster.
+
+Here a participant decides. Whatever the coordinator sent is either what this participant knows
+from elsewhere and agreed to, or the reason for staying out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dhdmm.errors import Refused
+from dhdmm.participant.policy import Policy, Review, review, review_preview
+from dhdmm.privacy.ledger import Ledger
+from dhdmm.secagg.round import Roster
+from dhdmm.service.client import CoordinatorClient
+from dhdmm.service.home import Home, draft_of
+from dhdmm.service.identity import NamedIdentity
+from dhdmm.service.roster import Pin, RosterFile
+from dhdmm.study.spec import Study
+
+
+@dataclass(frozen=True)
+class Member:
+    """Who joins, within which limits, and what it knows of the roster."""
+
+    named: NamedIdentity
+    policy: Policy
+    ledger: Ledger = field(repr=False)
+    home: Home
+    pin: Pin
+
+    @property
+    def key(self) -> bytes:
+        return self.named.identity.public
+
+
+@dataclass(frozen=True)
+class Seat:
+    """A place in a round that this participant is willing to take."""
+
+    round_id: bytes
+    reviewed: Review
+    given: RosterFile
+    position: int
+
+    @property
+    def roster(self) -> Roster:
+        return self.given.roster
+
+
+def require_consent(draft: bytes, member: Member) -> Study:
+    """The study, if somebody here agreed to just this draft and it fits the policy."""
+    plan = review_preview(draft, member.policy).plan
+    if not member.home.consented(draft_of(plan)):
+        raise Refused(
+            f"nobody here has consented to the study '{plan.study.name}' with this strategy and ρ",
+            hint="look at it with dhdmm review, and consent",
+        )
+    return plan.study
+
+
+def take_seat(client: CoordinatorClient, round_id: bytes, member: Member) -> Seat:
+    """Our place under a plan that keeps to the policy, for the draft that was consented to."""
+    given = RosterFile.from_bytes(client.roster(round_id), where="the coordinator's roster")
+    digest = given.roster.digest.hex()
+    policy = member.policy
+    if member.pin.require(given):
+        policy = policy.model_copy(update={"rosters": [*policy.rosters, digest]})
+    reviewed = review(client.plan(round_id), policy, given.roster)
+    if not member.home.consented(draft_of(reviewed.plan)):
+        raise Refused("the plan is not made from the draft that was consented to")
+    if member.key not in given.roster.identities:
+        raise Refused(
+            f"the roster {digest} has no seat for this identity",
+            hint="has the registrar, or the coordinator, this identity's public key?",
+        )
+    return Seat(round_id, reviewed, given, given.roster.identities.index(member.key))

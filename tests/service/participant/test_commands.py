@@ -1,0 +1,152 @@
+"""The participant's commands as they are typed: what they print, refuse, and leave behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dhdmm.release.release import Release
+from dhdmm.study.spec import Study
+from tests.cli.commands import Shell
+from tests.round.small import small_text
+from tests.service.participant.people import (
+    Coordinator,
+    coordinator,
+    crowd,
+    roster_file,
+    study_of,
+)
+
+
+@pytest.fixture
+def shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Shell:
+    monkeypatch.setenv("DHDMM_STATE", str(tmp_path / "state"))
+    return Shell(tmp_path, monkeypatch, capsys)
+
+
+def lenient(folder: Path) -> None:
+    (folder / "state").mkdir(mode=0o700, exist_ok=True)
+    limits = "min_participants: 3\nmax_epsilon: 2.0\nthreat_models: [malicious, semi-honest]\n"
+    (folder / "state" / "policy.yaml").write_text(limits)
+
+
+def arguments(here: Coordinator) -> list[str]:
+    return [here.address, "--ca", str(here.files.certificate)]
+
+
+def test_an_identity_and_a_roster_are_made_and_shown(shell: Shell):
+    made = shell("identity", "--name", "North", "--public", "north.json", "--json")
+    assert json.loads(made.out)["name"] == "North"
+    assert shell("identity", "--json").out.replace("null", '"north.json"') == made.out
+    assert shell("identity", "--name", "Again").code == 3
+    assert shell("roster", "--out", "roster.json", "north.json").code == 0
+    assert shell("roster", "--out", "twice.json", "north.json", "north.json").code == 4
+    secret = json.loads((shell.folder / "state" / "identity.json").read_text())["secret"]
+    assert secret not in made.out + (shell.folder / "roster.json").read_text()
+
+
+def test_review_asks_and_join_refuses_without_a_yes(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    persons = crowd(tmp_path, 6)
+    (tmp_path / "table.csv").write_text("age,sex\n1,F\n")
+    with coordinator(tmp_path, study_of(), roster_file(persons)) as here:
+        strict = shell("review", *arguments(here))
+        assert (strict.code, "this policy wants 10" in strict.err) == (4, True)
+        lenient(tmp_path)
+        monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))
+        shown = shell("review", *arguments(here))
+        assert "No consent given" in shown.out
+        assert max(map(len, shown.out.splitlines())) <= 80
+        shell("identity", "--name", "somebody")
+        joining = ["join", *arguments(here), "--data", "table.csv"]
+        refused = shell(*joining)
+        assert (refused.code, "nobody here has consented" in refused.err) == (4, True)
+        agreed = json.loads(shell("review", *arguments(here), "--yes", "--json").out)
+        assert agreed["consented"]
+        assert agreed["sql"]["both"] == "SELECT COUNT(*) FROM data WHERE age = 0 AND sex = 'F'"
+        assert agreed["left_after"] == pytest.approx(1 - agreed["rho"])
+        unpinned = shell(*joining)
+        assert (unpinned.code, "is not pinned" in unpinned.err) == (4, True)
+
+
+@pytest.mark.fault(37)
+def test_a_hostile_study_does_not_steer_the_reviewers_terminal(shell: Shell, tmp_path: Path):
+    text = small_text(participants=6, corrupt=0.2).replace("[F, M]", '["F\\e[2J", M]')
+    study = Study.from_text(text)
+    lenient(tmp_path)
+    with coordinator(tmp_path, study, roster_file(crowd(tmp_path, 6))) as here:
+        shown = shell("review", *arguments(here), "--yes")
+    assert shown.code == 0
+    assert "\x1b" not in shown.out + shown.err
+    assert "F\N{REPLACEMENT CHARACTER}[2J" in shown.out
+
+
+def test_a_network_on_this_machine_ends_with_a_release_and_leaves_nothing(tmp_path: Path):
+    study = tmp_path / "study.yaml"
+    study.write_text(small_text(participants=5, corrupt=0.2, dropout=0.2))
+    done = _dhdmm(tmp_path, "dev-network", "study.yaml", "--json", "--out", "release").communicate()
+    document = json.loads(done[0])
+    assert document["endings"] == {"released": 5}
+    assert document["same_release"]
+    assert Release.load(tmp_path / "release").survivors == 5
+    assert _left_by(tmp_path) == []
+
+
+def test_an_interrupted_network_leaves_nothing(tmp_path: Path):
+    study = tmp_path / "study.yaml"
+    study.write_text(small_text(participants=5, corrupt=0.2))
+    running = _dhdmm(tmp_path, "dev-network", "study.yaml", "--out", "release")
+    assert running.stderr.readline().startswith("coordinator at")
+    running.send_signal(signal.SIGINT)
+    assert running.wait() == 130
+    assert not (tmp_path / "release").exists()
+    assert _left_by(tmp_path) == []
+
+
+def _dhdmm(folder: Path, *typed: str) -> subprocess.Popen[str]:
+    """In its own temporary folder, so that what it leaves is its own."""
+    (folder / "tmp").mkdir()
+    return subprocess.Popen(
+        [sys.executable, "-c", "from dhdmm.cli.main import main; main()", *typed],
+        cwd=folder,
+        env=os.environ | {"TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _left_by(folder: Path) -> list[str]:
+    """Files of the network, and processes that still have one of its files on their command line.
+
+    Processes may take a moment to be gone.
+    """
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        running = [
+            command
+            for process in Path("/proc").glob("[0-9]*/cmdline")
+            if str(folder) in (command := _read(process))
+        ]
+        if not running:
+            break
+        time.sleep(0.05)
+    return [*running, *(str(path) for path in (folder / "tmp").glob("dhdmm-network-*"))]
+
+
+def _read(process: Path) -> str:
+    try:
+        return process.read_text(errors="replace")
+    except OSError:  # it has ended
+        return ""
