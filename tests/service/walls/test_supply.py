@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -53,3 +54,9 @@ def test_an_audit_without_advisories_says_so_and_passes(audit, found) -> None:
     said, passes = audit.verdict(found)
     assert passes
     assert "not audited" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need other packages")
+def test_the_lock_file_of_a_deployment_is_current(sbom) -> None:
+    kept = (DEPLOY / "service.lock").read_text(encoding="utf-8")
+    assert kept == sbom.excerpt(), "write it anew: python deploy/sbom.py deploy/service.lock"
