@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
 from dhdmm.errors import DhdmmError
 from dhdmm.secagg.errors import AbortReason
@@ -285,10 +285,10 @@ def read_rounds(connection: Connection, study: str | None = None) -> list[tuple[
 
 def add_study(connection: Connection, study: StoredStudy) -> StoredStudy:
     """The study as the store has it; the first draft that was made of it stays."""
-    known = read_study(connection, study.digest)
-    if known is None:
-        connection.execute(insert(studies).values(asdict(study)))
-    return known or study
+    if read_study(connection, study.digest) is None:
+        with suppress(IntegrityError), connection.begin_nested():  # another worker was faster
+            connection.execute(insert(studies).values(asdict(study)))
+    return read_study(connection, study.digest) or study
 
 
 def lock_study(connection: Connection, digest: str) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,10 +12,17 @@ import pytest
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
+from dhdmm.secagg import messages
+from dhdmm.secagg.coordinator import Reply
+from dhdmm.secagg.keys import KeyPair
 from dhdmm.service import host, store
 from dhdmm.service.host import Unobserved
+from dhdmm.service.live import LiveRound
+from dhdmm.service.requests import Outcome, Request, Upload
 from dhdmm.service.store import Database, Turn
+from dhdmm.service.studies import add_study, current_round
 from tests.service.server.rounds import (
+    SERVER_KEY,
     Visitor,
     database_at,
     ideal,
@@ -82,11 +89,12 @@ def restarted(people: list[Visitor]) -> list[Visitor]:
 
 
 class Failing(Database):
-    """Every second turn that has something to write is lost at its commit."""
+    """Every second turn that has something to write is lost at its commit, or the `nth` alone."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, nth: int | None = None) -> None:
         super().__init__(url)
         self.lost = self._writing = 0
+        self._nth = nth
 
     @contextmanager
     def turn(self, round_id: str) -> Iterator[Turn]:
@@ -96,7 +104,7 @@ class Failing(Database):
             turn.close()
             if turn.row.version != version:
                 self._writing += 1
-                if self._writing % 2:
+                if self._writing % 2 if self._nth is None else self._writing == self._nth:
                     self.lost += 1
                     raise OperationalError("COMMIT", None, OSError("connection lost"))
 
@@ -117,6 +125,41 @@ def test_a_round_whose_every_second_commit_fails_gives_the_same_sum(
         assert database.lost > 5
 
     asyncio.run(scenario())
+
+
+class Clinging(LiveRound):
+    """Weakened: keeps its session when a turn has failed."""
+
+    def turn(self, requests: Sequence[Request]) -> list[Outcome]:
+        kept = self._aggregation
+        try:
+            return super().turn(requests)
+        except OperationalError:
+            self._aggregation = kept
+            raise
+
+
+@pytest.mark.fault(7)
+@pytest.mark.parametrize(("kind", "loses"), [(LiveRound, False), (Clinging, True)])
+def test_a_retry_after_a_failed_commit_is_kept_unless_the_session_was(
+    tmp_path: Path, kind: type[LiveRound], loses: bool
+) -> None:
+    """The weakened worker acknowledges the retry as a repetition of what the store never had."""
+    database = Failing(sqlite(tmp_path), nth=2)
+    database.migrate()
+    study = add_study(database, study_of("semi-honest"))
+    round_id = current_round(database, study, roster_file())
+    live = kind(database, round_id, SERVER_KEY)
+    live.turn([])
+    assert live.seats is not None
+    pairs = [KeyPair.from_secret(bytes([i]) * 32).public for i in (1, 2)]
+    session = live.seats.plan.round(bytes.fromhex(round_id)).session
+    upload = Upload(0, messages.Keys(session, 0, *pairs).encode())
+    with pytest.raises(OperationalError):
+        live.turn([upload])
+    assert live.turn([upload]) == [Reply.REPEATED if loses else Reply.ACCEPTED]
+    with database.reading() as connection:
+        assert (store.read_record(connection, round_id, "Keys/0") is None) == loses
 
 
 @pytest.mark.fault(7)

@@ -1,9 +1,11 @@
 """The store itself: migrations, both engines, and addresses that are none."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -12,6 +14,7 @@ from sqlalchemy import text
 
 from dhdmm.service import store, tables
 from dhdmm.service.store import Database, StoredStudy, StoreError
+from dhdmm.service.studies import current_round
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.server.rounds import database_at, sqlite
 from tests.service.server.stores import fresh_database
@@ -86,6 +89,19 @@ def test_the_first_draft_of_a_study_stays(database: Database) -> None:
         store.add_study(connection, STUDY)
         kept = store.add_study(connection, replace(STUDY, draft=b"another"))
     assert kept == STUDY
+
+
+def test_workers_that_start_together_begin_one_round(database: Database) -> None:
+    together = Barrier(4)
+
+    def start(worker: int) -> tuple[bytes, str]:
+        together.wait()
+        with database.writing() as connection:
+            kept = store.add_study(connection, replace(STUDY, draft=bytes([worker])))
+        return kept.draft, current_round(database, kept)
+
+    with ThreadPoolExecutor(4) as workers:
+        assert len(set(workers.map(start, range(4)))) == 1
 
 
 @pytest.mark.parametrize("url", ["no address", "sqlite://", "sqlite:///:memory:", "nosuch://x/y"])
