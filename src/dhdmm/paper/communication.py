@@ -71,10 +71,10 @@ ITEM = Item(
         Column("participants", "n"),
         Column("participant_sent_kb", "participant sends KB", 3),
         Column("participant_received_kb", "receives KB", 3),
-        Column("paper_participant_kb", "paper, both", 4),
+        Column("paper_participant_kb", "paper, both"),
         Column("coordinator_sent_mb", "coordinator sends MB", 3),
         Column("coordinator_received_mb", "receives MB", 3),
-        Column("paper_coordinator_mb", "paper, both", 4),
+        Column("paper_coordinator_mb", "paper, both"),
     ),
     draw=_draw,
 )

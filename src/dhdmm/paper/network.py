@@ -61,7 +61,8 @@ def _draw(rows: Sequence[Row]) -> Figure:
         style.participants_axis(axes, [row["participants"] for row in rows])
         style.plain_log_axis(axes)
         axes.set_title(f"total time, {model} (s)", loc="left")
-    panels[0].legend(frameon=False, fontsize="small")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize="small")
     low = min(axes.get_ylim()[0] for axes in panels)
     high = max(axes.get_ylim()[1] for axes in panels)
     for axes in panels:

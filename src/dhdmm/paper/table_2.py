@@ -87,10 +87,11 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
         if row["paper_total_s"] is None or row["records"] != rows[0]["records"]:
             continue
         gains = ", ".join(
-            f"{label.split(' (')[0]} {row[f'paper_{key}'] / row[key]:.2g} times less"
+            f"{label.split(' (')[0]} {row[f'paper_{key}'] / row[key]:.2g}"
             for key, label in PANELS.items()
         )
-        sentences.append(f"{row['threat_model']}, {row['participants']:,} participants: {gains}.")
+        who = f"{row['threat_model']}, {row['participants']:,} participants"
+        sentences.append(f"The paper's figures divided by ours, {who}: {gains}.")
     optimised = [row["optimisation_s"] for row in rows]
     checked = [row["plan_check_ms"] for row in rows]
     plans = [row["plan_bytes"] / 1e3 for row in rows]
@@ -130,7 +131,7 @@ ITEM = Item(
                 ("participant_kb", "participant KB"),
                 ("coordinator_mb", "coordinator MB"),
             ]
-            for column in (Column(f"{key}_shown", header), Column(f"paper_{key}", "paper", 4))
+            for column in (Column(f"{key}_shown", header), Column(f"paper_{key}", "paper"))
         ),
         Column("optimisation_s", "optimisation s", 2),
     ),
