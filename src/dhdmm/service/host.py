@@ -71,6 +71,7 @@ class Host:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="round")
         self._pending: deque[tuple[Request, asyncio.Future[Outcome]]] = deque()
         self._pending_bytes = 0
+        self.received_bytes = 0  # of messages that this process has served
         self._wanted: dict[int, asyncio.Future[None]] = {}
         self._digests: dict[int, str | None] = {}  # of what everybody is to be sent in this phase
         self._messages: dict[int, bytes] = {}  # until they are fetched
@@ -184,6 +185,7 @@ class Host:
         if isinstance(request, Upload):
             word = outcome.reason if isinstance(outcome, Problem) else str(outcome)
             self._observer.upload(word, size)
+            self.received_bytes += size
         if isinstance(outcome, Problem):
             raise outcome
         return outcome

@@ -1,0 +1,94 @@
+"""Rows of a table for a page: a window of them, in the order somebody asked for, in words."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from dhdmm.release.tables import STATISTICS
+from dhdmm.release.wording import decimals, number
+
+ROWS_A_PAGE = 100
+ERROR_COLUMNS = ("standard_error",)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A window of a table: headers, rows of texts, and where it stands among the others."""
+
+    words: list[str]
+    numbers: list[str]
+    rows: list[tuple[list[str], list[str]]]
+    page: int
+    pages: int
+    total: int
+    sort: str
+
+
+def listing(
+    table: pa.Table, page: int, sort: str = "", numbers: Sequence[str] = STATISTICS
+) -> Listing:
+    """Numbers are rounded by their row's error, beside which they stand; `-value` sorts down."""
+    shown = [name for name in numbers if name in table.column_names]
+    words = [
+        name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)
+    ]
+    order = _order(table, sort, shown)
+    pages = max(-(-len(table) // ROWS_A_PAGE), 1)
+    page = min(max(page, 1), pages)
+    chosen = order[(page - 1) * ROWS_A_PAGE : page * ROWS_A_PAGE]
+    window = table.take(pa.array(chosen))
+    texts = (
+        zip(*(window[name].to_pylist() for name in words), strict=True)
+        if words
+        else [()] * len(window)
+    )
+    figures = zip(*(window[name].to_pylist() for name in shown), strict=True)
+    errors = window["standard_error"].to_pylist()
+    rows = [
+        (list(text), [_figure(name, value, error) for name, value in zip(shown, row, strict=True)])
+        for text, row, error in zip(texts, figures, errors, strict=True)
+    ]
+    return Listing(
+        words, shown, rows, page, pages, len(table), sort if sort.lstrip("-") in shown else ""
+    )
+
+
+def _order(
+    table: pa.Table, sort: str, allowed: Sequence[str]
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    column = sort.removeprefix("-")
+    if column not in allowed:
+        return np.arange(len(table))
+    values = table[column].to_numpy()
+    return np.argsort(-values if sort.startswith("-") else values, kind="stable")
+
+
+def _figure(column: str, value: float, error: float) -> str:
+    text = number(value, 1 if column == "z" else decimals(error))
+    return f"± {text}" if column in ERROR_COLUMNS else text
+
+
+# ---- downloads -----------------------------------------------------------------------------------
+
+MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet", "json": "application/json"}
+
+
+def encoded(table: pa.Table, kind: str) -> bytes:
+    """The whole table as a file of this kind, in full precision."""
+    if kind == "json":
+        return json.dumps(table.to_pylist(), ensure_ascii=False, indent=1).encode()
+    written = io.BytesIO()
+    if kind == "csv":
+        pa.csv.write_csv(table, written)
+    else:
+        pa.parquet.write_table(table, written)
+    return written.getvalue()

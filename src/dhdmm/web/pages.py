@@ -1,0 +1,55 @@
+"""All pages as one application, for the coordinator to mount beside its routes."""
+
+from __future__ import annotations
+
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dhdmm.service.problems import Problem, Reason, problem_response
+from dhdmm.service.studies import Hub
+from dhdmm.web import releases, rounds
+from dhdmm.web.signin import Doors
+from dhdmm.web.site import HEADERS, Site
+
+
+def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> ASGIApp:
+    """The pages of this coordinator; with `public`, everybody may read what is no secret."""
+    site = Site(hub, Doors(operator_token), public)
+
+    async def no_page(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        problem = Problem(status, Reason.NOT_FOUND, "there is no such page")
+        if request.url.path.startswith("/v1/"):
+            return problem_response(problem)
+        return await site.refused(request, problem)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        return await site.refused(request, error)
+
+    app = Starlette(
+        routes=[*site.routes(), *rounds.routes(site), *releases.routes(site)],
+        exception_handlers={Problem: refused, HTTPException: no_page},
+    )
+    app.router.redirect_slashes = False
+    return _with_headers(app)
+
+
+def _with_headers(app: ASGIApp) -> ASGIApp:
+    """Every answer has our headers; what an endpoint says itself stays."""
+
+    async def secured(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await app(scope, receive, send_secured)
+
+    return secured

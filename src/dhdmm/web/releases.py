@@ -1,0 +1,270 @@
+"""A release to read: its tables and pictures, further questions, files, and another one beside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dhdmm.errors import DhdmmError
+from dhdmm.release.comparison import MEANING
+from dhdmm.release.directory import file_stems
+from dhdmm.release.pictures import Panel, panels_of
+from dhdmm.release.questions import NotMeasured
+from dhdmm.release.tables import Table
+from dhdmm.secagg.states import CoordinatorState
+from dhdmm.service.limits import Buckets, Rate
+from dhdmm.service.problems import Problem, Reason
+from dhdmm.web.charts import chart
+from dhdmm.web.listing import MEDIA, encoded, listing
+from dhdmm.web.shelf import Shelf, Volume
+from dhdmm.web.site import Site, address_of
+
+LONGEST_SQL = 4000
+QUESTIONS = Rate(per_second=0.5, burst=20)
+"""Of one address: each may take a second of this machine."""
+CALLERS = 10_000
+COMPARED = ("first", "second", "difference", "standard_error", "z")
+
+
+def routes(site: Site) -> list[Route]:
+    pages = _Pages(site)
+    base = "/releases/{round_id}"
+    return [
+        site.reading(base, pages.release),
+        site.reading(f"{base}/release.json", pages.whole),
+        site.reading(f"{base}/tables/{{number:int}}", pages.table),
+        site.reading(f"{base}/tables/{{number:int}}.{{kind}}", pages.file),
+        site.reading(f"{base}/ask", pages.ask),
+        site.reading(f"{base}/ask.{{kind}}", pages.answer_file),
+        site.reading(f"{base}/compare", pages.compare),
+    ]
+
+
+class _Pages:
+    def __init__(self, site: Site) -> None:
+        self._site, self._shelf = site, Shelf(site.hub)
+        self._questions = Buckets(QUESTIONS, CALLERS, time.monotonic)
+
+    # -- the release and its tables ---------------------------------------------------------------
+
+    async def release(self, request: Request) -> Response:
+        volume = await self._volume(request)
+        others = await self._others(request)
+        transcript = volume.release.transcript
+        return self._site.page(
+            request,
+            "release.html",
+            **self._frame(request, volume),
+            tables=list(zip(volume.tables, volume.typical_errors, strict=True)),
+            others=others,
+            key=None if transcript is None else transcript.key.hex(),
+            base_url=str(request.base_url).rstrip("/"),
+        )
+
+    async def whole(self, request: Request) -> Response:
+        """Everything as JSON: where it comes from, and every table."""
+        volume = await self._volume(request)
+
+        def work() -> bytes:
+            tables = [
+                {"name": table.name, "rows": table.to_arrow().to_pylist()}
+                for table in volume.tables
+            ]
+            document = {"provenance": volume.release.provenance(), "tables": tables}
+            return json.dumps(document, ensure_ascii=False).encode()
+
+        stem = file_stems([volume.release.plan.study.name])[0]
+        return _download(await asyncio.to_thread(work), stem, "json")
+
+    async def table(self, request: Request) -> Response:
+        volume = await self._volume(request)
+        number, table = self._table(request, volume)
+        page, chosen = _number(request, "page", 1), _number(request, "chart", 1)
+
+        def work() -> dict[str, Any]:
+            panels = panels_of(table)
+            place = min(max(chosen, 1), len(panels))
+            return {
+                "listing": listing(table.to_arrow(), page, request.query_params.get("sort", "")),
+                "panels": [panel.name for panel in panels],
+                "chosen": place,
+                **_drawn(panels[place - 1], table),
+            }
+
+        return self._site.page(
+            request,
+            "table.html",
+            **self._frame(request, volume),
+            **await asyncio.to_thread(work),
+            table=table,
+            number=number,
+            tables=len(volume.tables),
+            link=_links(request),
+        )
+
+    async def file(self, request: Request) -> Response:
+        volume = await self._volume(request)
+        number, table = self._table(request, volume)
+        stem = file_stems(one.name for one in volume.tables)[number - 1]
+        kind = _kind(request)
+        return _download(await asyncio.to_thread(encoded, table.to_arrow(), kind), stem, kind)
+
+    # -- further questions ------------------------------------------------------------------------
+
+    async def ask(self, request: Request) -> Response:
+        volume = await self._volume(request)
+        sql, page = request.query_params.get("sql", "").strip(), _number(request, "page", 1)
+        answer: dict[str, Any] = {"table": None, "refused": None}
+        if sql:
+            try:
+                table = await self._answer(request, volume, sql)
+                panel = panels_of(table)[0]
+                sort = request.query_params.get("sort", "")
+                answer |= {"table": table, "listing": listing(table.to_arrow(), page, sort)}
+                answer |= _drawn(panel, table)
+            except DhdmmError as refused:
+                nearest = refused.nearest if isinstance(refused, NotMeasured) else ()
+                answer |= {"refused": refused, "nearest": nearest}
+        return self._site.page(
+            request,
+            "ask.html",
+            422 if answer["refused"] else 200,
+            **self._frame(request, volume),
+            **answer,
+            sql=sql,
+            examples=_examples(volume),
+            link=_links(request),
+        )
+
+    async def answer_file(self, request: Request) -> Response:
+        volume, kind = await self._volume(request), _kind(request)
+        sql = request.query_params.get("sql", "").strip()
+        try:
+            table = await self._answer(request, volume, sql)
+        except DhdmmError as refused:
+            raise Problem(422, Reason.INVALID, refused.what, hint=refused.hint) from None
+        return _download(encoded(table.to_arrow(), kind), "answers", kind)
+
+    async def _answer(self, request: Request, volume: Volume, sql: str) -> Table:
+        """One question at a time: looking for the nearest answerable one takes a while."""
+        caller = address_of(request)
+        wait = self._questions.wait(caller)
+        if wait:
+            raise Problem(429, Reason.RATE, "too many questions at once", retry_after=wait)
+        self._questions.take(caller)
+        if len(sql) > LONGEST_SQL:
+            raise DhdmmError(f"a question has at most {LONGEST_SQL:,} characters")
+        async with self._site.computing:
+            return await asyncio.to_thread(volume.release.query, sql)
+
+    # -- another release --------------------------------------------------------------------------
+
+    async def compare(self, request: Request) -> Response:
+        volume, others = await self._volume(request), await self._others(request)
+        second = request.query_params.get("with", "")
+        if second not in {status.round for status in others}:
+            raise Problem(404, Reason.NOT_FOUND, "there is no such release of this study")
+        async with self._site.computing:
+            differences = await self._shelf.differences(_round(request), second)
+        number = min(max(_number(request, "table", 1), 1), len(differences))
+        shown = differences[number - 1]
+        page, sort = _number(request, "page", 1), request.query_params.get("sort", "")
+        return self._site.page(
+            request,
+            "compare.html",
+            **self._frame(request, volume),
+            second=second,
+            differences=[(one.name, len(one), float(abs(one.z).max())) for one in differences],
+            number=number,
+            shown=shown.name,
+            listing=listing(shown.to_arrow(), page, sort, COMPARED),
+            meaning=MEANING,
+            link=_links(request),
+        )
+
+    # -- what several pages need ------------------------------------------------------------------
+
+    async def _volume(self, request: Request) -> Volume:
+        return await self._shelf.volume(_round(request))
+
+    async def _others(self, request: Request) -> list[Any]:
+        """The finished rounds of the same study."""
+        statuses = {status.round: status for status in await self._site.hub.statuses()}
+        mine = statuses[_round(request)]
+        return [
+            status
+            for status in statuses.values()
+            if status.study_digest == mine.study_digest
+            and status.state == CoordinatorState.FINISHED
+            and status.round != mine.round
+        ]
+
+    def _frame(self, request: Request, volume: Volume) -> dict[str, Any]:
+        plan = volume.release.plan
+        return {
+            "round": _round(request),
+            "study": plan.study.name,
+            "digest": plan.study.digest.hex(),
+            "facts": volume.release.provenance(),
+            "cells": plan.study.workload.cells,
+        }
+
+    def _table(self, request: Request, volume: Volume) -> tuple[int, Table]:
+        number: int = request.path_params["number"]
+        if not 1 <= number <= len(volume.tables):
+            raise Problem(404, Reason.NOT_FOUND, "the release has no such table")
+        return number, volume.tables[number - 1]
+
+
+def _drawn(panel: Panel, table: Table) -> dict[str, Any]:
+    if not len(table):
+        return {"chart": None, "chart_title": panel.title}
+    return {"chart": chart(panel.picture, f"Chart of {panel.title}"), "chart_title": panel.title}
+
+
+def _examples(volume: Volume) -> list[str]:
+    """Questions that surely have an answer: the first of the first tables."""
+    return [next(table.queries())[1] for table in volume.tables[:2] if len(table)]
+
+
+def _links(request: Request) -> Callable[..., str]:
+    """This page's address with something in its query changed."""
+
+    def link(page: int | None = None, **changes: object) -> str:
+        query = dict(request.query_params) | {k: str(v) for k, v in changes.items()}
+        query.pop("page", None)
+        if page is not None and page > 1:
+            query["page"] = str(page)
+        return f"{request.url.path}?{urlencode(query)}" if query else request.url.path
+
+    return link
+
+
+def _round(request: Request) -> str:
+    return str(request.path_params["round_id"])
+
+
+def _number(request: Request, name: str, otherwise: int) -> int:
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else otherwise
+
+
+def _kind(request: Request) -> str:
+    kind = str(request.path_params["kind"])
+    if kind not in MEDIA:
+        raise Problem(404, Reason.NOT_FOUND, "there are CSV, Parquet and JSON files")
+    return kind
+
+
+def _download(data: bytes, stem: str, kind: str) -> Response:
+    """Always saved, never shown: a label is no page."""
+    headers = {"Content-Disposition": f'attachment; filename="{stem}.{kind}"'}
+    return Response(data, media_type=MEDIA[kind], headers=headers)
