@@ -65,8 +65,7 @@ lock: $(DEV_STAMP)  ## choose versions anew (needs uv)
 	  --all-extras --group dev --group bench --group docs pyproject.toml -o requirements/dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/run.lock
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  --group build --extra service --constraint requirements/dev.lock pyproject.toml -o deploy/service.lock
+	$(BIN)/python deploy/sbom.py deploy/service.lock
 
 clean:  ## forget the environment and everything made
 	rm -rf .venv site dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
