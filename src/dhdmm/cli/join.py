@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,12 +17,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from dhdmm.participant.address import Address
-    from dhdmm.service.client import CoordinatorClient
+    from dhdmm.service.client import CoordinatorClient, Status
     from dhdmm.service.driver import Outcome, Watch
     from dhdmm.service.roster import Pin
     from dhdmm.service.seat import Member
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
+    from dhdmm.web.consent import ConsentPage
 
 
 def join(
@@ -49,6 +52,9 @@ def join(
     ca: coordinator.AuthorityOption = None,
     pin: coordinator.PinOption = None,
     yes: coordinator.Yes = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
+    ] = False,
     on_unknown: Annotated[
         UnknownValues, typer.Option(help="What happens to values outside the domain.")
     ] = "error",
@@ -79,19 +85,22 @@ def join(
         known = Member(
             named, limits, home.ledger(ledger, limits), home, _pin(registrar, roster_fingerprint)
         )
-        if yes:
-            _consent(client, chosen, known)
-        outcome = take_part(
-            client,
-            chosen,
-            known,
-            lambda study: _counted(study, table, on_unknown),
-            token=token,
-            watch=_changes(),
-        )
-    if outcome.verified is not None and out is not None:
-        outcome.verified.release.save(out)
-    document = _document(status.round, outcome, out)
+        with _page(client, status, known, yes) if page else nullcontext() as shown:
+            if yes:
+                _consent(client, chosen, known)
+            outcome = take_part(
+                client,
+                chosen,
+                known,
+                lambda study: _counted(study, table, on_unknown),
+                token=token,
+                watch=_changes(shown),
+            )
+            if outcome.verified is not None and out is not None:
+                outcome.verified.release.save(out)
+            document = _document(status.round, outcome, out)
+            if shown is not None:
+                shown.end(document)
     output.emit(document, as_json, lambda screen: _draw(screen, document))
     _require_released(outcome)
 
@@ -118,6 +127,29 @@ def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None
     member.home.consent_to(draft_of(reviewed.plan))
 
 
+@contextmanager
+def _page(
+    client: CoordinatorClient, status: Status, member: Member, yes: bool
+) -> Iterator[ConsentPage]:
+    """The review as a page; goes on when somebody has consented there to just what it shows."""
+    from dhdmm.participant.policy import review_preview
+    from dhdmm.service.consent import figures
+    from dhdmm.service.home import draft_of
+    from dhdmm.web.consent import ConsentPage
+
+    reviewed = review_preview(client.draft(bytes.fromhex(status.round)), member.policy)
+    draft = draft_of(reviewed.plan)
+    document = figures(reviewed, member.policy, member.ledger, status)
+    shown = ConsentPage(document, member.home.consented(draft))
+    if yes:
+        shown.agree()
+    with shown.served() as address:
+        coordinator.note(f"review, consent and watch at {address}")
+        shown.require_consent()
+        member.home.consent_to(draft)
+        yield shown
+
+
 def _counted(study: Study, table: Path | Address, on_unknown: UnknownValues) -> Histogram:
     from dhdmm.participant.tabulate import tabulate
 
@@ -131,14 +163,16 @@ def _counted(study: Study, table: Path | Address, on_unknown: UnknownValues) -> 
     ).histogram
 
 
-def _changes() -> Watch:
-    """Says what happens, once."""
+def _changes(shown: ConsentPage | None) -> Watch:
+    """Says what happens, once, here and on the page."""
     last = ""
 
     def watch(words: str) -> None:
         nonlocal last
         if words != last:
             coordinator.note(words)
+        if shown is not None:
+            shown.watch(words)
         last = words
 
     return watch

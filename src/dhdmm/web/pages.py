@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from dhdmm.service.problems import Problem, Reason, problem_response
 from dhdmm.service.studies import Hub
-from dhdmm.web import releases, rounds
+from dhdmm.web import builder, releases, rounds
 from dhdmm.web.signin import Doors
-from dhdmm.web.site import HEADERS, Site
+from dhdmm.web.site import Site, with_headers
 
 
 def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> ASGIApp:
@@ -32,24 +31,13 @@ def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> ASGI
         return await site.refused(request, error)
 
     app = Starlette(
-        routes=[*site.routes(), *rounds.routes(site), *releases.routes(site)],
+        routes=[
+            *site.routes(),
+            *rounds.routes(site),
+            *releases.routes(site),
+            *builder.routes(site),
+        ],
         exception_handlers={Problem: refused, HTTPException: no_page},
     )
     app.router.redirect_slashes = False
-    return _with_headers(app)
-
-
-def _with_headers(app: ASGIApp) -> ASGIApp:
-    """Every answer has our headers; what an endpoint says itself stays."""
-
-    async def secured(scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_secured(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await app(scope, receive, send_secured)
-
-    return secured
+    return with_headers(app)

@@ -18,9 +18,11 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dhdmm.release.wording import byte_size, figure, large, number, printable
 from dhdmm.service.problems import Problem, Reason, problem_response
@@ -167,6 +169,22 @@ def environment() -> Environment:
     )
     made.filters |= {"figure": figure, "bytes": byte_size, "large": large, "number": number}
     return made
+
+
+def with_headers(app: ASGIApp) -> ASGIApp:
+    """Every answer has our headers; what an endpoint says itself stays."""
+
+    async def secured(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_secured(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await app(scope, receive, send_secured)
+
+    return secured
 
 
 async def form_of(request: Request) -> dict[str, str]:

@@ -88,7 +88,8 @@ export function tableCard(study, entry, changed, render) {
     remove(study.tables, entry, render));
   const asked = {
     by: () => [chips("By", names, entry.by, at("by"), () => { changed(); render(); })],
-    ways: () => [field("Attributes in a table", input(entry, "ways", changed, { type: "number", min: 1, max: 6 }), at("marginals", "ways"))],
+    ways: () => [make("div", { class: "row" },
+      field("Attributes in a table", input(entry, "ways", changed, { type: "number", min: 1, max: 6 }), at("marginals", "ways")))],
     ranges: () => [
       make("div", { class: "row" },
         field("Of", choice(entry, "of", ordered, render), at("ranges", "of")),

@@ -21,6 +21,16 @@ function large(count) {
   return count < 1e10 ? whole.format(count) : count.toExponential(2);
 }
 
+function small(value) {
+  return value < 1e-3 ? value.toExponential() : String(value);
+}
+
+/** The figures in one line, for where there is no room for more. */
+export function summary(found) {
+  if (found.rho === undefined) return "";
+  return `± ${figure(found.expected_rmse)} · ${bytes(found.participant_bytes)} each · ε = ${figure(found.epsilon)}`;
+}
+
 /** The figures as a list of facts. */
 export function facts(found) {
   const entries = [
@@ -31,7 +41,7 @@ export function facts(found) {
     entries.push(
       ["Typical error", `± ${figure(found.expected_rmse)}`, `if all ${whole.format(found.participants)} finish`],
       ["From each participant", bytes(found.participant_bytes), `${found.modulus_bits} bits a sum`],
-      ["Privacy", `ε = ${figure(found.epsilon)}`, `δ = ${found.delta}, ρ = ${figure(found.rho)}`],
+      ["Privacy", `ε = ${figure(found.epsilon)}`, `δ = ${small(found.delta)}, ρ = ${figure(found.rho)}`],
     );
   }
   return entries.map(([term, value, more]) =>

@@ -4,7 +4,7 @@
 import { aggregationCard, attributeCard, groupingCard, privacyCard, tableCard } from "./builder-cards.js";
 import { columnsOf, newAttribute, newGrouping, newStudy, newTable, studyOf, textOfStudy } from "./builder-document.js";
 import { clearMistakes, field, input, make, showMistake } from "./builder-fields.js";
-import { facts, rows } from "./builder-figures.js";
+import { facts, rows, summary } from "./builder-figures.js";
 
 const PAUSE = 350; // milliseconds without a change before the study is sent
 const KEPT = "dhdmm study"; // in this tab's storage, so that a reload loses nothing
@@ -18,7 +18,7 @@ let timer, running;
 // ---- the form -----------------------------------------------------------------------------------
 
 function render() {
-  const focused = document.activeElement?.dataset?.at ?? positionOf(document.activeElement);
+  const focused = controls().indexOf(document.activeElement);
   at("name").replaceChildren(field("Name of the study", input(study, "name", changed, { id: "study-name", maxlength: 100 }), () => "study"));
   cards("attributes", study.attributes, attributeCard);
   cards("groupings", study.groupings, groupingCard);
@@ -41,7 +41,6 @@ function again() {
 }
 
 const controls = () => [...at("form").querySelectorAll("input, select, textarea, button")];
-const positionOf = (element) => controls().indexOf(element);
 
 function columnChip(name) {
   return make("button", { type: "button", class: "chip", onclick: () => addAttribute(name) }, `+ ${name}`);
@@ -120,6 +119,7 @@ function checked(answer) {
 function figured(answer) {
   at("facts").replaceChildren(...facts(answer));
   at("items").replaceChildren(...rows(answer));
+  at("summary").textContent = summary(answer);
   at("figures").hidden = false;
   at("figures").removeAttribute("aria-busy");
   at("promise").textContent = answer.privacy ?? "";
@@ -135,7 +135,6 @@ function mistaken(answer) {
   at("mistake").replaceChildren(make("p", {}, control ? words : `${where}${words}`), link ?? "");
   at("mistake").hidden = false;
   at("state").textContent = "Not yet a study that can be planned.";
-  if (answer.path === "" || !at("yaml").textContent) allow(false);
   allow(false);
 }
 
