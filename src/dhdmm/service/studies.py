@@ -103,6 +103,7 @@ class Hub:
     draining: bool = False
     _hosts: dict[str, Host] = field(default_factory=dict, init=False)
     _publishing: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _saving: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
 
     # Beginning and end
 
@@ -229,13 +230,14 @@ class Hub:
         transcript, place = await host.transcript(), self.directory(host.status())
         if transcript is None:
             raise Problem(409, Reason.NOT_YET, "the round has no release")
-        if place.exists():
-            return
-        try:
-            await asyncio.to_thread(_save, transcript, place)
-        except ReleaseError:
-            if not place.exists():
-                raise
+        async with self._saving:
+            if place.exists():
+                return
+            try:
+                await asyncio.to_thread(_save, transcript, place)
+            except ReleaseError:
+                if not place.exists():
+                    raise
 
     # The store, in a thread of its own
 
