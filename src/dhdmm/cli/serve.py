@@ -19,6 +19,7 @@ from dhdmm.errors import DhdmmError, RoundAborted
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
+    from starlette.types import ASGIApp
 
     from dhdmm.secagg.keys import Identity
     from dhdmm.service.roster import RosterFile
@@ -67,6 +68,12 @@ def serve(
     proxies: Annotated[
         str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
     ] = "",
+    with_pages: Annotated[
+        bool, typer.Option("--pages/--no-pages", help="Pages for people beside the protocol.")
+    ] = True,
+    public_pages: Annotated[
+        bool, typer.Option("--public-pages", help="Let everybody read them; nobody is named.")
+    ] = False,
     as_json: output.Json = False,
 ) -> None:
     """Coordinate rounds of these studies over HTTPS.
@@ -97,7 +104,9 @@ def serve(
     )
     rounds = _rounds(database, studies, _roster(roster, studies), again)
     server = make_server(
-        create_app(hub, token, metrics=observer),
+        create_app(
+            hub, token, metrics=observer, pages=_pages(hub, token, with_pages, public_pages)
+        ),
         host,
         port,
         tls_cert,
@@ -132,6 +141,14 @@ async def _end_with(server: Server, hub: Hub) -> None:
     await hub.published()
     await asyncio.sleep(WATCH_SECONDS)  # whoever waits for the end hears of it
     server.stop()
+
+
+def _pages(hub: Hub, token: str, wanted: bool, public: bool) -> ASGIApp | None:
+    if not wanted:
+        return None
+    from dhdmm.web.pages import create_pages
+
+    return create_pages(hub, token, public=public)
 
 
 # ---- what is given -------------------------------------------------------------------------------

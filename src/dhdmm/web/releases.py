@@ -22,7 +22,7 @@ from dhdmm.release.tables import Table
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service.limits import Buckets, Rate
 from dhdmm.service.problems import Problem, Reason
-from dhdmm.web.charts import chart
+from dhdmm.web.charts import chart, key
 from dhdmm.web.listing import MEDIA, encoded, listing
 from dhdmm.web.shelf import Shelf, Volume
 from dhdmm.web.site import Site, address_of
@@ -96,7 +96,7 @@ class _Pages:
                 "listing": listing(table.to_arrow(), page, request.query_params.get("sort", "")),
                 "panels": [panel.name for panel in panels],
                 "chosen": place,
-                **_drawn(panels[place - 1], table),
+                **_drawn(panels[place - 1]),
             }
 
         return self._site.page(
@@ -129,7 +129,7 @@ class _Pages:
                 panel = panels_of(table)[0]
                 sort = request.query_params.get("sort", "")
                 answer |= {"table": table, "listing": listing(table.to_arrow(), page, sort)}
-                answer |= _drawn(panel, table)
+                answer |= _drawn(panel)
             except DhdmmError as refused:
                 nearest = refused.nearest if isinstance(refused, NotMeasured) else ()
                 answer |= {"refused": refused, "nearest": nearest}
@@ -224,10 +224,12 @@ class _Pages:
         return number, volume.tables[number - 1]
 
 
-def _drawn(panel: Panel, table: Table) -> dict[str, Any]:
-    if not len(table):
-        return {"chart": None, "chart_title": panel.title}
-    return {"chart": chart(panel.picture, f"Chart of {panel.title}"), "chart_title": panel.title}
+def _drawn(panel: Panel) -> dict[str, Any]:
+    return {
+        "chart": chart(panel.picture, f"Chart of {panel.title}"),
+        "chart_title": panel.title,
+        "chart_key": key(panel.picture),
+    }
 
 
 def _examples(volume: Volume) -> list[str]:

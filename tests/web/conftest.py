@@ -1,0 +1,17 @@
+"""One coordinator for the tests that only ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.web.coordinators import Served, served
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder: Path = tmp_path_factory.mktemp("coordinator")
+    with served(folder) as made:
+        yield made
