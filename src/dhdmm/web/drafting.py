@@ -63,6 +63,7 @@ def answers(ask: str, text: str) -> Iterator[Answer]:
         yield {"kind": "error", "what": "planning this takes too much memory", **NOWHERE}
 
 
+_WHERE = re.compile(rf"{SOURCE}(?::(\d+))?(?:: (.*?)(?:, SQL line \d+, column \d+)?)?", re.DOTALL)
 NOWHERE: Answer = {"path": "", "line": None, "hint": None}
 
 
@@ -94,9 +95,9 @@ def _strategy(questions: bytes) -> Strategy:
 
 
 def _located(error: DhdmmError) -> Answer:
-    """`study:3: schema.age` is line 3 and the path `schema.age`."""
+    """`study:3: workload[0].sql, SQL line 1, column 7` is line 3 and the path `workload[0].sql`."""
     line, path = None, error.where or ""
-    found = re.fullmatch(rf"{SOURCE}(?::(\d+))?(?:: (.*))?", path, re.DOTALL)
+    found = _WHERE.fullmatch(path)
     if found:
         line, path = found[1] and int(found[1]), found[2] or ""
     return {"what": error.what, "hint": error.hint, "path": path, "line": line}

@@ -87,12 +87,12 @@ export function clearMistakes() {
 
 /** Show the mistake at the field it is about, and return that field. */
 export function showMistake(mistake, words) {
-  let nearest = null, depth = -1;
-  for (const control of document.querySelectorAll("[aria-describedby]")) {
-    const place = places.get(control)?.();
-    if (place === undefined || place.length <= depth || !begins(mistake.path, place)) continue;
-    [nearest, depth] = [control, place.length];
-  }
+  const known = [...document.querySelectorAll("[aria-describedby]")]
+    .map((control) => [control, places.get(control)?.()])
+    .filter(([, place]) => place !== undefined);
+  const around = known.filter(([, place]) => begins(mistake.path, place)).sort(([, a], [, b]) => b.length - a.length);
+  const within = known.filter(([, place]) => begins(place, mistake.path));
+  const nearest = (around[0] ?? within[0])?.[0] ?? null;
   if (nearest) {
     nearest.setAttribute("aria-invalid", "true");
     const said = document.getElementById(`${nearest.id}-wrong`);

@@ -1,0 +1,54 @@
+"""Real participants: each a process of its own that runs `dhdmm join`, with its own folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dhdmm.cli.local_network import GENEROUS
+from dhdmm.cohort.workers import ONE_THREAD
+from dhdmm.service import identity as identities
+from dhdmm.service.home import Home
+from dhdmm.study import document
+
+COMMAND = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", "join"]
+
+
+def home_of(folder: Path, number: int) -> Path:
+    """Who it is and what it allows."""
+    home = Home(folder / f"participant {number}")
+    home.root.mkdir(mode=0o700)
+    identities.create(home.identity, f"participant {number}", os.urandom)
+    (home.root / "policy.yaml").write_text(document.write(GENEROUS.model_dump()))
+    return home.root
+
+
+@contextmanager
+def joining(
+    address: str, folder: Path, tables: list[Path], tokens: list[str], *options: str
+) -> Iterator[list[subprocess.Popen[str]]]:
+    """A process for every table; none is left when the block ends."""
+    started = []
+    try:
+        for number, (table, token) in enumerate(zip(tables, tokens, strict=True)):
+            home = home_of(folder, number)
+            given = ["--data", str(table), "--state", str(home), "--token", token, *options]
+            with (home / "said").open("w") as said:
+                started.append(
+                    subprocess.Popen(
+                        [*COMMAND, address, *given],
+                        stdout=said,
+                        stderr=said,
+                        text=True,
+                        env=os.environ | ONE_THREAD,
+                    )
+                )
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
