@@ -58,12 +58,12 @@ class _Pages:
     async def release(self, request: Request) -> Response:
         volume = await self._volume(request)
         others = await self._others(request)
-        transcript = volume.release.transcript
+        transcript, items = volume.release.transcript, volume.release.plan.study.workload.items
         return self._site.page(
             request,
             "release.html",
             **self._frame(request, volume),
-            tables=list(zip(volume.tables, volume.typical_errors, strict=True)),
+            tables=list(zip(items, volume.typical_errors, strict=True)),
             others=others,
             key=None if transcript is None else transcript.key.hex(),
             base_url=str(request.base_url).rstrip("/"),
@@ -72,12 +72,10 @@ class _Pages:
     async def whole(self, request: Request) -> Response:
         """Everything as JSON: where it comes from, and every table."""
         volume = await self._volume(request)
+        found = await volume.tables()
 
         def work() -> bytes:
-            tables = [
-                {"name": table.name, "rows": table.to_arrow().to_pylist()}
-                for table in volume.tables
-            ]
+            tables = [{"name": table.name, "rows": table.to_arrow().to_pylist()} for table in found]
             document = {"provenance": volume.release.provenance(), "tables": tables}
             return json.dumps(document, ensure_ascii=False).encode()
 
@@ -86,7 +84,8 @@ class _Pages:
 
     async def table(self, request: Request) -> Response:
         volume = await self._volume(request)
-        number, table = self._table(request, volume)
+        tables = await volume.tables()
+        number, table = _table(request, tables)
         page, chosen = _number(request, "page", 1), _number(request, "chart", 1)
 
         def work() -> dict[str, Any]:
@@ -106,14 +105,15 @@ class _Pages:
             **await asyncio.to_thread(work),
             table=table,
             number=number,
-            tables=len(volume.tables),
+            tables=len(tables),
             link=_links(request),
         )
 
     async def file(self, request: Request) -> Response:
         volume = await self._volume(request)
-        number, table = self._table(request, volume)
-        stem = file_stems(one.name for one in volume.tables)[number - 1]
+        tables = await volume.tables()
+        number, table = _table(request, tables)
+        stem = file_stems(one.name for one in tables)[number - 1]
         kind = _kind(request)
         return _download(await asyncio.to_thread(encoded, table.to_arrow(), kind), stem, kind)
 
@@ -140,7 +140,7 @@ class _Pages:
             **self._frame(request, volume),
             **answer,
             sql=sql,
-            examples=_examples(volume),
+            examples=[] if sql else _examples(await volume.tables()),
             link=_links(request),
         )
 
@@ -217,11 +217,12 @@ class _Pages:
             "cells": plan.study.workload.cells,
         }
 
-    def _table(self, request: Request, volume: Volume) -> tuple[int, Table]:
-        number: int = request.path_params["number"]
-        if not 1 <= number <= len(volume.tables):
-            raise Problem(404, Reason.NOT_FOUND, "the release has no such table")
-        return number, volume.tables[number - 1]
+
+def _table(request: Request, tables: list[Table]) -> tuple[int, Table]:
+    number: int = request.path_params["number"]
+    if not 1 <= number <= len(tables):
+        raise Problem(404, Reason.NOT_FOUND, "the release has no such table")
+    return number, tables[number - 1]
 
 
 def _drawn(panel: Panel) -> dict[str, Any]:
@@ -232,9 +233,9 @@ def _drawn(panel: Panel) -> dict[str, Any]:
     }
 
 
-def _examples(volume: Volume) -> list[str]:
+def _examples(tables: list[Table]) -> list[str]:
     """Questions that surely have an answer: the first of the first tables."""
-    return [next(table.queries())[1] for table in volume.tables[:2] if len(table)]
+    return [next(table.queries())[1] for table in tables[:2]]
 
 
 def _links(request: Request) -> Callable[..., str]:

@@ -6,13 +6,15 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import pyarrow.parquet as pq
 
 from dhdmm.release.comparison import Difference, compare
+from dhdmm.release.directory import read_manifest
 from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
 from dhdmm.service.studies import Hub
@@ -23,14 +25,21 @@ KEPT_COMPARISONS = 6
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Volume:
     """A loaded release, with what its pages need again and again."""
 
     release: Release
-    tables: list[Table]
     typical_errors: list[float]
     """The median standard error of every table."""
+
+    @cached_property
+    def _tables(self) -> list[Table]:
+        return self.release.values()
+
+    async def tables(self) -> list[Table]:
+        """With answers and errors, which take a while to compute the first time."""
+        return await asyncio.to_thread(lambda: self._tables)
 
 
 class Kept(Generic[Value]):
@@ -76,9 +85,8 @@ class Shelf:
 
 
 def _load(place: Path) -> Volume:
+    """Typical errors as they were written down: reading is quicker than computing them again."""
     release = Release.load(place)
-    tables = release.values()
-    ends = [0, *np.cumsum([len(table) for table in tables]).tolist()]
-    errors = release.standard_errors
-    typical = [float(np.median(errors[start:end])) for start, end in pairwise(ends)]
-    return Volume(release, tables, typical)
+    written = (place / entry.parquet for entry in read_manifest(place).tables)
+    errors = (pq.read_table(path, columns=["standard_error"])[0].to_numpy() for path in written)
+    return Volume(release, [float(np.median(column)) for column in errors])
