@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RUN_STAMP := .venv/.run-installed
 DEV_STAMP := .venv/.dev-installed
 
-.PHONY: help install demo test check format soak bench bench-service docs lock sbom wheel clean
+.PHONY: help install demo test check format soak bench bench-service screenshots docs lock sbom wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -50,6 +50,9 @@ bench: $(DEV_STAMP)  ## time, error and bytes, as ratios within one run
 
 bench-service: $(DEV_STAMP)  ## the load that one coordinator holds; ten minutes
 	$(BIN)/python -m bench.service
+
+screenshots: $(DEV_STAMP)  ## the pages as the documentation shows them (needs chromium)
+	$(BIN)/python -m tests.browser.screenshots
 
 docs: $(DEV_STAMP)  ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -5,73 +5,98 @@ Three hospitals' discharges are counted here, twice; another round of theirs is 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+import httpx
 from playwright.sync_api import Browser
 
 import dhdmm
-from dhdmm.service.studies import add_study
+from dhdmm.runner import histograms_of
+from dhdmm.secagg.states import ParticipantState
+from dhdmm.service.studies import add_study, next_round
+from dhdmm.study.histogram import Histogram
 from tests.browser.chromium import chromium, sign_in
-from tests.web.coordinators import Served, add_finished, add_round, served
+from tests.service.server.rounds import roster_file, visitors
+from tests.web.coordinators import Served, add_finished, served
 
 PROJECT = Path(__file__).parents[2]
 IMAGES = PROJECT / "docs" / "images"
 EXAMPLE = PROJECT / "examples" / "hospitals"
 HOSPITALS = ("north", "south", "river")
-WIDE, PHONE = {"width": 1100, "height": 760}, {"width": 360, "height": 740}
+FIRST, SECOND = "1f" * 16, "2e" * 16
+QUESTION = "SELECT+sex,+COUNT(*)+FROM+data+WHERE+ward+IN+('surgery',+'medicine')+GROUP+BY+sex"
+
+
+class Shot(NamedTuple):
+    name: str
+    path: str
+    theme: str = "light"
+    width: int = 960
+    height: int = 720
+
+
+SHOTS = [
+    Shot("pages-study", "/studies/{study}", height=900),
+    Shot("pages-round", "/rounds/{live}", height=560),
+    Shot("pages-release", f"/releases/{FIRST}", height=620),
+    Shot("pages-table", f"/releases/{FIRST}/tables/3", height=680),
+    Shot("pages-table-dark", f"/releases/{FIRST}/tables/2", "dark", height=620),
+    Shot("pages-question", f"/releases/{FIRST}/ask?sql={QUESTION}", height=760),
+    Shot("pages-phone", f"/releases/{FIRST}", width=360, height=720),
+]
 
 
 def main(out: Path = IMAGES) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, served(Path(folder)) as coordinator:
-        rounds = fill(coordinator)
+        study, live = fill(coordinator)
         with chromium() as browser:
-            take(browser, coordinator.address, rounds, out)
+            for shot in SHOTS:
+                take(browser, coordinator.address, shot, out, study=study, live=live)
 
 
-def fill(coordinator: Served) -> dict[str, str]:
-    """Two finished rounds and one under way."""
+def fill(coordinator: Served) -> tuple[str, str]:
+    """Two finished rounds and one under way; the study's digest and that round."""
     study = dhdmm.Study.load(EXAMPLE / "study.yaml")
     plan = dhdmm.plan(study)
     tables = [EXAMPLE / "data" / f"{name}.csv" for name in HOSPITALS]
-    for number in (1, 2):
-        release = replace(dhdmm.run(plan, tables), round_id=bytes([number * 17] * 16))
+    for round_id in (FIRST, SECOND):
+        release = replace(dhdmm.run(plan, tables), round_id=bytes.fromhex(round_id))
         add_finished(coordinator, study, release)
     stored = add_study(coordinator.database, study)
-    add_round(coordinator, stored, "33" * 16, enrolled=2)
-    return {"study": stored.digest, "release": "11" * 16, "live": "33" * 16}
+    live = next_round(coordinator.database, stored, roster_file(len(HOSPITALS)))
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, begin(coordinator, live, histograms_of(study, tables))).result()
+    return stored.digest, live
 
 
-def take(browser: Browser, address: str, rounds: dict[str, str], out: Path) -> None:
-    release = f"/releases/{rounds['release']}"
-    question = "SELECT+sex,+COUNT(*)+FROM+data+WHERE+ward+IN+('surgery',+'medicine')+GROUP+BY+sex"
-    pages = {
-        "pages-studies": "/",
-        "pages-study": f"/studies/{rounds['study']}",
-        "pages-round": f"/rounds/{rounds['live']}",
-        "pages-release": release,
-        "pages-bars": f"{release}/tables/1",
-        "pages-heat": f"{release}/tables/2",
-        "pages-lines": f"{release}/tables/3",
-        "pages-ask": f"{release}/ask?sql={question}",
-        "pages-refused": f"{release}/ask?sql=SELECT+COUNT(*)+FROM+data+WHERE+age+>=+70",
-        "pages-compare": f"{release}/compare?with={'22' * 16}",
-    }
-    for theme, suffix, size in (
-        ("light", "", WIDE),
-        ("dark", "-dark", WIDE),
-        ("light", "-phone", PHONE),
-    ):
-        context = browser.new_context(color_scheme=theme, viewport=size)
-        page = context.new_page()
-        sign_in(page, address)
-        for name, path in pages.items():
-            page.goto(address + path)
-            page.screenshot(path=out / f"{name}{suffix}.png", full_page=True)
-        context.close()
+async def begin(coordinator: Served, live: str, histograms: list[Histogram]) -> None:
+    """A real round, up to where the last hospital is slow to send its sums."""
+    async with httpx.AsyncClient(base_url=coordinator.address, timeout=60) as http:
+        *quick, slow = visitors(http, live, histograms)
+        present = [asyncio.create_task(one.take_part()) for one in quick]
+        await slow.take_part(until=ParticipantState.AWAITING_SURVIVORS)
+        while (await http.get(f"/v1/rounds/{live}")).json()["received"] < len(quick):
+            await asyncio.sleep(0.1)
+        for one in present:
+            one.cancel()
+        await asyncio.gather(*present, return_exceptions=True)
+
+
+def take(browser: Browser, address: str, shot: Shot, out: Path, **known: str) -> None:
+    size = {"width": shot.width, "height": shot.height}
+    context = browser.new_context(color_scheme=shot.theme, viewport=size)
+    page = context.new_page()
+    sign_in(page, address)
+    page.goto(address + shot.path.format(**known))
+    page.screenshot(path=out / f"{shot.name}.png")
+    context.close()
 
 
 if __name__ == "__main__":
