@@ -21,8 +21,8 @@ COMMAND = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", "joi
 def home_of(folder: Path, number: int) -> Path:
     """Who it is and what it allows."""
     home = Home(folder / f"participant {number}")
-    home.root.mkdir(mode=0o700)
-    identities.create(home.identity, f"participant {number}", os.urandom)
+    home.root.mkdir(mode=0o700, parents=True)
+    identities.create(home.identity, f"{folder.name[-20:]} {number}", os.urandom)
     (home.root / "policy.yaml").write_text(document.write(GENEROUS.model_dump()))
     return home.root
 

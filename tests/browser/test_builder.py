@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from dhdmm.release.release import Release
-from dhdmm.study.draft import example
 from dhdmm.study.spec import Study
 from tests.browser.participants import joining
 from tests.web.coordinators import Served
@@ -138,19 +137,43 @@ def test_mistakes_are_shown_at_their_field(builder: Page):
 
 
 def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path):
-    """Also what has no fields of its own: terms, conditions in groupings, coded values."""
-    text = example().replace("[Female, Male]", "{0: Female, 1: 'Male, or else'}")
-    text = text.replace("groupings:\n", f"groupings:\n{ODD}")
-    load(builder, text)
-    expect(builder.get_by_label("Name of the study")).to_have_value("my-study", timeout=PATIENCE)
-    builder.get_by_label("Name of the study").fill("my other study")
-    expect(builder.locator("#yaml")).to_contain_text("my other study", timeout=PATIENCE)
+    """Also what has no fields of its own: several terms, conditions in groupings."""
+    load(builder, MANY_KINDS)
+    name = builder.get_by_label("Name of the study")
+    expect(name).to_have_value("all kinds", timeout=PATIENCE)
+    name.fill("all other kinds")
+    expect(builder.locator("#yaml")).to_contain_text("all other kinds", timeout=PATIENCE)
     came = Study.load(exported(builder, tmp_path))
-    asked = Study.from_text(text.replace("my-study", "my other study"))
+    asked = Study.from_text(MANY_KINDS.replace("all kinds", "all other kinds"))
     assert came.canonical_bytes() == asked.canonical_bytes()
 
 
-ODD = '  odd: {of: age, sets: [{label: odd, where: "age % 2 = 1"}, {label: even, rest: true}]}\n'
+MANY_KINDS = """
+study: all kinds
+schema:
+  age: {type: integer, range: [0, 9]}
+  sex: {type: category, values: {0: Female, 1: "Male, or else", 2: 'so: "quoted"'}}
+  zip: {type: category, values: ["01", "2", plain, "true", "a, b"]}
+  hours: {type: number, edges: "0:100:25"}
+groupings:
+  halves: {of: age, edges: [0, 5, 10]}
+  odd: {of: age, sets: [{label: odd, where: "age % 2 = 1"}, {label: even, rest: true}]}
+  some: {of: zip, sets: [{label: "a: few", values: ["01", "a, b"]}, {label: others, rest: true}]}
+workload:
+  - {name: pairs, marginals: {ways: 2}}
+  - {name: listed, marginals: {of: [[age, sex], [zip]]}}
+  - {name: banded, by: [sex, halves], with_totals: [sex], where: "hours >= 25", weight: 2}
+  - {name: windows, ranges: {of: age, kind: width, width: 3}, by: [sex]}
+  - {name: several, terms: [{by: [some]}, {by: [zip], where: "age > 3"}, {total: true}]}
+  - {name: asked, sql: "SELECT zip, COUNT(*) FROM data WHERE age >= 5 GROUP BY zip"}
+  - {name: everybody, total: true}
+privacy:
+  unit: {person: {column: id, max_records: 3, max_participants: 2}}
+  rho: 0.05
+  corrupt_fraction: 0.1
+  relation: replace
+aggregation: {threat_model: semi-honest, participants: 40, max_records_per_participant: 5000}
+"""
 
 
 def test_hostile_names_stay_text(builder: Page):
@@ -175,10 +198,11 @@ def _tiny(name: str) -> dict[str, object]:
 
 def test_the_builder_fits_a_phone(builder: Page):
     builder.set_viewport_size({"width": 360, "height": 700})
-    load(builder, example())
+    load(builder, MANY_KINDS)
     planned(builder)
-    width = builder.evaluate("document.documentElement.scrollWidth")
-    assert width <= 360
+    assert builder.evaluate("document.documentElement.scrollWidth") <= 360
+    builder.locator("#summary").click()
+    expect(builder.get_by_role("heading", name="What it would give")).to_be_in_viewport()
 
 
 def test_from_a_click_to_a_release(builder: Page, coordinator: Served, tmp_path: Path):

@@ -125,7 +125,7 @@ function privacy(given) {
 function aggregation(given) {
   return {
     threat_model: given.threat,
-    participants: { min: word(given.min), max: word(given.max) },
+    participants: given.min === given.max && !given.ranged ? word(given.min) : { min: word(given.min), max: word(given.max) },
     max_dropout: word(given.dropout),
     max_records_per_participant: word(given.records),
   };
@@ -206,7 +206,7 @@ function aggregationOf(given) {
   if (!given) return newStudy().aggregation;
   const count = given.participants;
   return {
-    threat: given.threat_model, min: String(count.min ?? count), max: String(count.max ?? count),
+    threat: given.threat_model, min: String(count.min ?? count), max: String(count.max ?? count), ranged: count.min !== undefined,
     dropout: String(given.max_dropout), records: String(given.max_records_per_participant),
   };
 }
@@ -242,7 +242,7 @@ export function newStudy() {
       unit: "record", column: "", records: "1", participants: "1", budget: "epsilon",
       epsilon: "1", delta: "1e-6", rho: "0.05", corrupt: "0.05", relation: "zero-out",
     },
-    aggregation: { threat: "malicious", min: "100", max: "1000", dropout: "0.05", records: "100" },
+    aggregation: { threat: "malicious", min: "100", max: "1000", ranged: false, dropout: "0.05", records: "100" },
   };
 }
 
