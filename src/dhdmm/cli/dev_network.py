@@ -41,8 +41,9 @@ def dev_network(
         float, typer.Option(min=0, max=0.99, help="The share of participants that is killed.")
     ] = 0.0,
     phase_seconds: Annotated[
-        float, typer.Option(min=1, help="How long the others wait for those.")
-    ] = 10.0,
+        float | None,
+        typer.Option(min=1, help="How long a phase waits: 10 for those who are killed, else 300."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The folder to write the release to.")] = None,
     as_json: output.Json = False,
 ) -> None:
@@ -59,8 +60,10 @@ def dev_network(
         folder = Path(made)
         (folder / "study.yaml").write_text(asked.to_yaml(), encoding="utf-8")
         tables = _tables(asked, participants, data, folder)
-        with LocalNetwork(folder / "study.yaml", folder, tables, phase_seconds) as network:
-            killed = _run(network, math.floor(dropout * len(tables) + 1e-9))
+        dropouts = math.floor(dropout * len(tables) + 1e-9)
+        wait = phase_seconds or (10.0 if dropouts else 300.0)
+        with LocalNetwork(folder / "study.yaml", folder, tables, wait) as network:
+            killed = _run(network, dropouts)
             shutil.copytree(network.release(), directory)
             document = _document(network, killed, directory)
     document |= {"study": asked.name, "seconds": time.monotonic() - started}

@@ -37,7 +37,7 @@ LOADED = [
     *("dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.service.driver", "dhdmm.participant.tabulate"),
     *("httpcore", "h11", "pyarrow.compute", "pandas"),  # the last one if it is installed
 ]
-START_SECONDS = 60.0
+START_SECONDS = SAVE_SECONDS = 120.0
 END_SECONDS = 20.0
 GENEROUS = Policy(
     threat_models=["malicious", "semi-honest"],
@@ -130,7 +130,7 @@ class LocalNetwork:
 
     def release(self) -> Path:
         """The directory of the release, once it is saved."""
-        end = time.monotonic() + END_SECONDS
+        end = time.monotonic() + SAVE_SECONDS
         while time.monotonic() < end:
             found = [path for path in (self.folder / "releases").glob("*") if path.is_dir()]
             if found and (found[0] / "release.json").exists():

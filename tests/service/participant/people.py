@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 from starlette.types import ASGIApp
 
 from dhdmm.participant.policy import Policy
 from dhdmm.planning.plan import Plan
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.round import Roster
+from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import identity as identities
 from dhdmm.service.app import create_app
 from dhdmm.service.client import CoordinatorClient
@@ -26,7 +28,7 @@ from dhdmm.service.limits import Limits
 from dhdmm.service.roster import Pin, RosterFile
 from dhdmm.service.seat import Member
 from dhdmm.service.store import Database
-from dhdmm.service.studies import Hub, add_study, current_round, next_round
+from dhdmm.service.studies import Hub, add_study, current_round
 from dhdmm.service.trust import Address, trusting
 from dhdmm.service.waiting import Deadlines
 from dhdmm.study.histogram import Histogram
@@ -108,7 +110,7 @@ class Coordinator:
     def client(self, person: Person | None = None, **options: Any) -> CoordinatorClient:
         identity = person.named.identity if person else None
         trust = trusting(self.files.certificate)
-        options = {"patience": 20.0, "sleep": lambda pause: time.sleep(pause / 10)} | options
+        options = {"patience": 120.0, "sleep": lambda pause: time.sleep(pause / 10)} | options
         return CoordinatorClient(Address.parse(self.address), trust, identity, **options)
 
     def consent(self, *persons: Person) -> None:
@@ -133,10 +135,16 @@ class Coordinator:
         with ThreadPoolExecutor(len(persons)) as pool:
             return list(pool.map(self.join, persons))
 
-    def again(self, roster: RosterFile) -> None:
-        """The same study as a new round."""
-        stored = add_study(self.database, self.study)
-        self.round_id = bytes.fromhex(next_round(self.database, stored, roster))
+    def inputs_without(self, missing: int) -> None:
+        """The operator goes on when the inputs of all but so many are there."""
+        with self.client() as client:
+            for status in client.statuses(self.round_id):
+                here = status.state == CoordinatorState.COLLECTING_INPUTS
+                if here and status.invited - status.received == missing:
+                    break
+        closing = f"{self.address}/v1/rounds/{self.round_id.hex()}/close"
+        authorised = {"Authorization": f"Bearer {OPERATOR}"}
+        httpx.post(closing, headers=authorised, verify=self.files.client()).raise_for_status()
 
 
 @contextlib.contextmanager
@@ -145,7 +153,6 @@ def coordinator(
     study: Study,
     roster: RosterFile | None = None,
     *,
-    deadlines: Deadlines | None = None,
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
 ) -> Iterator[Coordinator]:
     """A coordinator with one round; `around` may put something hostile before it."""
@@ -154,7 +161,7 @@ def coordinator(
     round_id = current_round(database, add_study(database, study), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",
-        deadlines or Deadlines(600, 600),
+        Deadlines(600, 600),
     )  # fmt: skip
     files = certificate(folder)
     app = around(create_app(hub, OPERATOR))

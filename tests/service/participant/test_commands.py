@@ -95,8 +95,10 @@ def test_a_hostile_study_does_not_steer_the_reviewers_terminal(shell: Shell, tmp
 def test_a_network_on_this_machine_ends_with_a_release_and_leaves_nothing(tmp_path: Path):
     study = tmp_path / "study.yaml"
     study.write_text(small_text(participants=5, corrupt=0.2, dropout=0.2))
-    done = _dhdmm(tmp_path, "dev-network", "study.yaml", "--json", "--out", "release").communicate()
-    document = json.loads(done[0])
+    running = _dhdmm(tmp_path, "dev-network", "study.yaml", "--json", "--out", "release")
+    out, err = running.communicate()
+    assert running.returncode == 0, err
+    document = json.loads(out)
     assert document["endings"] == {"released": 5}
     assert document["same_release"]
     assert Release.load(tmp_path / "release").survivors == 5

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -12,13 +14,14 @@ import pytest
 
 from dhdmm.cli.local_network import LocalNetwork
 from dhdmm.secagg.journal import Memory
+from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
 from dhdmm.service.client import Status
 from dhdmm.service.identity import load
 from dhdmm.service.journal import FileJournal
 from tests.round.small import small_text
 
 PARTICIPANTS = 30
-GRACE = 2.0  # seconds in which nobody comes any more before the operator goes on
 CANARY = "canary in the coal mine"
 KILLED = {"collecting-shares": 0, "collecting-inputs": 1}
 RESTARTED = 2  # killed when inputs are asked for, and started again at once
@@ -42,27 +45,33 @@ def network(folder: Path, threat_model: str) -> LocalNetwork:
         threat_model=threat_model, participants=PARTICIPANTS, dropout=0.3, corrupt=0.1
     )
     (folder / "study.yaml").write_text(text)
-    return LocalNetwork(folder / "study.yaml", folder, tables(folder), phase_seconds=60.0)
+    return LocalNetwork(folder / "study.yaml", folder, tables(folder), phase_seconds=600.0)
 
 
 class Operator:
-    """Goes on without the dead, when nobody else is missing."""
+    """Goes on without the dead as soon as everybody else has spoken."""
 
-    def __init__(self, here: LocalNetwork) -> None:
+    def __init__(self, here: LocalNetwork, threat_model: str) -> None:
         self._token = (here.folder / "operator.token").read_text().strip()
-        self._here, self._changed, self._last = here, time.monotonic(), (-1, "")
+        self._here, self._table = here, COORDINATOR[ThreatModel(threat_model)]
 
-    def watch(self, status: Status, dead: int) -> None:
-        now = status.received, status.state
-        if now != self._last:
-            self._last, self._changed = now, time.monotonic()
-        missing = status.invited - status.received
-        if 0 < missing <= dead and time.monotonic() > self._changed + GRACE:
+    def watch(self, status: Status, dead: set[int]) -> None:
+        if not dead or status.over:
+            return
+        missing = set(range(PARTICIPANTS)) - self._heard(CoordinatorState(status.state))
+        if missing and missing <= dead:
             httpx.post(
                 f"{self._here.address}/v1/rounds/{status.round}/close",
                 headers={"Authorization": f"Bearer {self._token}"},
                 verify=False,
             )
+
+    def _heard(self, state: CoordinatorState) -> set[int]:
+        """Whose message of the phase is in the coordinator's log."""
+        kind = collected_in(self._table, state).__name__
+        with closing(sqlite3.connect(self._here.folder / "coordinator.db")) as store:
+            names = store.execute("SELECT name FROM log WHERE name LIKE ?", [f"{kind}/%"])
+            return {int(name.partition("/")[2]) for (name,) in names}
 
 
 def polled(here: LocalNetwork) -> Iterator[Status]:
@@ -97,7 +106,8 @@ def test_a_round_of_thirty_goes_on_without_the_killed_and_with_the_restarted(
     tmp_path: Path, threat_model: str
 ):
     with network(tmp_path, threat_model) as here:
-        operator, dead, restarted, secrets = Operator(here), set[int](), False, set[bytes]()
+        operator = Operator(here, threat_model)
+        dead, restarted, secrets = set[int](), False, set[bytes]()
         for number in range(PARTICIPANTS):
             here.join(number)
         for status in polled(here):
@@ -110,7 +120,7 @@ def test_a_round_of_thirty_goes_on_without_the_killed_and_with_the_restarted(
                 here.kill(RESTARTED)
                 here.join(RESTARTED)
                 restarted = True
-            operator.watch(status, len(dead))
+            operator.watch(status, dead)
         here.await_end()
         said = {i: here.said(i) for i in range(PARTICIPANTS) if i not in dead}
         spoken = _everything_said(here)

@@ -22,7 +22,6 @@ from dhdmm.service.client import Answered, CoordinatorClient, Unreachable
 from dhdmm.service.driver import Ending, Outcome, join
 from dhdmm.service.roster import Pin
 from dhdmm.service.trust import Address, trusting
-from dhdmm.service.waiting import Deadlines
 from tests.protocol.network import Stream
 from tests.service.participant.between import Malice, Trouble
 from tests.service.participant.people import (
@@ -102,13 +101,13 @@ def test_a_crash_between_debit_and_send_stays_debited_and_the_round_goes_on_with
 ):
     persons = crowd(tmp_path, 6)
     late, rest = persons[0], persons[1:]
-    quick = Deadlines(600, 3.0)
     study = study_of(dropout=0.2, threat_model="semi-honest")
-    with coordinator(tmp_path, study, roster_file(persons), deadlines=quick) as here:
+    with coordinator(tmp_path, study, roster_file(persons)) as here:
         here.consent(*persons)
         with meanwhile(here, rest):
             assert doomed(here, late, number=2, delivered=False) is None
             assert late.entries == ["open", "reserve", "debit"]
+            here.inputs_without(1)
         outcome = here.join(late)
         assert outcome.ending is Ending.LEFT_BEHIND
         assert outcome.paid
@@ -121,9 +120,8 @@ def test_a_crash_between_debit_and_send_stays_debited_and_the_round_goes_on_with
 
 def test_a_journal_that_is_lost_after_paying_ends_the_participants_part(tmp_path: Path):
     persons = crowd(tmp_path, 6)
-    study = study_of(threat_model="semi-honest")
-    quick = Deadlines(600, 2.0)
-    with coordinator(tmp_path, study, roster_file(persons), deadlines=quick) as here:
+    study = study_of(dropout=0.2, threat_model="semi-honest")
+    with coordinator(tmp_path, study, roster_file(persons)) as here:
         here.consent(*persons)
         with meanwhile(here, persons[1:]):
             assert doomed(here, persons[0], number=2, delivered=False) is None
@@ -131,6 +129,7 @@ def test_a_journal_that_is_lost_after_paying_ends_the_participants_part(tmp_path
             journal.unlink()
             with pytest.raises(RoundAborted, match="part in the round is over"):
                 here.join(persons[0])
+            here.inputs_without(1)
 
 
 @pytest.mark.fault(36)
