@@ -69,7 +69,11 @@ class Meter:
         secrets, holders = [bytes(32), bytes(32)], list(range(degree))
         sharing = partial(shamir.split, secrets, threshold, holders, os.urandom)
         bare_calls = [(name, 1, work) for name, work in bare()]
-        self._probes = [*bare_calls, ("shamir", 1, sharing), *bare_bulk()]
+        self._probes: list[tuple[str, int, Callable[[], object]]] = [
+            *bare_calls,
+            ("shamir", 1, sharing),
+            *bare_bulk(),
+        ]
         self._probed: defaultdict[str, list[float]] = defaultdict(list)
 
     def time(self, party: str, step: str, work: Callable[[], Result]) -> Result:
