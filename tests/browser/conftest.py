@@ -1,4 +1,4 @@
-"""A browser for the session, a page for each test, and a picture of the page that failed."""
+"""A browser for each module, a page for each test, and a picture of the page that failed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from tests.web.coordinators import Served, served
 RESULTS = Path(__file__).parents[2] / "test-results"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Of one module: while it is open, an event loop runs in this thread, and others want one."""
     if executable() is None:
         if os.environ.get("DHDMM_CI") == "1":
             pytest.fail("there is no chromium")
@@ -29,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page in a context of its own: nobody is signed in; other hosts cannot be reached."""
+    """A page in a context of its own: nobody is signed in."""
     context = browser.new_context(viewport={"width": 1100, "height": 760})
     made = context.new_page()
     yield made
