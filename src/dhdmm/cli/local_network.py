@@ -173,7 +173,12 @@ class LocalNetwork:
             target=run_command,
             args=(["join", self.address, *given, "--yes", "--json"], home / "out", home / "err"),
         )
-        process.start()
+        try:
+            process.start()
+        except OSError as error:  # such as a socket's name that does not fit a long folder
+            raise RoundAborted(
+                f"no participant can be started: {error}", hint="set TMPDIR to a short path"
+            ) from None
         self._processes[number] = process
 
     def kill(self, number: int) -> None:

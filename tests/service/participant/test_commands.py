@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,44 +94,62 @@ def test_a_hostile_study_does_not_steer_the_reviewers_terminal(shell: Shell, tmp
     assert "F\N{REPLACEMENT CHARACTER}[2J" in shown.out
 
 
-def test_a_network_on_this_machine_ends_with_a_release_and_leaves_nothing(tmp_path: Path):
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A short path: sockets have names of at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="n") as made:
+        yield Path(made)
+
+
+def test_a_network_on_this_machine_ends_with_a_release_and_leaves_nothing(
+    tmp_path: Path, scratch: Path
+):
     study = tmp_path / "study.yaml"
     study.write_text(small_text(participants=5, corrupt=0.2, dropout=0.2))
-    running = _dhdmm(tmp_path, "dev-network", "study.yaml", "--json", "--out", "release")
+    running = _dhdmm(tmp_path, scratch, "dev-network", "study.yaml", "--json", "--out", "release")
     out, err = running.communicate()
     assert running.returncode == 0, err
     document = json.loads(out)
     assert document["endings"] == {"released": 5}
     assert document["same_release"]
     assert Release.load(tmp_path / "release").survivors == 5
-    assert _left_by(tmp_path) == []
+    assert _left_in(scratch) == []
 
 
-def test_an_interrupted_network_leaves_nothing(tmp_path: Path):
+def test_an_interrupted_network_leaves_nothing(tmp_path: Path, scratch: Path):
     study = tmp_path / "study.yaml"
     study.write_text(small_text(participants=5, corrupt=0.2))
-    running = _dhdmm(tmp_path, "dev-network", "study.yaml", "--out", "release")
+    running = _dhdmm(tmp_path, scratch, "dev-network", "study.yaml", "--out", "release")
     assert running.stderr.readline().startswith("coordinator at")
     running.send_signal(signal.SIGINT)
     assert running.wait() == 130
     assert not (tmp_path / "release").exists()
-    assert _left_by(tmp_path) == []
+    assert _left_in(scratch) == []
 
 
-def _dhdmm(folder: Path, *typed: str) -> subprocess.Popen[str]:
-    """In its own temporary folder, so that what it leaves is its own."""
-    (folder / "tmp").mkdir()
+def test_a_network_that_cannot_start_participants_says_so(tmp_path: Path):
+    (tmp_path / "study.yaml").write_text(small_text(participants=5, corrupt=0.2))
+    deep = tmp_path / ("x" * 100)
+    deep.mkdir()
+    running = _dhdmm(tmp_path, deep, "dev-network", "study.yaml", "--out", "release")
+    _, err = running.communicate()
+    assert (running.returncode, "set TMPDIR" in err, "Traceback" in err) == (5, True, False)
+    assert _left_in(deep) == []
+
+
+def _dhdmm(folder: Path, scratch: Path, *typed: str) -> subprocess.Popen[str]:
+    """A command whose temporary files are all in `scratch`."""
     return subprocess.Popen(
         [sys.executable, "-c", "from dhdmm.cli.main import main; main()", *typed],
         cwd=folder,
-        env=os.environ | {"TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def _left_by(folder: Path) -> list[str]:
+def _left_in(scratch: Path) -> list[str]:
     """Files of the network, and processes that still have one of its files on their command line.
 
     Processes may take a moment to be gone.
@@ -139,12 +159,12 @@ def _left_by(folder: Path) -> list[str]:
         running = [
             command
             for process in Path("/proc").glob("[0-9]*/cmdline")
-            if str(folder) in (command := _read(process))
+            if str(scratch) in (command := _read(process))
         ]
         if not running:
             break
         time.sleep(0.05)
-    return [*running, *(str(path) for path in (folder / "tmp").glob("dhdmm-network-*"))]
+    return [*running, *(str(path) for path in scratch.glob("dhdmm-network-*"))]
 
 
 def _read(process: Path) -> str:
