@@ -197,3 +197,8 @@ def test_histograms_that_do_not_fit_are_refused():
 def test_zero_workload_is_refused():
     with pytest.raises(StrategyError, match="asks nothing"):
         optimise(one_attribute(rows([[0, 0, 0]])))
+
+
+def test_refuses_to_compare_too_many_values_with_each_other():
+    with pytest.raises(StrategyError, match="20,000 values of one attribute"):
+        optimise(one_attribute(Ranges.prefixes(20_000)))

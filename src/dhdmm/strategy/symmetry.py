@@ -27,9 +27,13 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
+
+LARGEST_GRAMS = 2**27
+"""Entries of all Gram matrices of one attribute: 1 GiB."""
 
 Residuals = tuple[tuple[int, int], ...]
 """Standard parts of a block as (attribute, orbit), attributes increasing."""
@@ -257,6 +261,12 @@ def _axis(
     a: int, merged: Integers, factors: tuple[Factor, ...], terms: Sequence[ReducedTerm]
 ) -> Axis:
     met = sorted({pairs[a] for term in terms for _, pairs in term.pairs()})
+    values = int(merged.max()) + 1
+    if len(met) * values**2 > LARGEST_GRAMS:
+        raise StrategyError(
+            f"the workload tells {values:,} values of one attribute apart",
+            hint="group them: comparing each with each takes more than a gigabyte",
+        )
     grams = {(i, j): gram(factors[i], factors[j]) for i, j in met}
     return Axis(merged, orbits(list(grams.values())), factors, grams)
 
