@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import resource
 import signal
 import socket
@@ -29,6 +28,7 @@ from dhdmm.service.connections import Connection, Entrance
 from dhdmm.service.guard import Application, Guard
 from dhdmm.service.limits import Limits
 from dhdmm.service.metrics import Metrics
+from dhdmm.service.trust import is_loopback
 
 BACKLOG = 4096
 OTHER_FILES = 256
@@ -227,18 +227,6 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run it to its end in the event loop that the server is made for."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address.
-
-    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _family(host: str) -> socket.AddressFamily:
