@@ -210,19 +210,6 @@ def make_server(
     return Server(config, certificate, limits, counted, on_drain)
 
 
-def serve(
-    app: Application,
-    host: str,
-    port: int,
-    tls_cert: Path | None = None,
-    tls_key: Path | None = None,
-    limits: Limits | None = None,
-    **options: Any,
-) -> None:
-    """Serve until SIGTERM or SIGINT, and return when everything under way has been answered."""
-    make_server(app, host, port, tls_cert, tls_key, limits, **options).run()
-
-
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run it to its end in the event loop that the server is made for."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
