@@ -212,7 +212,7 @@ def test_a_participant_finds_what_it_paid_for_among_the_inputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paid: list[bytes] = []
-    monkeypatch.setattr("dhdmm.cohort._already_paid", paid.append)
+    monkeypatch.setattr("dhdmm.cohort.members._already_paid", paid.append)
     release = run_round(enrol(small_plan()), people(12), workers=1).release
     transcript = transcript_of(release)
     inputs = phase(transcript.account, CoordinatorState.COLLECTING_INPUTS)

@@ -277,7 +277,7 @@ main()
 STAGES = {
     "tabulating": ("pause_at('dhdmm.runner', 'tabulate')", None),
     "planning": ("pause_at('dhdmm.planning.draft', 'plan')", None),
-    "reviewing": ("pause_at('dhdmm.runner', 'review')", ["open", "reserve", "cancel"]),
+    "reviewing": ("pause_at('dhdmm.cohort.workers', 'review')", ["open", "reserve", "cancel"]),
     "sharing": ("pause_in('collecting-shares')", ["open", "reserve", "cancel"]),
     "sending": ("pause_in('collecting-inputs')", ["open", "reserve", "debit"]),
     "unmasking": ("pause_in('collecting-reveals')", ["open", "reserve", "debit"]),

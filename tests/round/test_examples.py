@@ -1,4 +1,4 @@
-"""Every example runs as its README says: the commands are taken from the README itself."""
+"""The long rounds of the examples, shorter: tests/docs runs what the READMEs say word by word."""
 
 import re
 import shlex
@@ -13,22 +13,20 @@ from dhdmm.release.release import Release
 from tests.cli.commands import Shell
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-ROUNDS = {"hospitals": 3, "phones": 475, "census-sf1": 95}
+ROUNDS = {"phones": 475, "census-sf1": 95}
 """Examples with data of their own, and how many stay to the end of the round."""
 SHORTER = {
     "phones": [("make_data.py", "make_data.py 500"), ("--participants 1000", "--participants 500")],
     "census-sf1": [("--participants 1000", "--participants 100")],
 }
 """The READMEs' own words for a shorter round: a thousand participants compute for 40 s in all."""
-QUESTIONS = ["adult-14", "adult-5", "census-sf1-states"]
 
 
 def commands(example: str) -> list[list[str]]:
-    """The indented lines of the README."""
+    """The README's long block."""
     text = (EXAMPLES / example / "README.md").read_text(encoding="utf-8")
-    lines = "\n".join(re.findall(r"^    (\S.*)$", text, re.MULTILINE))
-    assert lines, "a README without a command"
-    for said, shorter in SHORTER.get(example, []):
+    (lines,) = re.findall(r"<!-- run, long -->\n```sh\n(.*?)```", text, re.DOTALL)
+    for said, shorter in SHORTER[example]:
         assert said in lines
         lines = lines.replace(said, shorter)
     return [shlex.split(line) for line in lines.splitlines()]
@@ -59,8 +57,3 @@ def test_example_ends_in_a_release(shell: Shell, example: str) -> None:
     follow(shell, example)
     (directory,) = {path.parent for path in shell.folder.glob("*/release.json")}
     assert Release.load(directory).survivors == ROUNDS[example]
-
-
-@pytest.mark.parametrize("example", QUESTIONS)
-def test_example_without_data_is_described_as_its_readme_says(shell: Shell, example: str) -> None:
-    follow(shell, example)
