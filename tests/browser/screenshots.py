@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 import dhdmm
 from dhdmm.runner import histograms_of
@@ -49,6 +49,7 @@ SHOTS = [
     Shot("pages-table-dark", f"/releases/{FIRST}/tables/2", "dark", height=620),
     Shot("pages-question", f"/releases/{FIRST}/ask?sql={QUESTION}", height=760),
     Shot("pages-phone", f"/releases/{FIRST}", width=360, height=720),
+    Shot("pages-builder", "/builder", height=980),
 ]
 
 
@@ -95,6 +96,10 @@ def take(browser: Browser, address: str, shot: Shot, out: Path, **known: str) ->
     page = context.new_page()
     sign_in(page, address)
     page.goto(address + shot.path.format(**known))
+    if shot.path == "/builder":
+        page.get_by_label("A study file").set_input_files(EXAMPLE / "study.yaml")
+        expect(page.locator("#state")).to_have_text("Up to date.", timeout=60_000)
+        page.locator("#facts").scroll_into_view_if_needed()
     page.screenshot(path=out / f"{shot.name}.png")
     context.close()
 
