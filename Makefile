@@ -29,7 +29,7 @@ demo: $(RUN_STAMP)  ## the main job, here and now
 	$(BIN)/dhdmm demo
 
 test: $(DEV_STAMP)  ## every test, within ten minutes on two cores
-	$(BIN)/python -m pytest -n auto -m "not soak"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
 
 check: $(DEV_STAMP)  ## format, lint, types, import directions, advisories
 	$(BIN)/ruff format --check .

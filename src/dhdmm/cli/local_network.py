@@ -132,9 +132,10 @@ class LocalNetwork:
         """The directory of the release, once it is saved."""
         end = time.monotonic() + SAVE_SECONDS
         while time.monotonic() < end:
-            found = [path for path in (self.folder / "releases").glob("*") if path.is_dir()]
-            if found and (found[0] / "release.json").exists():
-                return found[0]
+            # hidden while it is being written
+            found = list((self.folder / "releases").glob("[!.]*/release.json"))
+            if found:
+                return found[0].parent
             time.sleep(0.05)
         raise RoundAborted("the coordinator saved no release")
 
