@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dhdmm.secagg import merkle
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.merkle import NODE_BYTES, MerkleTree, verify_multiproof
+from dhdmm.secagg.merkle import NODE_BYTES, MerkleTree, leaf_hash, verify_multiproof
 
 contents_lists = st.lists(st.none() | st.binary(max_size=8), min_size=1, max_size=40)
 
@@ -31,7 +31,7 @@ def refused(root, size, leaves, proof):
 @given(proofs())
 def test_true_leaves_verify_in_any_order(case):
     tree, leaves, proof = case
-    size = len(tree.levels[0])
+    size = tree.size
     verify_multiproof(tree.root, size, leaves, proof)
     verify_multiproof(tree.root, size, dict(reversed(leaves.items())), proof)
 
@@ -39,7 +39,7 @@ def test_true_leaves_verify_in_any_order(case):
 @given(proofs(), st.data())
 def test_every_bit_flip_is_refused(case, data):
     tree, leaves, proof = case
-    size = len(tree.levels[0])
+    size = tree.size
     everything = tree.root + proof
     bit = data.draw(st.integers(0, 8 * len(everything) - 1))
     flipped = bytearray(everything)
@@ -50,7 +50,7 @@ def test_every_bit_flip_is_refused(case, data):
 @given(proofs(), st.data())
 def test_other_content_at_any_leaf_is_refused(case, data):
     tree, leaves, proof = case
-    size = len(tree.levels[0])
+    size = tree.size
     position = data.draw(st.sampled_from(sorted(leaves)))
     other = data.draw(st.none() | st.binary(max_size=8))
     if other != leaves[position]:
@@ -60,7 +60,7 @@ def test_other_content_at_any_leaf_is_refused(case, data):
 @given(proofs(), st.binary(min_size=1, max_size=40))
 def test_missing_and_left_over_bytes_are_refused(case, extra):
     tree, leaves, proof = case
-    size = len(tree.levels[0])
+    size = tree.size
     assert refused(tree.root, size, leaves, proof + extra)
     for cut in {1, NODE_BYTES, len(proof)} if proof else ():
         assert refused(tree.root, size, leaves, proof[:-cut])
@@ -69,7 +69,7 @@ def test_missing_and_left_over_bytes_are_refused(case, extra):
 @given(proofs(), st.integers(0, 60))
 def test_another_number_of_leaves_is_refused(case, other_size):
     tree, leaves, proof = case
-    if other_size != len(tree.levels[0]):
+    if other_size != tree.size:
         assert refused(tree.root, other_size, leaves, proof)
 
 
@@ -83,23 +83,24 @@ def test_leaf_shown_at_another_position_is_refused(contents, data):
 
 
 def test_equal_contents_at_two_positions_have_different_leaves():
-    leaves = MerkleTree([b"key"] * 4 + [None] * 4 + [b""] * 4).levels[0]
-    assert len(set(leaves)) == 12
+    contents = [b"key"] * 4 + [None] * 4 + [b""] * 4
+    assert len({leaf_hash(content, i, 12) for i, content in enumerate(contents)}) == 12
 
 
-def inner_node_as_leaf(tree):
+FOUR = [b"a", b"b", b"c", b"d"]
+
+
+def inner_nodes_as_leaves():
     """The second-preimage attack: a tree of two leaves whose contents are inner nodes' inputs."""
-    below = tree.levels[0]
+    below = [merkle.leaf_hash(content, i, len(FOUR)) for i, content in enumerate(FOUR)]
     return {0: below[0] + below[1], 1: below[2] + below[3]}
 
 
 def test_inner_node_cannot_be_shown_as_a_leaf(monkeypatch):
-    tree = MerkleTree([b"a", b"b", b"c", b"d"])
-    assert refused(tree.root, 2, inner_node_as_leaf(tree), b"")
+    assert refused(MerkleTree(FOUR).root, 2, inner_nodes_as_leaves(), b"")
     monkeypatch.setattr(merkle, "leaf_hash", lambda content, *_: sha256(content).digest())
     monkeypatch.setattr(merkle, "_node", lambda left, right: sha256(left + right).digest())
-    undivided = MerkleTree([b"a", b"b", b"c", b"d"])
-    verify_multiproof(undivided.root, 2, inner_node_as_leaf(undivided), b"")
+    verify_multiproof(MerkleTree(FOUR).root, 2, inner_nodes_as_leaves(), b"")
 
 
 def test_verifying_hashes_each_given_node_once(monkeypatch):

@@ -5,6 +5,7 @@ A message that no honest participant sends is refused and changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from dhdmm.secagg import keys, masks
@@ -49,8 +50,9 @@ class Acceptance:
             case m.MaskedInput():
                 self._add(message)
             case m.Acks():
-                expected = self._collected.expected_acks(message.position)
-                _require_count(len(message.evidence), expected)
+                self._check_evidence(
+                    message.evidence, self._collected.expected_acks(message.position)
+                )
             case m.Unmask():
                 self._check_reveals(message)
         return Reply.ACCEPTED
@@ -88,13 +90,16 @@ class Acceptance:
         i, included = message.position, message.included
         if not self._collected.is_possible(i, included):
             raise MalformedMessage("neighbours are included that cannot be, or the reverse")
-        _require_count(len(message.evidence), len(included))
-        if len(message.evidence) and len(message.evidence[0]) != self.parameters.evidence.size:
-            raise MalformedMessage("evidence of the other kind")
+        self._check_evidence(message.evidence, len(included))
         if self._collected.is_one_sided(i, included):
             return Reply.EXCLUDED
         self._add(message)
         return Reply.ACCEPTED
+
+    def _check_evidence(self, evidence: Sequence[bytes], expected: int) -> None:
+        _require_count(len(evidence), expected)
+        if expected and len(evidence[0]) != self.parameters.evidence.size:
+            raise MalformedMessage("evidence of the other kind")
 
     def _check_reveals(self, message: m.Unmask) -> None:
         assert isinstance(message.reveals, Table)  # as decoded

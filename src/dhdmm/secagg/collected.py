@@ -8,7 +8,7 @@ neighbour of i.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -63,12 +63,16 @@ class Collected:
             case m.Shares():
                 self.commitments[i] = message.seed_commitment
             case m.EvidencedInput():
-                self.included[self.neighbourhoods.row(i)] = message.included.array()
+                row = self.neighbourhoods.row(i)
+                self.included[row] = message.included.array()
+                self._inclusions[row][self.included[row]] = self._tags(message.evidence)
                 self.inputs.add(i)
                 self._accepted[i] = True
             case m.MaskedInput():
                 self.inputs.add(i)
             case m.Acks():
+                row = self.neighbourhoods.row(i)
+                self._acknowledgements[row][self._to_ack[row]] = self._tags(message.evidence)
                 self.acks.add(i)
             case m.Unmask():
                 self.reveals.add(i)
@@ -163,10 +167,7 @@ class Collected:
 
     def relayed_shares(self, position: int) -> m.Message:
         shared = Bitmap.from_array(self.shared[self.neighbourhoods.row(position)])
-        relayed = self._said(
-            position, m.Shares, self._depositing, self._share_places, m.CIPHERTEXT_BYTES
-        )
-        return m.RelayedShares(self.session, position, shared, relayed)
+        return m.RelayedShares(self.session, position, shared, self._deposits(position))
 
     def is_possible(self, position: int, included: Bitmap) -> bool:
         """Whether an honest participant can say this of its M_i: all out-neighbours that have
@@ -201,7 +202,7 @@ class Collected:
     def survivors(self, position: int) -> m.Message:
         if self.graph is not None:
             return m.Survivors(self.session, position, self.alive)
-        evidence = self._evidence(position, m.EvidencedInput, self.surviving, self._input_places)
+        evidence = self._heard(position, self._inclusions, self.surviving)
         return m.EvidencedSurvivors(self.session, position, self.alive, evidence)
 
     def expected_acks(self, position: int) -> int:
@@ -226,7 +227,7 @@ class Collected:
     # After the acks
 
     def relayed_acks(self, position: int) -> m.Message:
-        evidence = self._evidence(position, m.Acks, self._acked, self._ack_places)
+        evidence = self._heard(position, self._acknowledgements, self._acked)
         acked = Bitmap.from_array(self._acked[self.neighbourhoods.row(position)])
         return m.RelayedAcks(self.session, position, acked, evidence)
 
@@ -267,35 +268,43 @@ class Collected:
         flags: Flags = self._members(self.acks)[self.neighbourhoods.positions] & self._outward
         return flags
 
-    # Where in its sender's message is what concerns the other end of an entry
+    # What is said to one neighbour
+
+    @cached_property
+    def _inclusions(self) -> NDArray[np.void]:
+        """At (i, j): what i said to j of having included it."""
+        return self._no_tags()
+
+    @cached_property
+    def _acknowledgements(self) -> NDArray[np.void]:
+        """At (i, j): what i said to j of the survivors."""
+        return self._no_tags()
+
+    def _no_tags(self) -> NDArray[np.void]:
+        return np.zeros(len(self.neighbourhoods.owners), f"V{self.parameters.evidence.size}")
+
+    def _tags(self, evidence: Sequence[bytes]) -> NDArray[np.void]:
+        assert isinstance(evidence, Slots)  # as decoded
+        return np.frombuffer(evidence.data, f"V{evidence.size}")
+
+    def _heard(self, position: int, tags: NDArray[np.void], where: Flags) -> Slots:
+        """What a participant's flagged neighbours said to it."""
+        row = self.neighbourhoods.row(position)
+        said = tags[self.neighbourhoods.reverse[row][where[row]]]
+        return Slots(said.tobytes(), self.parameters.evidence.size)
 
     @cached_property
     def _share_places(self) -> Indices:
         return self.neighbourhoods.places(self._outward)
 
-    @cached_property
-    def _input_places(self) -> Indices:
-        return self.neighbourhoods.places(self.included)
-
-    @cached_property
-    def _ack_places(self) -> Indices:
-        return self.neighbourhoods.places(self._to_ack)
-
-    def _evidence(
-        self, position: int, kind: type[m.Message], where: Flags, places: Indices
-    ) -> Slots:
-        return self._said(position, kind, where, places, self.parameters.evidence.size)
-
-    def _said(
-        self, position: int, kind: type[m.Message], where: Flags, places: Indices, size: int
-    ) -> Slots:
-        """What a participant's flagged neighbours said to it, cut from the ends of their records:
-        the list of what a message says to each neighbour is its last field."""
-        row = self.neighbourhoods.row(position)
-        flagged = where[row]
+    def _deposits(self, position: int) -> Slots:
+        """The ciphertexts for a participant, cut from the ends of their senders' records: the list
+        of what a message says to each neighbour is its last field."""
+        row, size = self.neighbourhoods.row(position), m.CIPHERTEXT_BYTES
+        flagged = self._depositing[row]
         senders = self.neighbourhoods.positions[row][flagged].tolist()
-        backwards = (places[row][flagged] * size).tolist()
-        records, prefix, pieces = self.records, kind.__name__ + "/", []
+        backwards = (self._share_places[row][flagged] * size).tolist()
+        records, prefix, pieces = self.records, m.Shares.__name__ + "/", []
         for j, back in zip(senders, backwards, strict=True):
             record = records[prefix + str(j)]
             start = len(record) - back

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
+import numpy as np
+
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 
 NODE_BYTES = 32
@@ -27,29 +29,29 @@ class MerkleTree:
         n = len(contents)
         if not n:
             raise LocalProtocolError("a tree without leaves")
-        self.levels = [[leaf_hash(content, i, n) for i, content in enumerate(contents)]]
-        while len(self.levels[-1]) > 1:
-            below = self.levels[-1]
+        levels = [[leaf_hash(content, i, n) for i, content in enumerate(contents)]]
+        while len(levels[-1]) > 1:
+            below = levels[-1]
             level = [_node(*below[i : i + 2]) for i in range(0, len(below) - 1, 2)]
-            self.levels.append(level + below[len(level) * 2 :])
-
-    @property
-    def root(self) -> bytes:
-        return self.levels[-1][0]
+            levels.append(level + below[len(level) * 2 :])
+        self.root, self.size = levels.pop()[0], n
+        # all nodes below the root in one array, odd levels filled up: siblings differ in one bit
+        filled = [b"".join(level).ljust(2 * NODE_BYTES * -(-len(level) // 2)) for level in levels]
+        ends = np.cumsum([len(level) // NODE_BYTES for level in filled], dtype=np.int64)
+        self._starts = ends - np.diff(ends, prepend=0)
+        self._nodes = np.frombuffer(b"".join(filled), dtype=f"V{NODE_BYTES}")
+        self._filling = [e - 1 for e, level in zip(ends, levels, strict=True) if len(level) % 2]
 
     def multiproof(self, positions: Iterable[int]) -> bytes:
         """The nodes that turn the leaves at `positions` into the root, 32 bytes each."""
-        known = set(positions)
-        if not known or not 0 <= min(known) <= max(known) < len(self.levels[0]):
+        leaves = np.array(list(positions), dtype=np.int64)
+        if not len(leaves) or not 0 <= leaves.min() <= leaves.max() < self.size:
             raise LocalProtocolError("no such leaves")
-        proof: list[bytes] = []
-        for level in self.levels[:-1]:
-            siblings = {i ^ 1 for i in known}
-            siblings -= known
-            siblings.discard(len(level))  # of the last node of a level of odd length
-            proof += [level[i] for i in sorted(siblings)]
-            known = {i >> 1 for i in known}
-        return b"".join(proof)
+        known = (leaves[:, None] >> np.arange(len(self._starts))) + self._starts
+        needed = np.zeros(len(self._nodes), dtype=np.bool_)
+        needed[known ^ 1] = True
+        needed[known] = needed[self._filling] = False
+        return self._nodes[needed].tobytes()
 
 
 def verify_multiproof(

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -196,21 +197,19 @@ def entry_bound(block: Block, pieces: SidePieces) -> int:
     return math.prod([*sides, *contrasts])
 
 
-def side_columns(pieces: Sequence[Piece], orbits: Integers) -> Exact:
-    """T·B of one side at the given cells: orbits (cells, attributes) → (r, cells)."""
-    total = np.zeros((len(pieces[0].table), len(orbits)), pieces[0].table.dtype)
+def side_columns(pieces: Sequence[Piece], orbits: Sequence[Integers]) -> Exact:
+    """T·B of one side at the given cells, (r, cells); orbits: of every attribute, (cells,)."""
+    total: Exact = np.zeros(1, np.int64)
     for piece in pieces:
-        flat = piece.table.reshape(len(piece.table), -1)
-        held = tuple(orbits[:, a] for a in piece.axes)
-        cell = np.ravel_multi_index(held, piece.table.shape[1:]) if held else np.zeros(1, np.int64)
-        total = total + flat[:, cell]
+        cells: tuple[Any, ...] = (slice(None), *(orbits[a] for a in piece.axes))
+        total = total + piece.table[cells].reshape(len(piece.table), -1)
     return total
 
 
-def columns(pieces: SidePieces, orbits: Integers) -> Exact:
+def columns(pieces: SidePieces, orbits: Sequence[Integers]) -> Exact:
     """All sides at the given cells: (product of the sides' rows, cells)."""
-    total = np.ones((1, len(orbits)), np.int64)
+    total = np.ones((1, len(orbits[0])), np.int64)
     for side in pieces:
         rows = side_columns(side, orbits)
-        total = (total[:, None, :] * rows[None, :, :]).reshape(-1, len(orbits))
+        total = (total[:, None, :] * rows[None, :, :]).reshape(-1, len(orbits[0]))
     return total

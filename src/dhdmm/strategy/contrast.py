@@ -53,9 +53,10 @@ class Contrast:
 
     def apply(self, Z: Integers, axis: int) -> Integers:
         """E Z along one axis, in O(size of Z)."""
-        Z = np.moveaxis(Z, axis, 0)
-        shared = self.q * Z[:-1].sum(axis=0) + self.r * Z[-1]
-        return np.moveaxis(self.p * Z[:-1] - shared, 0, axis)
+        before, after = Z.shape[:axis], Z.shape[axis + 1 :]
+        Z = Z.reshape(math.prod(before), self.n, -1)
+        shared = self.q * Z[:, :-1].sum(axis=1, keepdims=True) + self.r * Z[:, -1:]
+        return np.asarray(self.p * Z[:, :-1] - shared).reshape(*before, self.n - 1, *after)
 
     @property
     def norms(self) -> tuple[int, int]:

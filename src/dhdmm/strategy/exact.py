@@ -20,6 +20,8 @@ from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import BlockGram, Reduction
 
 EQUALISING_STEPS = 15
+NEARLY_EQUAL = 1e-3
+"""How far columns may exceed the mean while blocks are left that will equalise them anew."""
 
 
 class SymmetricProblem:
@@ -94,9 +96,11 @@ class SymmetricProblem:
         q = optimum.q
         largest = float(self.dual.evaluate(q)[1].max())
         done: dict[int, Rounded] = {}
-        for count in sorted({len(block.residuals) for block in self.blocks}, reverse=True):
+        counts = sorted({len(block.residuals) for block in self.blocks}, reverse=True)
+        for count in counts:
             if done:
-                q = self._equalise(q, largest, done, scale)
+                excess = 0.0 if count == counts[-1] else NEARLY_EQUAL
+                q = self._equalise(q, largest, done, scale, excess)
             for i, block in enumerate(self.blocks):
                 if len(block.residuals) == count:
                     real = self.real_block(i, q, largest)
@@ -104,8 +108,9 @@ class SymmetricProblem:
         return [done[i] for i in range(len(self.blocks))]
 
     def _equalise(
-        self, q: Floats, largest: float, done: dict[int, Rounded], scale: float
+        self, q: Floats, largest: float, done: dict[int, Rounded], scale: float, excess: float
     ) -> Floats:
+        """The fixed point from q on, until no column's share exceeds the mean by more."""
         held = [rounded.block for rounded in done.values()]
         norms = largest_by_orbit(self.axes, held)
         if norms is None or q.size == 1:
@@ -114,5 +119,8 @@ class SymmetricProblem:
         open_, climb = Dual(blocks, self.dual.orbit_sizes), Climb(q)
         for _ in range(EQUALISING_STEPS):
             X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / largest
-            climb.step(X / (climb.q @ X))
+            x = X / (climb.q @ X)
+            if x.max() <= 1 + excess:
+                break
+            climb.step(x)
         return climb.q

@@ -141,6 +141,8 @@ class _ScaleSearch:
             if smaller_loss <= LARGEST_LOSS:
                 scale, loss, best = scale / factor, smaller_loss, smaller
             factor = min(_room(loss), factor // 2)
+        if math.sqrt(2) * loss > LARGEST_LOSS:  # the loss grows at least as the scale shrinks
+            return best
         smaller_loss, smaller = loss_at(scale / math.sqrt(2))
         return smaller if smaller_loss <= LARGEST_LOSS else best
 

@@ -8,6 +8,7 @@ about accuracy needs the workload, see reconstruction.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -108,20 +109,23 @@ class Strategy:
             histogram = Histogram.of_array(np.asarray(histogram))
         codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
         self._check_histogram(codes, counts)
-        merged = np.stack([axis.merged[codes[:, a]] for a, axis in enumerate(self.axes)], axis=1)
+        merged = [axis.merged[codes[:, a]] for a, axis in enumerate(self.axes)]
+        orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
         measured, ends = np.zeros(self.rows, np.int64), self._ends
         for b in self._touched(merged):
             block = self.blocks[b]
             rows = slice(ends[b] - block.rows, ends[b])
-            measured[rows] = self._measure(block, self._pieces[b], merged, counts)
+            measured[rows] = self._measure(block, self._pieces[b], merged, orbits, counts)
         return measured
 
-    def _touched(self, merged: Integers) -> list[int]:
+    def _touched(self, merged: Sequence[Integers]) -> list[int]:
         """The blocks in which some record may count; of a single record most contrasts are 0."""
         touched = np.ones(len(self.blocks), bool)
-        for a, counted in enumerate(self._counted):
-            touched &= counted[:, np.unique(merged[:, a])].any(axis=1)
-        return np.flatnonzero(touched).tolist()
+        for values, counted in zip(merged, self._counted, strict=True):
+            occurs = np.zeros(counted.shape[1], bool)
+            occurs[values] = True
+            touched &= counted[:, occurs].any(axis=1)
+        return touched.nonzero()[0].tolist()
 
     @cached_property
     def _counted(self) -> list[NDArray[np.bool_]]:
@@ -147,28 +151,31 @@ class Strategy:
             raise StrategyError(f"{total:,} records times entries of {self.max_entry:,} overflow")
 
     def _measure(
-        self, block: Block, pieces: SidePieces, merged: Integers, counts: Integers
+        self,
+        block: Block,
+        pieces: SidePieces,
+        merged: Sequence[Integers],
+        orbits: Sequence[Integers],
+        counts: Integers,
     ) -> Integers:
         """Counts per (position in each part, orbits that occur), contrasts applied, then T·B."""
         positions = [
-            self.axes[r.attribute].positions(r.part)[merged[:, r.attribute]]
-            for r in block.residuals
+            self.axes[r.attribute].positions(r.part)[merged[r.attribute]] for r in block.residuals
         ]
-        inside = np.ones(len(merged), bool)
+        inside = np.ones(len(counts), bool)
         for position in positions:
             inside &= position >= 0
         if not inside.any():
             return np.zeros(block.rows, np.int64)
-        held = [self.axes[a].orbit[merged[inside, a]] for a in block.axes]
-        cells = np.stack([*held, np.zeros(np.count_nonzero(inside), np.int64)], axis=1)
-        present, place = np.unique(cells, axis=0, return_inverse=True)
+        cells = [orbit[inside] for orbit in orbits]
+        sizes = [len(self.axes[a].sizes) for a in block.axes]
+        numbers = _mixed_radix([cells[a] for a in block.axes], sizes, len(cells[0]))
+        present, first, place = np.unique(numbers, return_index=True, return_inverse=True)
         Z = np.zeros((*(r.contrast.n for r in block.residuals), len(present)), np.int64)
-        np.add.at(Z, (*(p[inside] for p in positions), place.ravel()), counts[inside])
+        np.add.at(Z, (*(p[inside] for p in positions), place), counts[inside])
         for i, r in enumerate(block.residuals):
             Z = r.contrast.apply(Z, i)
-        orbits = np.zeros((len(present), len(self.axes)), np.int64)
-        orbits[:, list(block.axes)] = present[:, :-1]
-        rows = columns(pieces, orbits)
+        rows = columns(pieces, [cell[first] for cell in cells])
         return multiply(rows, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
@@ -179,15 +186,13 @@ class Strategy:
                 hint="apply it with `measure`, or pass a larger limit",
             )
         cells = np.indices(self.shape).reshape(len(self.shape), -1)
-        merged = np.stack(
-            [axis.merged[c] for axis, c in zip(self.axes, cells, strict=True)], axis=1
-        )
-        orbits = np.stack([axis.orbit[merged[:, a]] for a, axis in enumerate(self.axes)], axis=1)
+        merged = [axis.merged[c] for axis, c in zip(self.axes, cells, strict=True)]
+        orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
         stacked = []
         for block, pieces in zip(self.blocks, self._pieces, strict=True):
             rows = columns(pieces, orbits)
             for r in block.residuals:
-                position = self.axes[r.attribute].positions(r.part)[merged[:, r.attribute]]
+                position = self.axes[r.attribute].positions(r.part)[merged[r.attribute]]
                 E = np.where(position >= 0, r.contrast.matrix[:, position], 0)
                 rows = (rows[:, None, :] * E[None, :, :]).reshape(-1, self.cells)
             stacked.append(sparse.csr_array(rows))
@@ -262,3 +267,17 @@ class Strategy:
 def _times(block: Block, factor: int) -> Block:
     first, *others = block.sides
     return replace(block, sides=(replace(first, T=first.T * factor), *others))
+
+
+def _mixed_radix(digits: Sequence[Integers], sizes: Sequence[int], cells: int) -> Integers:
+    """(cells,): one number for each combination of digits, compacted before it would overflow.
+
+    >>> _mixed_radix([np.array([0, 1, 1]), np.array([2, 0, 2])], [2, 3], 3).tolist()
+    [2, 3, 5]
+    """
+    numbers, reach = np.zeros(cells, np.int64), 1
+    for digit, size in zip(digits, sizes, strict=True):
+        if reach * size >= 2**63:
+            numbers, reach = np.unique(numbers, return_inverse=True)[1], cells
+        numbers, reach = numbers * size + digit, reach * size
+    return numbers
