@@ -36,7 +36,6 @@ SINGLE = {
     "agree": "agreement",
     "channel key": "derivation",
     "seal": "seal",
-    "evidence": "evidence",
     "sign": "signature",
     "verify": "verification",
 }

@@ -25,6 +25,7 @@ from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolE
 SEED_BYTES = 32
 _CHUNK_BYTES = 1 << 17  # key stream, zeros and accumulator stay in the second-level cache together
 _ZEROS = memoryview(bytes(_CHUNK_BYTES))
+_BITS = np.array([1 << bit for bit in range(8)], dtype=np.uint8)
 
 Vector = NDArray[Any]  # of Modulus.dtype
 Sign = Literal[1, -1]
@@ -175,8 +176,8 @@ def pack(modulus: Modulus, vector: Vector) -> bytes:
     whole, left_over = divmod(modulus.bits, 8)
     planes = [columns[:, byte] for byte in range(whole)]
     if left_over:
-        top = columns[:, whole].copy()
-        planes += [np.packbits(top & (1 << bit), bitorder="little") for bit in range(left_over)]
+        top = columns[:, whole] & _BITS[:left_over, None]
+        planes.append(np.packbits(top, axis=1, bitorder="little"))
     return b"".join(plane.tobytes() for plane in planes)
 
 
@@ -193,10 +194,8 @@ def unpack(modulus: Modulus, length: int, packed: bytes) -> Vector:
         planes = data[whole * length :].reshape(left_over, _bitmap_size(length))
         if length % 8 and (planes[:, -1] >> length % 8).any():
             raise RemoteProtocolError(AbortReason.MALFORMED, "padding is not zero")
-        top = np.zeros(length, dtype=np.uint8)
-        for bit, plane in enumerate(planes):
-            top += np.unpackbits(plane, count=length, bitorder="little") * np.uint8(1 << bit)
-        columns[:, whole] = top
+        bits = np.unpackbits(planes, axis=1, count=length, bitorder="little")
+        columns[:, whole] = np.einsum("i,ij->j", _BITS[:left_over], bits)
     vector = columns.view(modulus.dtype)[:, 0]
     if not modulus.is_power_of_two and (vector >= modulus.value).any():
         raise RemoteProtocolError(AbortReason.MALFORMED, "value not below the modulus")

@@ -40,7 +40,8 @@ class MerkleTree:
         ends = np.cumsum([len(level) // NODE_BYTES for level in filled], dtype=np.int64)
         self._starts = ends - np.diff(ends, prepend=0)
         self._nodes = np.frombuffer(b"".join(filled), dtype=f"V{NODE_BYTES}")
-        self._filling = [e - 1 for e, level in zip(ends, levels, strict=True) if len(level) % 2]
+        self._is_node = np.ones(len(self._nodes), dtype=np.bool_)
+        self._is_node[[e - 1 for e, at in zip(ends, levels, strict=True) if len(at) % 2]] = False
 
     def multiproof(self, positions: Iterable[int]) -> bytes:
         """The nodes that turn the leaves at `positions` into the root, 32 bytes each."""
@@ -50,8 +51,8 @@ class MerkleTree:
         known = (leaves[:, None] >> np.arange(len(self._starts))) + self._starts
         needed = np.zeros(len(self._nodes), dtype=np.bool_)
         needed[known ^ 1] = True
-        needed[known] = needed[self._filling] = False
-        return self._nodes[needed].tobytes()
+        needed[known] = False
+        return bytes(self._nodes[needed & self._is_node])
 
 
 def verify_multiproof(

@@ -24,28 +24,30 @@ Costs = Mapping[str, float]
 _C = CoordinatorState
 
 MICROSECONDS: Costs = {
-    "key pair": 21.0,  # X25519, with its public half
-    "agreement": 45.0,  # X25519 and HKDF-Extract
-    "derivation": 2.1,  # HKDF-Expand of a key for one purpose
-    "signature": 27.0,
-    "verification": 63.0,
+    "key pair": 24.0,  # X25519, with its public half
+    "agreement": 42.0,  # X25519 and HKDF-Extract
+    "derivation": 2.4,  # HKDF-Expand of a key for one purpose
+    "signature": 25.0,
+    "verification": 61.0,
     "seal": 2.9,  # AES-GCM of two shares; to open one takes as long
-    "evidence": 1.9,  # one MAC
+    "tag": 6.5,  # one MAC and its key, said or heard
     "hash": 1.0,  # one node of a tree
-    "mask": 8.0,  # set-up of one key stream
+    "mask": 12.0,  # set-up of one key stream
     "mask word": 0.0009,  # key stream and addition, a coordinate
-    "input word": 1.0,  # measurement and noise, a coordinate
-    "packed word": 0.006,
-    "unpacked word": 0.01,  # hashed and added, too
+    "input word": 0.4,  # measurement and noise, a coordinate
+    "packed word": 0.009,
+    "unpacked word": 0.03,  # hashed and added, too
     "share": 2.0,  # for one holder, of two secrets
     "holder": 0.7,  # one share of a secret to reconstruct
     "choice": 1.5,  # one out-neighbour drawn and written
-    "neighbour": 8.0,  # read, checked and journalled
-    "item": 0.7,  # one ciphertext, tag or share read or written
-    "edge": 0.6,  # the coordinator's view of an entry of the graph
+    "neighbour": 12.0,  # read, checked and journalled
+    "item": 0.7,  # one ciphertext, tag or share that a participant reads or writes
+    "entry": 0.2,  # one that the coordinator reads or writes in a row with others
+    "relay": 1.1,  # one that it picks from a record
+    "edge": 0.2,  # the coordinator's view of an entry of the graph
     "message": 90.0,  # read, answered and journalled
-    "record": 30.0,  # read and kept by the coordinator
-    "planned word": 400.0,  # optimisation and planning, a coordinate of the strategy
+    "record": 22.0,  # read and kept by the coordinator
+    "planned word": 250.0,  # optimisation and planning, a coordinate of the strategy
     "checked word": 40.0,  # of the plan's check
     "released word": 1.0,  # decoded and signed for
 }
@@ -77,7 +79,6 @@ def participant_seconds(
     """Of each participant in each phase."""
     c, k, length = counts, parameters.degree, parameters.length
     cost = {name: microseconds * 1e-6 for name, microseconds in costs.items()}
-    spoken = cost["derivation"] + cost["evidence"]
     journalled = cost["message"] + cost["item"] * c.neighbours
     sealed = cost["derivation"] + cost["seal"]
     masked = cost["mask"] + cost["mask word"] * length
@@ -108,9 +109,9 @@ def participant_seconds(
         _C.COLLECTING_KEYS: keys + cost["signature"] + 0 * c.out,
         _C.COLLECTING_CHOICES: cost["message"] + cost["choice"] * k + 0 * c.out,
         _C.COLLECTING_SHARES: shares + cost["verification"] * c.neighbours + cost["hash"] * hashed,
-        _C.COLLECTING_INPUTS: inputs + spoken * c.included,
-        _C.COLLECTING_ACKS: journalled + spoken * (c.alive + c.to_ack),
-        _C.COLLECTING_REVEALS: reveals + spoken * c.acked,
+        _C.COLLECTING_INPUTS: inputs + cost["tag"] * c.included,
+        _C.COLLECTING_ACKS: journalled + cost["tag"] * (c.alive + c.to_ack),
+        _C.COLLECTING_REVEALS: reveals + cost["tag"] * c.acked,
     }
 
 
@@ -120,26 +121,26 @@ def coordinator_seconds(
     """To make each participant's message, and to take each one's answer."""
     c, k, length = counts, parameters.degree, parameters.length
     cost = {name: microseconds * 1e-6 for name, microseconds in costs.items()}
-    record, item, none = cost["record"], cost["item"], 0 * c.out
+    record, entry, relay, none = cost["record"], cost["entry"], cost["relay"], 0 * c.out
     opening: dict[CoordinatorState, Seconds] = {
-        _C.COLLECTING_SHARES: record + item * c.neighbours,
-        _C.COLLECTING_INPUTS: record + item * c.deposits,
-        _C.COLLECTING_REVEALS: record + item * c.acked,
+        _C.COLLECTING_SHARES: record + entry * c.neighbours,
+        _C.COLLECTING_INPUTS: record + relay * c.deposits,
+        _C.COLLECTING_REVEALS: record + none,
     }
     taking: dict[CoordinatorState, Seconds] = {
         _C.COLLECTING_KEYS: record + none,
-        _C.COLLECTING_SHARES: record + item * c.out,
+        _C.COLLECTING_SHARES: record + entry * c.out,
         _C.COLLECTING_INPUTS: record + cost["unpacked word"] * length + none,
-        _C.COLLECTING_REVEALS: record + item * c.deposits,
+        _C.COLLECTING_REVEALS: record + relay * c.deposits,
     }
     if parameters.malicious:
         opening[_C.COLLECTING_CHOICES] = record + none
-        opening[_C.COLLECTING_SHARES] = opening[_C.COLLECTING_SHARES] + item * c.proof
-        opening[_C.COLLECTING_ACKS] = record + item * c.alive
+        opening[_C.COLLECTING_SHARES] = opening[_C.COLLECTING_SHARES] + entry * c.proof
+        opening[_C.COLLECTING_ACKS] = record + none
         taking[_C.COLLECTING_KEYS] = taking[_C.COLLECTING_KEYS] + cost["verification"]
-        taking[_C.COLLECTING_CHOICES] = record + item * k + none
-        taking[_C.COLLECTING_INPUTS] = taking[_C.COLLECTING_INPUTS] + item * c.included
-        taking[_C.COLLECTING_ACKS] = record + item * c.to_ack
+        taking[_C.COLLECTING_CHOICES] = record + entry * k + none
+        taking[_C.COLLECTING_INPUTS] = taking[_C.COLLECTING_INPUTS] + entry * c.included
+        taking[_C.COLLECTING_ACKS] = record + entry * c.to_ack
     return opening, taking
 
 
