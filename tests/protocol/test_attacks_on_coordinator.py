@@ -249,6 +249,25 @@ def test_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
 
 
 @pytest.mark.fault(21)
+@pytest.mark.parametrize("kind", [m.EvidencedInput, m.Acks])
+def test_evidence_of_the_other_kind_is_refused(kind: type[m.Message]) -> None:
+    """Signatures where MACs are due: as many of them, but they fit nowhere."""
+    network, outcomes = network_of(MALICIOUS), []
+
+    def hook(phase: CoordinatorState, position: int, data: bytes) -> bytes | None:
+        said = m.decode(data)
+        if not isinstance(said, kind) or position != 2:
+            return data
+        signatures = replace(said, evidence=(bytes(64),) * len(said.evidence)).encode()
+        outcomes.append(outcome(network.coordinator, position, signatures))
+        return None
+
+    network.to_coordinator = hook
+    assert_sum_is_of_announced_survivors(network.run())
+    assert outcomes == [AbortReason.MALFORMED]
+
+
+@pytest.mark.fault(21)
 @BOTH
 @pytest.mark.parametrize(
     "vector",

@@ -12,7 +12,7 @@ from workloads import marginals, one_attribute, plain, rows, with_total, workloa
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.optimise import optimise
-from dhdmm.strategy.strategy import Histogram, Strategy
+from dhdmm.strategy.strategy import Histogram, Strategy, _mixed_radix
 from dhdmm.study.factor import Ranges
 from dhdmm.study.workload import Product, Term, Workload
 
@@ -169,6 +169,14 @@ def test_a_query_that_tells_merged_values_apart_is_outside():
     strategy = optimise(one_attribute(Ranges(np.array([0, 2]), np.array([2, 7]), 7)))
     assert not strategy.contains(one_attribute(rows([[1, 0, 0, 0, 0, 0, 0]])))
     assert not strategy.contains(one_attribute(Ranges.prefixes(7)))
+
+
+def test_cells_keep_different_numbers_where_64_bits_do_not_hold_them_all():
+    random = np.random.default_rng(5)
+    digits = random.integers(0, 3, (50, 10))[:, random.integers(0, 10, 40)] * (2**31 - 1)
+    numbers = _mixed_radix(list(digits), [2**32] * 50, 40)
+    same = (digits[:, :, None] == digits[:, None, :]).all(axis=0)
+    assert np.array_equal(numbers[:, None] == numbers[None, :], same)
 
 
 def test_sparse_and_dense_histograms_measure_the_same():
