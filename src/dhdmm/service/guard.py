@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from dhdmm.service.limits import Buckets, ByteBudget, Limits
+from dhdmm.service.limits import Buckets, Limits, SharedBudget
 from dhdmm.service.logs import place
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.problems import Problem, Reason, problem_response
@@ -55,7 +55,7 @@ class Guard:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app, self._limits, self._metrics, self._log = app, limits, metrics, log
-        self._memory = ByteBudget(limits.memory_bytes)
+        self._memory = SharedBudget(limits.memory_bytes, limits.memory_bytes_per_address)
         self._signed = Buckets(limits.requests, limits.callers, clock)
         self._unsigned = Buckets(limits.unsigned_requests, limits.callers, clock)
         self._refusals = Buckets(limits.refusals, limits.callers, clock)
@@ -89,8 +89,9 @@ class Guard:
             raise self._too_large()
         held.callback(lambda: self._metrics.body_bytes(self._memory.held))  # when it is given back
         try:
+            reserved = length or limits.body_bytes
             await held.enter_async_context(
-                self._memory.hold(length or limits.body_bytes, limits.memory_seconds)
+                self._memory.hold(_address(scope), reserved, limits.memory_seconds)
             )
         except TimeoutError:
             raise _Refused(

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from dhdmm.errors import DhdmmError
@@ -50,6 +50,8 @@ class Limits:
     """Of one body: 413 as soon as it is announced or has arrived."""
     memory_bytes: int = 256 * MIB
     """Of all bodies in memory. Whoever would exceed it is not read from until others are done."""
+    memory_bytes_per_address: int = 128 * MIB
+    """The same for one address, so that nobody's slow bodies keep everybody else's out."""
     memory_seconds: float = 30.0
     """How long a body waits for that memory before it is answered 503."""
     requests: Rate = field(default=Rate(50, 200))
@@ -68,7 +70,7 @@ class Limits:
     """For the other end to read what is left when a connection is closed."""
 
     def __post_init__(self) -> None:
-        if self.body_bytes > self.memory_bytes:
+        if self.body_bytes > min(self.memory_bytes, self.memory_bytes_per_address):
             raise DhdmmError("one body may be larger than all bodies together", where="limits")
 
     def body_deadline(self, length: int | None) -> float:
@@ -117,11 +119,13 @@ class ByteBudget:
     def held(self) -> int:
         return self._total - self._left
 
+    @property
+    def is_idle(self) -> bool:
+        return not self.held and not self._line
+
     @asynccontextmanager
-    async def hold(self, count: int, patience: float) -> AsyncIterator[None]:
-        """`TimeoutError` if the bytes are not to be had within `patience` seconds."""
-        async with asyncio.timeout(patience):
-            await self._take(count)
+    async def hold(self, count: int) -> AsyncIterator[None]:
+        await self._take(count)
         try:
             yield
         finally:
@@ -152,3 +156,29 @@ class ByteBudget:
                 turn.set_result(None)
             else:
                 break
+
+
+class SharedBudget:
+    """Bytes that may be held at once by all addresses, and by each."""
+
+    def __init__(self, total: int, each: int) -> None:
+        self._everybody, self._each = ByteBudget(total), each
+        self._own: dict[str, ByteBudget] = {}
+
+    @property
+    def held(self) -> int:
+        return self._everybody.held
+
+    @asynccontextmanager
+    async def hold(self, address: str, count: int, patience: float) -> AsyncIterator[None]:
+        """`TimeoutError` if the bytes are not to be had within `patience` seconds."""
+        own = self._own.setdefault(address, ByteBudget(self._each))
+        try:
+            async with AsyncExitStack() as held:
+                async with asyncio.timeout(patience):
+                    await held.enter_async_context(own.hold(count))  # first: not in others' line
+                    await held.enter_async_context(self._everybody.hold(count))
+                yield
+        finally:
+            if own.is_idle:
+                self._own.pop(address, None)

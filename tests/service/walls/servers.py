@@ -144,8 +144,10 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def connect(server, files: Files | None = None) -> socket.socket:
-    plain = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
+def connect(server, files: Files | None = None, source: str = "127.0.0.1") -> socket.socket:
+    plain = socket.create_connection(
+        ("127.0.0.1", server.port), timeout=PATIENCE, source_address=(source, 0)
+    )
     if files is None:
         return plain
     return files.client().wrap_socket(plain, server_hostname="localhost")

@@ -209,6 +209,29 @@ def test_who_waits_too_long_for_memory_is_told_to_come_again() -> None:
         assert status(read_response(first)) == 200
 
 
+@pytest.mark.fault(39)
+@pytest.mark.skipif(DARWIN, reason="one loopback address")
+@pytest.mark.parametrize("share", [64 * KIB, 128 * KIB], ids=["half", "all"])
+def test_bodies_that_never_come_keep_no_other_address_out(share: int) -> None:
+    """Two are announced from one address; only without a share for each are they all there is."""
+    limits = replace(
+        SMALL,
+        body_seconds=5.0,
+        memory_bytes=128 * KIB,
+        memory_bytes_per_address=share,
+        memory_seconds=0.3,
+    )
+    announced = _large_post()[: -64 * KIB]
+    app = Toy()
+    with running(app, limits) as server, connect(server) as one, connect(server) as two:
+        one.sendall(announced)
+        two.sendall(announced)
+        time.sleep(0.2)
+        with connect(server, source="127.0.0.2") as other:
+            other.sendall(_large_post())
+            assert status(read_response(other)) == (200 if share < limits.memory_bytes else 503)
+
+
 def _large_post() -> bytes:
     return b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 65536\r\n\r\n" + bytes(64 * KIB)
 
