@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 STORE = "sqlite:///coordinator.db"
 WATCH_SECONDS = 0.2
+LINGER_SECONDS = 1.0
+"""Round trips for whoever waits for the end, to hear of it and to ask for the transcript."""
 
 
 def serve(
@@ -139,7 +141,7 @@ async def _end_with(server: Server, hub: Hub) -> None:
     while not server.started:
         await asyncio.sleep(WATCH_SECONDS)
     await hub.published()
-    await asyncio.sleep(WATCH_SECONDS)  # whoever waits for the end hears of it
+    await asyncio.sleep(LINGER_SECONDS)
     server.stop()
 
 
