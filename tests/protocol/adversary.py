@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 
 from dhdmm.secagg import keys
 from dhdmm.secagg import messages as m
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.journal import MemoryJournal
 from dhdmm.secagg.keys import Identity, Label
@@ -25,7 +26,6 @@ from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import Roster, RoundParameters
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.secagg.steps import bitmap_hash
-from dhdmm.secagg.wire import Bitmap
 from tests.protocol.adversary_knowledge import Onlooker
 from tests.protocol.network import MALICIOUS, Setting, Stream, identity, setting
 

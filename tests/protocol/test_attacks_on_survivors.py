@@ -7,12 +7,12 @@ from collections.abc import Collection
 import pytest
 
 from dhdmm.secagg import messages as m
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.errors import AbortReason, MalformedMessage
 from dhdmm.secagg.journal import MemoryJournal
 from dhdmm.secagg.messages import Direction, Reveal, ShareKind
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.states import ParticipantState
-from dhdmm.secagg.wire import Bitmap
 from tests.protocol.adversary import (
     TARGET,
     Adversary,

@@ -22,6 +22,7 @@ from dhdmm.secagg import coordinator as coordinator_module
 from dhdmm.secagg import keys, machine, masks, merkle, unmasking
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import participant as participant_module
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.channels import MacChannels
 from dhdmm.secagg.coordinator import Coordinator, Reply
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
@@ -32,7 +33,6 @@ from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import ParticipantState
-from dhdmm.secagg.wire import Bitmap
 from tests.protocol import adversary_knowledge
 
 # Participants

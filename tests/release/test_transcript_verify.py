@@ -19,10 +19,10 @@ from dhdmm.release.transcript_format import VerificationError
 from dhdmm.release.verify import verify
 from dhdmm.runner import enrol, run_round
 from dhdmm.secagg import messages as m
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.secagg.wire import Bitmap
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.session.recorder import Recorder
 from dhdmm.study.histogram import Histogram

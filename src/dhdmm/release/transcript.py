@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from dhdmm.release import transcript_format as form
 from dhdmm.release.transcript_format import TranscriptError, VerificationError
 from dhdmm.secagg import messages
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.errors import SecaggError
 from dhdmm.secagg.keys import Identity, signature_holds
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.round import EvidenceKind, Roster
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
-from dhdmm.secagg.wire import Bitmap
 
 DIGEST_BYTES = 32
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.coordinator import Aggregate, Coordinator
 from dhdmm.secagg.errors import AbortReason, SecaggError
 from dhdmm.secagg.journal import MemoryJournal
@@ -21,7 +22,6 @@ from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.round import Roster, RoundParameters
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
-from dhdmm.secagg.wire import Bitmap
 
 Inputs = Mapping[int, NDArray[Any]]  # by roster position, residues in Z_m
 Dropouts = Mapping[CoordinatorState, Collection[int]]  # who falls silent from which phase on

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import wire
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.graph import Positions
 from dhdmm.secagg.lists import Slots, Table, dtype_of
@@ -24,7 +25,6 @@ from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods
 from dhdmm.secagg.round import RoundParameters, session_under_root
-from dhdmm.secagg.wire import Bitmap
 
 DIGEST_BYTES = 32
 

@@ -22,6 +22,7 @@ from dhdmm.secagg import masks
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.acceptance import Acceptance
 from dhdmm.secagg.acceptance import Reply as Reply
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.collected import DIGEST_BYTES, Collected, record_name
 from dhdmm.secagg.errors import (
     AbortReason,
@@ -34,7 +35,6 @@ from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.round import Roster, RoundParameters
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Event, Local, collected_in
 from dhdmm.secagg.unmasking import unmask
-from dhdmm.secagg.wire import Bitmap
 
 Store = MutableMapping[str, bytes]
 STATE = "state"

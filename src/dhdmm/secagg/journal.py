@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, Protocol
 
 from dhdmm.secagg import wire
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.channels import Neighbour
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError
 from dhdmm.secagg.lists import Encoded
 from dhdmm.secagg.shamir import SHARE_BYTES
 from dhdmm.secagg.states import ParticipantState
-from dhdmm.secagg.wire import Bitmap
 
 
 class Journal(Protocol):

@@ -18,11 +18,11 @@ from enum import IntEnum
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from dhdmm.secagg import wire
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.errors import AbortReason, MalformedMessage
 from dhdmm.secagg.keys import SEAL_OVERHEAD
 from dhdmm.secagg.lists import Table
 from dhdmm.secagg.shamir import SHARE_BYTES
-from dhdmm.secagg.wire import Bitmap
 
 VERSION = 1
 _HEADER = struct.Struct(">BB32sI")

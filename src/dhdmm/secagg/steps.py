@@ -12,6 +12,7 @@ from itertools import compress
 
 from dhdmm.secagg import keys, masks, merkle, shamir
 from dhdmm.secagg import messages as m
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.channels import MacChannels, Neighbour, open_channels
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.journal import Held, Journal
@@ -20,7 +21,6 @@ from dhdmm.secagg.machine import JournalledMachine
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.round import Roster, RoundParameters
-from dhdmm.secagg.wire import Bitmap
 
 OUT, IN = int(Direction.OUT), int(Direction.IN)  # plain integers are quicker to compare
 

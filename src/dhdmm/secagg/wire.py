@@ -9,7 +9,7 @@ errors. docs/protocol.md describes the same layouts in words.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -18,8 +18,8 @@ from operator import lt
 from typing import Any, Protocol, get_type_hints
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.errors import MalformedMessage
 from dhdmm.secagg.lists import Slots, Table
 
@@ -59,53 +59,6 @@ class Codec(Protocol):
     def encode(self, value: Any) -> bytes: ...
 
     def decode(self, reader: Reader) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Bitmap:
-    """A set of indices below `size`; index i is bit i mod 8 of byte i div 8.
-
-    >>> Bitmap.of(10, [1, 9]).data.hex(), Bitmap.of(10, [1, 9]).members()
-    ('0202', (1, 9))
-    """
-
-    size: int
-    data: bytes
-
-    def __post_init__(self) -> None:
-        if len(self.data) != (self.size + 7) // 8:
-            raise MalformedMessage("a bitmap's length differs from its size")
-        if self.size % 8 and self.data[-1] >> self.size % 8:
-            raise MalformedMessage("padding bits of a bitmap are set")
-
-    @classmethod
-    def of(cls, size: int, members: Iterable[int]) -> Bitmap:
-        flags = np.zeros(size, dtype=np.bool_)
-        flags[list(members)] = True
-        return cls.from_array(flags)
-
-    @classmethod
-    def from_array(cls, flags: NDArray[np.bool_]) -> Bitmap:
-        return cls(len(flags), np.packbits(flags, bitorder="little").tobytes())
-
-    def __len__(self) -> int:
-        """How many members: the population count."""
-        return int.from_bytes(self.data, "little").bit_count()
-
-    def __contains__(self, index: int) -> bool:
-        return 0 <= index < self.size and bool(self.data[index >> 3] >> (index & 7) & 1)
-
-    def array(self) -> NDArray[np.bool_]:
-        bits = np.unpackbits(np.frombuffer(self.data, np.uint8), count=self.size, bitorder="little")
-        return bits.view(np.bool_)
-
-    def without(self, members: Iterable[int]) -> Bitmap:
-        flags = self.array().copy()
-        flags[list(members)] = False
-        return Bitmap.from_array(flags)
-
-    def members(self) -> tuple[int, ...]:
-        return tuple(np.flatnonzero(self.array()).tolist())
 
 
 @dataclass(frozen=True, slots=True)

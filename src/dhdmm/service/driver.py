@@ -20,11 +20,11 @@ from dhdmm.release.transcript import Transcript
 from dhdmm.release.transcript_format import VerificationError, hash_of
 from dhdmm.release.verify import Verified, verify
 from dhdmm.secagg import messages
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
-from dhdmm.secagg.wire import Bitmap
 from dhdmm.service.client import Answered, CoordinatorClient, Status
 from dhdmm.service.journal import FileJournal
 from dhdmm.service.seat import Member, Seat, require_consent, take_seat

@@ -9,11 +9,11 @@ from __future__ import annotations
 from hashlib import sha256
 
 from dhdmm.release.transcript import Phase, Recording, collecting_states
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.coordinator import Store
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.secagg.wire import Bitmap
 
 COINS, ROOT = "transcript/coins", "transcript/root"
 

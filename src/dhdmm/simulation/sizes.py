@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.secagg import messages as m
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.keys import EVIDENCE_BYTES
 from dhdmm.secagg.masks import packed_size
 from dhdmm.secagg.merkle import NODE_BYTES
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.shamir import SHARE_BYTES
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.secagg.wire import Bitmap
 from dhdmm.simulation.counts import Counts
 
 Bytes = NDArray[np.int64]

@@ -15,11 +15,11 @@ import pytest
 
 from dhdmm.errors import Refused
 from dhdmm.secagg import messages
+from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.journal import Journal
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
-from dhdmm.secagg.wire import Bitmap
 from dhdmm.service.journal import FileJournal
 from tests.protocol.network import MALICIOUS, Network, Stream, setting
 
