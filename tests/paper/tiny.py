@@ -8,6 +8,7 @@ TINY = Settings(
     repetitions=2,
     records=(1, 3),
     more_participants=(),
+    counted_participants=(50,),
     accuracy_participants=12,
     accuracy_repetitions=3,
     epsilons=(1.0, 2.0),

@@ -1,4 +1,7 @@
-"""Figures over the number of participants, on an unlimited network: computation and total time."""
+"""Figures over the number of participants, on an unlimited network: computation and total time.
+
+Beyond the rounds that are executed stands one whose operations are counted.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,21 @@ from matplotlib.figure import Figure
 from dhdmm.paper import published, simulations, style
 from dhdmm.paper.item import Column, Item, Row, group
 from dhdmm.paper.settings import MALICIOUS, MODELS, SEMI_HONEST, Settings
-from dhdmm.paper.work import Results
+from dhdmm.paper.work import Results, Unit
+
+MEASURED, COUNTED = "measured", "counted"
+
+
+def _units(settings: Settings) -> list[Unit]:
+    units = simulations.units_by_participants(settings)
+    return units + simulations.units_of_counted(settings)
 
 
 def _rows(settings: Settings, results: Results) -> list[Row]:
-    rows = simulations.rows_by_participants(settings, results)
+    measured = simulations.rows_by_participants(settings, results)
+    counted = [results[unit.name] for unit in simulations.units_of_counted(settings)]
+    rows = [row | {"by": MEASURED} for row in measured]
+    rows += [row | {"by": COUNTED} for row in counted]
     return [row | published.beside(row["threat_model"], row["participants"]) for row in rows]
 
 
@@ -24,14 +37,23 @@ def _one_model(model: str, settings: Settings, results: Results) -> list[Row]:
 
 
 def lines(axes: Axes, rows: Sequence[Row], key: str, model: str, label: str, style_: str) -> None:
-    """Ours over n, with error bars where there are repetitions."""
-    mine = group(rows, threat_model=model)
+    """Ours over n, with error bars where there are repetitions; what is counted stands apart."""
+    mine, counted = (group(rows, threat_model=model, by=by) for by in (MEASURED, COUNTED))
     axes.errorbar(
         [row["participants"] for row in mine],
         [row[key] for row in mine],
         yerr=[row.get(f"{key}_sd") or 0.0 for row in mine],
         label=label,
         **style.ours(model, linestyle=style_),
+    )
+    axes.plot(
+        [row["participants"] for row in counted],
+        [row[key] for row in counted],
+        color=style.COLOURS[model],
+        marker="x",
+        linestyle="none",
+        markersize=8,
+        label=f"{label}, operations counted",
     )
 
 
@@ -56,10 +78,9 @@ def _draw_computation(rows: Sequence[Row]) -> Figure:
 def _draw_total(model: str, rows: Sequence[Row]) -> Figure:
     figure, [axes] = style.panels(1, 6.4)
     lines(axes, rows, "total_s", model, "total", "-")
-    mine = group(rows, threat_model=model)
     axes.plot(
-        [row["participants"] for row in mine],
-        [row["coordinator_s"] for row in mine],
+        [row["participants"] for row in rows],
+        [row["coordinator_s"] for row in rows],
         color=style.GREY,
         linestyle="--",
         label="of which the coordinator computes",
@@ -81,11 +102,12 @@ COMPUTATION = Item(
     name="computation",
     title="Computation against the number of participants",
     paper="Server and mean client computation, bandwidth unlimited; numbers only in Table 2.",
-    units=simulations.units_by_participants,
+    units=_units,
     compute=_rows,
     columns=(
         Column("threat_model", "threat model"),
         Column("participants", "n"),
+        Column("by", "by"),
         Column("degree", "neighbours"),
         Column("participant_ms", "participant ms", 3),
         Column("paper_participant_ms", "paper"),
@@ -102,10 +124,11 @@ def _total(model: str) -> Item:
         name=f"total-{model}",
         title=f"Total time, {model}",
         paper="Total running time against the number of clients; numbers only in Table 2.",
-        units=simulations.units_by_participants,
+        units=_units,
         compute=partial(_one_model, model),
         columns=(
             Column("participants", "n"),
+            Column("by", "by"),
             Column("total_s", "total s", 3),
             Column("total_s_sd", "±", 2),
             Column("paper_total_s", "paper"),

@@ -28,6 +28,8 @@ class Settings:
     records: tuple[int, ...] = (1, 100)
     more_participants: tuple[int, ...] = (10_000, 100_000)
     """Simulated once each."""
+    counted_participants: tuple[int, ...] = (1_000_000,)
+    """Not executed: messages and operations are counted, at fixed unit costs."""
 
     accuracy_participants: int = 1000
     accuracy_repetitions: int = 40
@@ -62,6 +64,7 @@ def quick(seed: int = SEED, adult: Path | None = None) -> Settings:
         participants=(100, 300, 1000),
         repetitions=2,
         more_participants=(),
+        counted_participants=(100_000,),
         accuracy_repetitions=5,
         thetas=(0.0, 0.1, 0.2, 0.3),
         rounds=1,

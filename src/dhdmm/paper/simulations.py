@@ -13,6 +13,7 @@ from dhdmm.paper import studies
 from dhdmm.paper.item import Row
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.work import Result, Results, Unit
+from dhdmm.simulation.engines import Engine
 from dhdmm.simulation.network import Network
 from dhdmm.simulation.records import uniform_records
 from dhdmm.simulation.result import Simulation
@@ -93,6 +94,23 @@ def counting(settings: Settings, rows: int, threat_model: str) -> Unit:
     return Unit("counting", parameters, run)
 
 
+def counted(settings: Settings, participants: int, threat_model: str) -> Unit:
+    """The same round as `round_of`, not executed: its messages and operations are counted."""
+    parameters = {
+        "study": settings.simulated,
+        "participants": participants,
+        "threat_model": threat_model,
+        "seed": settings.seed,
+    }
+
+    def run() -> Result:
+        study = studies.study(settings.simulated)
+        varied = studies.varied(study, participants, threat_model=threat_model)
+        return _simulated(varied, 1, 0.0, settings.seed, engine="model")
+
+    return Unit("counted", parameters, run)
+
+
 def by_participants(settings: Settings) -> Iterator[tuple[int, str, list[Unit]]]:
     """For every size and model the repetitions with one record a participant; large ones once."""
     for threat_model in MODELS:
@@ -109,6 +127,11 @@ def rows_by_participants(settings: Settings, results: Results) -> list[Row]:
 
 def units_by_participants(settings: Settings) -> list[Unit]:
     return [unit for _, _, units in by_participants(settings) for unit in units]
+
+
+def units_of_counted(settings: Settings) -> list[Unit]:
+    """Beyond what is executed."""
+    return [counted(settings, n, model) for model in MODELS for n in settings.counted_participants]
 
 
 def averaged(units: Sequence[Unit], results: Results) -> Row:
@@ -129,8 +152,12 @@ def averaged(units: Sequence[Unit], results: Results) -> Row:
     return row
 
 
-def _simulated(study: Study, records: int, dropout: float, seed: int) -> Result:
-    simulation = simulate(study, records_per_participant=records, dropout=dropout, seed=seed)
+def _simulated(
+    study: Study, records: int, dropout: float, seed: int, engine: Engine = "processes"
+) -> Result:
+    simulation = simulate(
+        study, records_per_participant=records, dropout=dropout, seed=seed, engine=engine
+    )
     summary = simulation.summary()
     kept = {key: summary[key] for key in summary if not isinstance(summary[key], list | dict)}
     participant = kept["participant_sent_bytes"] + kept["participant_received_bytes"]
