@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -45,6 +45,11 @@ class Basis:
     @property
     def rows(self) -> int:
         return len(self.starts) - 1
+
+    @property
+    def key(self) -> tuple[bytes, ...]:
+        """Equal exactly for equal bases over the same axes."""
+        return self.starts.tobytes(), self.coefficients.tobytes(), self.ids.tobytes()
 
     @property
     def is_plain(self) -> bool:
@@ -153,6 +158,7 @@ class BasisBuilder:
     def __init__(self, reduction: Reduction) -> None:
         self.reduction = reduction
         self.books = [VectorBook(axis) for axis in reduction.axes]
+        self._known: dict[Hashable, Basis] = {}
 
     def rank_bound(self) -> int:
         """At least rank(W): the products' rows, or columns where they are fewer."""
@@ -168,12 +174,19 @@ class BasisBuilder:
         return sum(math.prod(shape[: len(self.books)]) for shape in shapes)
 
     def basis(self, block: BlockGram) -> Basis:
+        """Many blocks over the same axes have the same candidates, hence the same basis."""
+        simple, coupled = self._simple_candidates(block), self._coupled_candidates(block)
+        key = block.axes, simple.key, coupled.key
+        if key not in self._known:
+            self._known[key] = self._found(block, simple, coupled)
+        return self._known[key]
+
+    def _found(self, block: BlockGram, simple: Basis, coupled: Basis) -> Basis:
         space = RowSpace(block.dimension)
-        simple = self._choose(space, block, self._simple_candidates(block))
-        coupled = self._choose(space, block, self._coupled_candidates(block))
+        kept = self._choose(space, block, simple) + self._choose(space, block, coupled)
         if space.rank == space.columns:
             return self._units(block)
-        return concatenate([*simple, *coupled], len(block.axes))
+        return concatenate(kept, len(block.axes))
 
     def _units(self, block: BlockGram) -> Basis:
         """One row per orbit: the sparsest basis when the block has full rank."""
