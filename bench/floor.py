@@ -48,7 +48,7 @@ def items(parameters: RoundParameters, neighbours: float) -> list[Item]:
         Item("key stream", "aes-ctr byte", 4 * length * masks, True),
         Item("additions", "add 32-bit word", length * masks, True),
         Item("MACs", "hmac", spoken, True),
-        Item("derived keys", "hmac", 3 * neighbours + 2 * k + 2 + spoken, False),
+        Item("derived keys", "hmac", 3 * neighbours + 2 * k + 2, False),
         Item("sealed shares", "aes-gcm", 2 * k, False),
         Item("sharing", "shamir", 1, False),
         Item("cipher set-ups", "aes-ctr set-up", masks, False),

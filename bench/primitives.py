@@ -85,7 +85,7 @@ def composed_keys() -> Iterator[Timed]:
     yield "mask seed", lambda: keys.pairwise_mask_seed(pairwise, SESSION, here, there)
     yield "seal", lambda: keys.seal(pairwise, SESSION, 1, 2, bytes(72))
     yield "unseal", lambda: keys.unseal(pairwise, SESSION, 1, 2, sealed)
-    yield "evidence", lambda: keys.evidence(pairwise, label, SESSION, 1, 2)
+    yield "evidence", lambda: keys.evidence(pairwise, label, SESSION, here, there)
     yield "sign", lambda: identity.sign(MESSAGE)
     yield "verify", lambda: keys.signature_holds(identity.public, MESSAGE, signature)
 

@@ -243,18 +243,17 @@ def unproven_keys():
 
 
 def undirected_channels():
-    """One key and one statement for both directions of a channel."""
-    statement, channel_key = keys.statement, keys.channel_key
+    """The same is derived, and stated, for both directions of a channel."""
+    statement, info = keys.statement, keys._info
 
     def undirected_statement(label, session, sender, receiver, bitmap_hash=b""):
         ends = min(sender, receiver), max(sender, receiver)
         return statement(label, session, *ends, bitmap_hash)
 
-    def undirected_key(pairwise, label, session, sender: Endpoint, receiver: Endpoint) -> bytes:
-        ends = min(sender, receiver), max(sender, receiver)
-        return channel_key(pairwise, label, session, *ends)
+    def undirected_info(label, session, sender: Endpoint, receiver: Endpoint) -> bytes:
+        return info(label, session, min(sender, receiver), max(sender, receiver))
 
-    return patched((keys, "statement", undirected_statement), (keys, "channel_key", undirected_key))
+    return patched((keys, "statement", undirected_statement), (keys, "_info", undirected_info))
 
 
 def any_number_of_neighbours():

@@ -225,31 +225,32 @@ def test_sealed_message_is_bound_to_its_session_and_direction(session, sender, r
 
 def test_evidence_holds_for_what_it_says_and_nothing_else():
     key, bitmap = bytes(32), bytes([5]) * 32
-    tag = evidence(key, Label.ACK, SESSION, 1, 2, bitmap)
+    one, two, three = (Endpoint(i, pair.public) for i, pair in enumerate(pairs(3), start=1))
+    said = (key, Label.ACK, SESSION, one, two, bitmap)
+    tag = evidence(*said)
     assert len(tag) == 16
-    assert evidence_holds(tag, key, Label.ACK, SESSION, 1, 2, bitmap)
+    assert evidence_holds(tag, *said)
     for other in (
-        (bytes([1]) * 32, Label.ACK, SESSION, 1, 2, bitmap),
-        (key, Label.INCLUDED, SESSION, 1, 2, bitmap),
-        (key, Label.ACK, bytes(32), 1, 2, bitmap),
-        (key, Label.ACK, SESSION, 2, 1, bitmap),
-        (key, Label.ACK, SESSION, 1, 3, bitmap),
-        (key, Label.ACK, SESSION, 1, 2, bytes(32)),
-        (key, Label.ACK, SESSION, 1, 2),
+        (bytes([1]) * 32, Label.ACK, SESSION, one, two, bitmap),
+        (key, Label.INCLUDED, SESSION, one, two, bitmap),
+        (key, Label.ACK, bytes(32), one, two, bitmap),
+        (key, Label.ACK, SESSION, two, one, bitmap),
+        (key, Label.ACK, SESSION, one, three, bitmap),
+        (key, Label.ACK, SESSION, one, Endpoint(2, three.public), bitmap),
+        (key, Label.ACK, SESSION, one, two, bytes(32)),
+        (key, Label.ACK, SESSION, one, two),
     ):
         assert not evidence_holds(tag, *other)
     for wrong in (tag[:-1], tag + b"\0", b"", bytes(16)):
-        assert not evidence_holds(wrong, key, Label.ACK, SESSION, 1, 2, bitmap)
+        assert not evidence_holds(wrong, *said)
 
 
 def test_reflected_evidence_is_refused_and_would_hold_under_one_undirected_key():
     a, b = pairs()
     one, other = Endpoint(1, a.public), Endpoint(2, b.public)
     pairwise = a.agree(b.public)
-    outgoing = channel_key(pairwise, Label.INCLUDED, SESSION, one, other)
-    incoming = channel_key(pairwise, Label.INCLUDED, SESSION, other, one)
-    own = evidence(outgoing, Label.INCLUDED, SESSION, 1, 2)
-    assert not evidence_holds(own, incoming, Label.INCLUDED, SESSION, 2, 1)
+    own = evidence(pairwise, Label.INCLUDED, SESSION, one, other)
+    assert not evidence_holds(own, pairwise, Label.INCLUDED, SESSION, other, one)
     undirected = pairwise_mask_seed(pairwise, SESSION, one, other)
     own = hkdf_expand(undirected, Label.INCLUDED + SESSION)  # neither key nor statement says who
     neighbours = hkdf_expand(

@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 
 VECTORS = Path(__file__).with_name("secagg-primitives.json")
 SESSION = hashlib.sha256(b"a session").digest()
-LABELS = ("share", "included", "ack", "mask", "selfmask", "seed", "keys")
 
 
 def label(name):
@@ -95,20 +94,24 @@ def keys():
     pairwise = extract(x25519(one, public_other))
     ends = place(5, 2) + public_one + public_other
     swapped = place(2, 5) + public_other + public_one
-    channel = {
-        name: {
-            "5 to 2": expand(pairwise, label(name) + SESSION + ends).hex(),
-            "2 to 5": expand(pairwise, label(name) + SESSION + swapped).hex(),
+    bitmap_hash = stream(32)
+
+    def derived(name, size=32, more=b""):
+        return {
+            "5 to 2": expand(pairwise, label(name) + SESSION + ends + more)[:size].hex(),
+            "2 to 5": expand(pairwise, label(name) + SESSION + swapped + more)[:size].hex(),
         }
-        for name in LABELS[:3]
-    }
+
     own = label("selfmask") + SESSION + place(5)
     return {
         "session": SESSION.hex(),
         "secrets": {"5": one.hex(), "2": other.hex()},
         "publics": {"5": public_one.hex(), "2": public_other.hex()},
         "pairwise": pairwise.hex(),
-        "channel": channel,
+        "share": derived("share"),
+        "included": derived("included", 16),
+        "bitmap_hash": bitmap_hash.hex(),
+        "ack": derived("ack", 16, bitmap_hash),
         "mask_seed": expand(pairwise, label("mask") + SESSION + swapped).hex(),
         "self_mask_seed": expand(extract(one), own).hex(),
         "seed_commitment": hashlib.sha256(label("seed") + SESSION + place(5) + one).digest().hex(),
@@ -120,7 +123,6 @@ def messages():
     key, seed, bitmap_hash = stream(32), stream(32), stream(32)
     plaintext = stream(72)
     header = label("share") + SESSION + place(5, 2)
-    included = label("included") + SESSION + place(5, 2)
     ack = label("ack") + SESSION + place(5, 2) + bitmap_hash
     identity = Ed25519PrivateKey.from_private_bytes(seed)
     return {
@@ -129,8 +131,6 @@ def messages():
         "plaintext": plaintext.hex(),
         "sealed": AESGCM(key).encrypt(bytes(12), plaintext, header).hex(),
         "bitmap_hash": bitmap_hash.hex(),
-        "included": mac(key, included)[:16].hex(),
-        "ack": mac(key, ack)[:16].hex(),
         "identity_seed": seed.hex(),
         "identity_public": identity.public_key().public_bytes_raw().hex(),
         "signed_ack": identity.sign(ack).hex(),

@@ -52,30 +52,25 @@ class MacChannels:
             self._met[j.position] = Endpoint(j.position, j.channel_key), key
 
     def seal(self, receiver: Neighbour, plaintext: bytes) -> bytes:
-        key = self._key_to(Label.SHARE, receiver)
-        return keys.seal(key, self._session, self._own.position, receiver.position, plaintext)
+        other, pairwise = self._agreed(receiver)
+        key = keys.channel_key(pairwise, Label.SHARE, self._session, self._own, other)
+        return keys.seal(key, self._session, self._own.position, other.position, plaintext)
 
     def unseal(self, sender: Neighbour, ciphertext: bytes) -> bytes:
-        key = self._key_from(Label.SHARE, sender)
-        return keys.unseal(key, self._session, sender.position, self._own.position, ciphertext)
+        other, pairwise = self._agreed(sender)
+        key = keys.channel_key(pairwise, Label.SHARE, self._session, other, self._own)
+        return keys.unseal(key, self._session, other.position, self._own.position, ciphertext)
 
     def say(self, label: Label, receiver: Neighbour, bitmap_hash: bytes = b"") -> bytes:
         """Evidence for this one receiver."""
-        key, session, own = self._key_to(label, receiver), self._session, self._own.position
-        return keys.evidence(key, label, session, own, receiver.position, bitmap_hash)
+        other, pairwise = self._agreed(receiver)
+        return keys.evidence(pairwise, label, self._session, self._own, other, bitmap_hash)
 
     def heard(self, label: Label, sender: Neighbour, tag: bytes, bitmap_hash: bytes = b"") -> bool:
         """Whether the sender said so to us."""
-        key, session, own = self._key_from(label, sender), self._session, self._own.position
-        return keys.evidence_holds(tag, key, label, session, sender.position, own, bitmap_hash)
-
-    def _key_to(self, label: Label, receiver: Neighbour) -> bytes:
-        other, pairwise = self._agreed(receiver)
-        return keys.channel_key(pairwise, label, self._session, self._own, other)
-
-    def _key_from(self, label: Label, sender: Neighbour) -> bytes:
         other, pairwise = self._agreed(sender)
-        return keys.channel_key(pairwise, label, self._session, other, self._own)
+        session, own = self._session, self._own
+        return keys.evidence_holds(tag, pairwise, label, session, other, own, bitmap_hash)
 
     def _agreed(self, neighbour: Neighbour) -> tuple[Endpoint, bytes]:
         if neighbour.position not in self._met:

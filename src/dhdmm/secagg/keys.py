@@ -1,13 +1,14 @@
 """Keys, and what is said under them.
 
-Every derived key has one direction and one purpose. Its HKDF info is
+Whatever two participants derive has one direction and one purpose. Its HKDF info is
 
     label ‖ session ‖ sender ‖ receiver ‖ public key of sender ‖ public key of receiver
 
 with a 16-byte label, a 32-byte session, 4-byte big-endian roster positions and 32-byte keys, so no
-two inputs collide. With one undirected key, a participant's own evidence reflected back to it
-would verify as its neighbour's. A mask belongs to both ends alike, so its two ends are put in
-order of position.
+two inputs collide. Evidence is derived like a key: HKDF-Expand is an HMAC, so its output is the
+MAC of its info under the pairwise key. Without a direction, a participant's own evidence reflected
+back to it would pass as its neighbour's. A mask belongs to both ends alike, so its two ends are put
+in order of position.
 
 Assumed of the parts: Gap-DH on X25519 with HKDF as a random oracle; AES-GCM and HMAC as usual.
 """
@@ -149,7 +150,7 @@ def hkdf_expand(key: bytes, info: bytes) -> bytes:
 def statement(
     label: Label, session: bytes, sender: int, receiver: int, bitmap_hash: bytes = b""
 ) -> bytes:
-    """label ‖ session ‖ sender ‖ receiver [‖ bitmap hash]: what evidence says, MAC or signature."""
+    """label ‖ session ‖ sender ‖ receiver [‖ bitmap hash]: what is signed or authenticated."""
     return _STATEMENT.pack(label, session, sender, receiver) + bitmap_hash
 
 
@@ -157,8 +158,12 @@ def channel_key(
     pairwise: bytes, label: Label, session: bytes, sender: Endpoint, receiver: Endpoint
 ) -> bytes:
     """The key for one purpose in one direction; `pairwise` comes from `KeyPair.agree`."""
-    info = statement(label, session, sender.position, receiver.position)
-    return hkdf_expand(pairwise, info + sender.public + receiver.public)
+    return hkdf_expand(pairwise, _info(label, session, sender, receiver))
+
+
+def _info(label: Label, session: bytes, sender: Endpoint, receiver: Endpoint) -> bytes:
+    stated = statement(label, session, sender.position, receiver.position)
+    return stated + sender.public + receiver.public
 
 
 def pairwise_mask_seed(pairwise: bytes, session: bytes, one: Endpoint, other: Endpoint) -> bytes:
@@ -198,24 +203,30 @@ def unseal(key: bytes, session: bytes, sender: int, receiver: int, ciphertext: b
 
 
 def evidence(
-    key: bytes, label: Label, session: bytes, sender: int, receiver: int, bitmap_hash: bytes = b""
+    pairwise: bytes,
+    label: Label,
+    session: bytes,
+    sender: Endpoint,
+    receiver: Endpoint,
+    bitmap_hash: bytes = b"",
 ) -> bytes:
-    """HMAC-SHA-256 of the statement, truncated to 16 bytes."""
-    said = statement(label, session, sender, receiver, bitmap_hash)
-    return hmac_sha256(key, said)[:EVIDENCE_BYTES]
+    """What only the two ends can derive, of purpose, direction and survivors; 16 bytes."""
+    info = _info(label, session, sender, receiver)
+    return hkdf_expand(pairwise, info + bitmap_hash)[:EVIDENCE_BYTES]
 
 
 def evidence_holds(
     tag: bytes,
-    key: bytes,
+    pairwise: bytes,
     label: Label,
     session: bytes,
-    sender: int,
-    receiver: int,
+    sender: Endpoint,
+    receiver: Endpoint,
     bitmap_hash: bytes = b"",
 ) -> bool:
     """Whether `tag` is the sender's evidence; compared in constant time."""
-    return hmac.compare_digest(tag, evidence(key, label, session, sender, receiver, bitmap_hash))
+    expected = evidence(pairwise, label, session, sender, receiver, bitmap_hash)
+    return hmac.compare_digest(tag, expected)
 
 
 class Identity:

@@ -30,7 +30,7 @@ MICROSECONDS: Costs = {
     "signature": 25.0,
     "verification": 61.0,
     "seal": 2.9,  # AES-GCM of two shares; to open one takes as long
-    "tag": 6.5,  # one MAC and its key, said or heard
+    "tag": 4.5,  # one MAC, said or heard
     "hash": 1.0,  # one node of a tree
     "mask": 12.0,  # set-up of one key stream
     "mask word": 0.0009,  # key stream and addition, a coordinate

@@ -23,13 +23,15 @@ from dhdmm.strategy import sensitivity
 from dhdmm.strategy.blocks import Block, SidePieces, StrategyAxis, columns, entry_bound
 from dhdmm.strategy.encoding import decode, encode, refused
 from dhdmm.strategy.estimate import Estimate
-from dhdmm.strategy.matrix import Floats, Integers, multiply
+from dhdmm.strategy.matrix import Exact, Floats, Integers, multiply
 from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.reconstruction import Reconstruction
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
 
 LARGEST_ENTRY = 2**53
+FEW_CELLS = 256
+"""Different cells up to which their columns of A' are written out and added."""
 SPARSE_LIMIT = 200_000_000
 """rows × cells that `to_sparse` is willing to visit."""
 
@@ -113,10 +115,28 @@ class Strategy:
         orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
         measured, ends = np.zeros(self.rows, np.int64), self._ends
         for b in self._touched(merged):
-            block = self.blocks[b]
+            block, pieces = self.blocks[b], self._pieces[b]
             rows = slice(ends[b] - block.rows, ends[b])
-            measured[rows] = self._measure(block, self._pieces[b], merged, orbits, counts)
+            if len(counts) <= FEW_CELLS:
+                measured[rows] = self._columns(block, pieces, merged, orbits) @ counts
+            else:
+                measured[rows] = self._measure(block, pieces, merged, orbits, counts)
         return measured
+
+    def _columns(
+        self,
+        block: Block,
+        pieces: SidePieces,
+        merged: Sequence[Integers],
+        orbits: Sequence[Integers],
+    ) -> Exact:
+        """The block of A' at the given cells, (rows of the block, cells)."""
+        cells = columns(pieces, orbits)
+        for r in block.residuals:
+            position = self.axes[r.attribute].positions(r.part)[merged[r.attribute]]
+            E = r.contrast.matrix[:, position] * (position >= 0)
+            cells = (cells[:, None, :] * E[None, :, :]).reshape(-1, cells.shape[1])
+        return cells
 
     def _touched(self, merged: Sequence[Integers]) -> list[int]:
         """The blocks in which some record may count; of a single record most contrasts are 0."""
@@ -158,7 +178,8 @@ class Strategy:
         orbits: Sequence[Integers],
         counts: Integers,
     ) -> Integers:
-        """Counts per (position in each part, orbits that occur), contrasts applied, then T·B."""
+        """Of many cells: counts per (position in each part, orbits that occur), contrasts applied,
+        then T·B."""
         positions = [
             self.axes[r.attribute].positions(r.part)[merged[r.attribute]] for r in block.residuals
         ]
@@ -190,12 +211,7 @@ class Strategy:
         orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
         stacked = []
         for block, pieces in zip(self.blocks, self._pieces, strict=True):
-            rows = columns(pieces, orbits)
-            for r in block.residuals:
-                position = self.axes[r.attribute].positions(r.part)[merged[r.attribute]]
-                E = np.where(position >= 0, r.contrast.matrix[:, position], 0)
-                rows = (rows[:, None, :] * E[None, :, :]).reshape(-1, self.cells)
-            stacked.append(sparse.csr_array(rows))
+            stacked.append(sparse.csr_array(self._columns(block, pieces, merged, orbits)))
         return sparse.csr_array(sparse.vstack(stacked, format="csr"))
 
     # -- accuracy: needs the workload -------------------------------------------------------------
