@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 from workloads import rows, workload
 
+from dhdmm.strategy import strategy as strategy_module
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.workload import Workload
 
@@ -45,6 +47,8 @@ def check_against_dense(strategy: Strategy, w: Workload) -> None:
     x = np.random.default_rng(3).integers(0, 5, strategy.shape)
     measured = strategy.measure(x)
     assert np.array_equal(measured, A @ x.ravel())
+    with mock.patch.object(strategy_module, "FEW_ENTRIES", 0):
+        assert np.array_equal(strategy.measure(x), measured), "grouped"
     assert np.allclose(strategy.reconstruct(measured), plain @ x.ravel(), atol=1e-7)
     assert np.allclose(A @ strategy.estimate(measured).dense().ravel(), measured, atol=1e-6)
     assert strategy.contains(w)

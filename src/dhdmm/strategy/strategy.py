@@ -30,8 +30,8 @@ from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
 
 LARGEST_ENTRY = 2**53
-FEW_CELLS = 256
-"""Different cells up to which their columns of A' are written out and added."""
+FEW_ENTRIES = 2**14
+"""Of a block at the cells that occur: so many are written out and added as they are."""
 SPARSE_LIMIT = 200_000_000
 """rows × cells that `to_sparse` is willing to visit."""
 
@@ -117,10 +117,10 @@ class Strategy:
         for b in self._touched(merged):
             block, pieces = self.blocks[b], self._pieces[b]
             rows = slice(ends[b] - block.rows, ends[b])
-            if len(counts) <= FEW_CELLS:
+            if block.rows * len(counts) <= FEW_ENTRIES:
                 measured[rows] = self._columns(block, pieces, merged, orbits) @ counts
             else:
-                measured[rows] = self._measure(block, pieces, merged, orbits, counts)
+                measured[rows] = self._grouped(block, pieces, merged, orbits, counts)
         return measured
 
     def _columns(
@@ -170,7 +170,7 @@ class Strategy:
         if total * self.max_entry >= 2**60:
             raise StrategyError(f"{total:,} records times entries of {self.max_entry:,} overflow")
 
-    def _measure(
+    def _grouped(
         self,
         block: Block,
         pieces: SidePieces,
@@ -178,8 +178,7 @@ class Strategy:
         orbits: Sequence[Integers],
         counts: Integers,
     ) -> Integers:
-        """Of many cells: counts per (position in each part, orbits that occur), contrasts applied,
-        then T·B."""
+        """The same by counts per (position in each part, orbits that occur)."""
         positions = [
             self.axes[r.attribute].positions(r.part)[merged[r.attribute]] for r in block.residuals
         ]
