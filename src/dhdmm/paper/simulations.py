@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +15,7 @@ from dhdmm.paper import studies
 from dhdmm.paper.item import Row
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.work import Result, Results, Unit
+from dhdmm.secagg.keys import KeyPair
 from dhdmm.simulation.engines import Engine
 from dhdmm.simulation.network import Network
 from dhdmm.simulation.records import uniform_records
@@ -155,6 +158,7 @@ def averaged(units: Sequence[Unit], results: Results) -> Row:
 def _simulated(
     study: Study, records: int, dropout: float, seed: int, engine: Engine = "processes"
 ) -> Result:
+    before = agreement_us()
     simulation = simulate(
         study, records_per_participant=records, dropout=dropout, seed=seed, engine=engine
     )
@@ -163,12 +167,22 @@ def _simulated(
     participant = kept["participant_sent_bytes"] + kept["participant_received_bytes"]
     coordinator = kept["coordinator_sent_bytes"] + kept["coordinator_received_bytes"]
     return kept | {
+        "agreement_us": (before + agreement_us()) / 2,
         "participant_kb": participant / 1e3,
         "coordinator_mb": coordinator / 1e6,
         "rounds_s": kept["coordinator_s"] - kept["optimisation_s"],
         **{network: simulation.replay(link).total_s for network, link in NETWORKS.items()},
         **_errors(simulation, records, seed),
     }
+
+
+def agreement_us(repetitions: int = 200) -> float:
+    """One X25519 agreement now: by that, times compare between machines and between hours."""
+    pair = KeyPair.generate(os.urandom)
+    started = time.thread_time()
+    for _ in range(repetitions):
+        pair.agree(pair.public)
+    return (time.thread_time() - started) / repetitions * 1e6
 
 
 def _errors(simulation: Simulation, records: int, seed: int) -> dict[str, float]:
