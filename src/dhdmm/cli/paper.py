@@ -43,7 +43,7 @@ def paper(
     settings = make(seed=seed, adult=adult)
     if out.exists() and not out.is_dir():
         raise DataError("not a folder", where=str(out), hint="name another place with --out")
-    with output.progress("units of work", units_of(wanted, settings)) as advance:
+    with output.progress("units of work", len(units_of(wanted, settings))) as advance:
         finished = reproduce(
             wanted,
             out,

@@ -165,7 +165,8 @@ def _unit(
         "records": fingerprint(name, settings.adult),
         **variation,
     }
-    return Unit(kind, parameters, lambda: compute(_Trial(settings, name, repetitions, variation)))
+    trial = _Trial(settings, name, repetitions, variation)
+    return Unit(kind, parameters, lambda: compute(trial), alone=False)
 
 
 def _ideal(trial: _Trial) -> Result:

@@ -27,6 +27,8 @@ class Unit:
     kind: str
     parameters: Mapping[str, Any] = field(compare=False)
     run: Callable[[], Result] = field(compare=False, repr=False)
+    alone: bool = field(default=True, compare=False)
+    """It measures time, or takes all cores: nothing else may run beside it."""
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -48,18 +50,20 @@ class Workshop:
         """All of them, found or made; `advance` is told how many are done and which comes next."""
         different = list(dict.fromkeys(units))
         found: dict[str, Result] = {}
-        for done, unit in enumerate(different):
-            advance(done, unit)
-            found[unit.name] = self._result(unit)
+        for unit in different:
+            kept = self._kept(unit)
+            if kept is not None:
+                found[unit.name] = kept
+        for unit in different:
+            if unit.name not in found:
+                advance(len(found), unit)
+                found[unit.name] = self.make(unit)
         return found
 
     def missing(self, units: Sequence[Unit]) -> list[Unit]:
         return [unit for unit in dict.fromkeys(units) if self._kept(unit) is None]
 
-    def _result(self, unit: Unit) -> Result:
-        kept = self._kept(unit)
-        if kept is not None:
-            return kept
+    def make(self, unit: Unit) -> Result:
         result = unit.run()
         document = {
             "kind": unit.kind,

@@ -55,7 +55,7 @@ class Strategy:
     def cells(self) -> int:
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return sum(block.rows for block in self.blocks)
 
