@@ -82,9 +82,11 @@ def _point(result: Result, relative: list[float]) -> Row:
 def largest_deviation(rows: Sequence[Mapping[str, Any]]) -> str:
     """A sentence about how well sampled and expected errors agree."""
     deviations = [abs(row["deviation"]) for row in rows if row["deviation"] is not None]
+    beyond, by_chance = sum(d > 2 for d in deviations), math.erfc(math.sqrt(2)) * len(deviations)
     return (
-        f"Sampled and expected RMSE differ by at most {max(deviations):.1f} Monte-Carlo standard"
-        f" errors over {len(deviations)} points."
+        f"Sampled and expected RMSE differ by more than two Monte-Carlo standard errors at {beyond}"
+        f" of {len(deviations)} points, where chance alone has {by_chance:.0f};"
+        f" the largest difference is {max(deviations):.1f}."
     )
 
 
