@@ -46,14 +46,11 @@ def lines(axes: Axes, rows: Sequence[Row], key: str, model: str, label: str, sty
         label=label,
         **style.ours(model, linestyle=style_),
     )
-    axes.plot(
+    axes.errorbar(
         [row["participants"] for row in counted],
         [row[key] for row in counted],
-        color=style.COLOURS[model],
-        marker="x",
-        linestyle="none",
-        markersize=8,
         label=f"{label}, operations counted",
+        **style.ours(model, linestyle="none", marker="x", markersize=8),
     )
 
 
@@ -71,7 +68,8 @@ def _draw_computation(rows: Sequence[Row]) -> Figure:
                 *published.series(model, key), label=f"{model}, paper", **style.theirs(model)
             )
         _finish(axes, rows, f"computation: {title}")
-    panels[0].legend(frameon=False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize="small")
     return figure
 
 
