@@ -229,7 +229,7 @@ def test_evidence_holds_for_what_it_says_and_nothing_else():
     said = (key, Label.ACK, SESSION, one, two, bitmap)
     tag = evidence(*said)
     assert len(tag) == 16
-    assert evidence_holds(tag, *said)
+    assert evidence_holds(tag, evidence(*said))
     for other in (
         (bytes([1]) * 32, Label.ACK, SESSION, one, two, bitmap),
         (key, Label.INCLUDED, SESSION, one, two, bitmap),
@@ -240,9 +240,9 @@ def test_evidence_holds_for_what_it_says_and_nothing_else():
         (key, Label.ACK, SESSION, one, two, bytes(32)),
         (key, Label.ACK, SESSION, one, two),
     ):
-        assert not evidence_holds(tag, *other)
+        assert not evidence_holds(tag, evidence(*other))
     for wrong in (tag[:-1], tag + b"\0", b"", bytes(16)):
-        assert not evidence_holds(wrong, *said)
+        assert not evidence_holds(wrong, evidence(*said))
 
 
 def test_reflected_evidence_is_refused_and_would_hold_under_one_undirected_key():
@@ -250,7 +250,7 @@ def test_reflected_evidence_is_refused_and_would_hold_under_one_undirected_key()
     one, other = Endpoint(1, a.public), Endpoint(2, b.public)
     pairwise = a.agree(b.public)
     own = evidence(pairwise, Label.INCLUDED, SESSION, one, other)
-    assert not evidence_holds(own, pairwise, Label.INCLUDED, SESSION, other, one)
+    assert not evidence_holds(own, evidence(pairwise, Label.INCLUDED, SESSION, other, one))
     undirected = pairwise_mask_seed(pairwise, SESSION, one, other)
     own = hkdf_expand(undirected, Label.INCLUDED + SESSION)  # neither key nor statement says who
     neighbours = hkdf_expand(

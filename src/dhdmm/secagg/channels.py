@@ -69,8 +69,8 @@ class MacChannels:
     def heard(self, label: Label, sender: Neighbour, tag: bytes, bitmap_hash: bytes = b"") -> bool:
         """Whether the sender said so to us."""
         other, pairwise = self._agreed(sender)
-        session, own = self._session, self._own
-        return keys.evidence_holds(tag, pairwise, label, session, other, own, bitmap_hash)
+        expected = keys.evidence(pairwise, label, self._session, other, self._own, bitmap_hash)
+        return keys.evidence_holds(tag, expected)
 
     def _agreed(self, neighbour: Neighbour) -> tuple[Endpoint, bytes]:
         if neighbour.position not in self._met:
