@@ -18,8 +18,9 @@ from dhdmm.release.release import Release
 from dhdmm.secagg.keys import Identity
 from dhdmm.service import store
 from dhdmm.service.app import create_app
+from dhdmm.service.database import Database
 from dhdmm.service.server import make_server
-from dhdmm.service.store import Database, StoredStudy
+from dhdmm.service.store import StoredStudy
 from dhdmm.service.studies import Hub, add_study
 from dhdmm.service.tables import rounds
 from dhdmm.service.waiting import Deadlines

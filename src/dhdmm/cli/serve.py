@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from dhdmm.secagg.keys import Identity
+    from dhdmm.service.database import Database
     from dhdmm.service.roster import RosterFile
     from dhdmm.service.server import Server
     from dhdmm.service.status import Status
-    from dhdmm.service.store import Database
     from dhdmm.service.studies import Hub
 
 STORE = "sqlite:///coordinator.db"
@@ -86,9 +86,9 @@ def serve(
     _require_service()
     from dhdmm.service import logs
     from dhdmm.service.app import create_app
+    from dhdmm.service.database import Database
     from dhdmm.service.metrics import Metrics
     from dhdmm.service.server import make_server, run
-    from dhdmm.service.store import Database
     from dhdmm.service.studies import Hub
     from dhdmm.service.waiting import Deadlines
 

@@ -8,7 +8,7 @@ neighbour of i.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,7 +23,7 @@ from dhdmm.secagg.graph import Positions
 from dhdmm.secagg.lists import Slots, Table, dtype_of
 from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
-from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods
+from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods, Said
 from dhdmm.secagg.round import RoundParameters, session_under_root
 
 DIGEST_BYTES = 32
@@ -63,16 +63,14 @@ class Collected:
             case m.Shares():
                 self.commitments[i] = message.seed_commitment
             case m.EvidencedInput():
-                row = self.neighbourhoods.row(i)
-                self.included[row] = message.included.array()
-                self._inclusions[row][self.included[row]] = self._tags(message.evidence)
+                self.included[self.neighbourhoods.row(i)] = message.included.array()
+                self._inclusions.say(i, self.included, message.evidence)
                 self.inputs.add(i)
                 self._accepted[i] = True
             case m.MaskedInput():
                 self.inputs.add(i)
             case m.Acks():
-                row = self.neighbourhoods.row(i)
-                self._acknowledgements[row][self._to_ack[row]] = self._tags(message.evidence)
+                self._acknowledgements.say(i, self._to_ack, message.evidence)
                 self.acks.add(i)
             case m.Unmask():
                 self.reveals.add(i)
@@ -202,7 +200,7 @@ class Collected:
     def survivors(self, position: int) -> m.Message:
         if self.graph is not None:
             return m.Survivors(self.session, position, self.alive)
-        evidence = self._heard(position, self._inclusions, self.surviving)
+        evidence = self._inclusions.heard(position, self.surviving)
         return m.EvidencedSurvivors(self.session, position, self.alive, evidence)
 
     def expected_acks(self, position: int) -> int:
@@ -227,7 +225,7 @@ class Collected:
     # After the acks
 
     def relayed_acks(self, position: int) -> m.Message:
-        evidence = self._heard(position, self._acknowledgements, self._acked)
+        evidence = self._acknowledgements.heard(position, self._acked)
         acked = Bitmap.from_array(self._acked[self.neighbourhoods.row(position)])
         return m.RelayedAcks(self.session, position, acked, evidence)
 
@@ -271,27 +269,14 @@ class Collected:
     # What is said to one neighbour
 
     @cached_property
-    def _inclusions(self) -> NDArray[np.void]:
-        """At (i, j): what i said to j of having included it."""
-        return self._no_tags()
+    def _inclusions(self) -> Said:
+        """Of having included the neighbour."""
+        return Said(self.neighbourhoods, self.parameters.evidence.size)
 
     @cached_property
-    def _acknowledgements(self) -> NDArray[np.void]:
-        """At (i, j): what i said to j of the survivors."""
-        return self._no_tags()
-
-    def _no_tags(self) -> NDArray[np.void]:
-        return np.zeros(len(self.neighbourhoods.owners), f"V{self.parameters.evidence.size}")
-
-    def _tags(self, evidence: Sequence[bytes]) -> NDArray[np.void]:
-        assert isinstance(evidence, Slots)  # as decoded
-        return np.frombuffer(evidence.data, f"V{evidence.size}")
-
-    def _heard(self, position: int, tags: NDArray[np.void], where: Flags) -> Slots:
-        """What a participant's flagged neighbours said to it."""
-        row = self.neighbourhoods.row(position)
-        said = tags[self.neighbourhoods.reverse[row][where[row]]]
-        return Slots(said.tobytes(), self.parameters.evidence.size)
+    def _acknowledgements(self) -> Said:
+        """Of the survivors."""
+        return Said(self.neighbourhoods, self.parameters.evidence.size)
 
     @cached_property
     def _share_places(self) -> Indices:

@@ -6,11 +6,13 @@ always there too. n participants, E entries.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.secagg.lists import Slots
 from dhdmm.secagg.messages import Direction
 
 Indices = NDArray[np.integer[Any]]
@@ -64,3 +66,22 @@ class Neighbourhoods:
         from_end = np.repeat(before[self._starts[1:]], np.diff(self._starts)) - before[:-1]
         places: Indices = from_end[self.reverse].astype(np.int32)
         return places
+
+
+class Said:
+    """At every entry (i, j): what i has said to j, in `size` bytes."""
+
+    def __init__(self, around: Neighbourhoods, size: int) -> None:
+        self._around, self._size = around, size
+        self._tags: NDArray[np.void] = np.zeros(len(around.owners), f"V{size}")
+
+    def say(self, position: int, flags: Flags, words: Sequence[bytes]) -> None:
+        """To each flagged neighbour of a participant its word, in order; `words` as decoded."""
+        assert isinstance(words, Slots)
+        row = self._around.row(position)
+        self._tags[row][flags[row]] = np.frombuffer(words.data, self._tags.dtype)
+
+    def heard(self, position: int, flags: Flags) -> Slots:
+        """What a participant's flagged neighbours have said to it."""
+        row = self._around.row(position)
+        return Slots(self._tags[self._around.reverse[row][flags[row]]].tobytes(), self._size)

@@ -21,11 +21,12 @@ from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import store
 from dhdmm.service.aggregation import Aggregation
+from dhdmm.service.database import Database
 from dhdmm.service.enrolment import close_enrolment, enrol
 from dhdmm.service.problems import Problem, Reason
 from dhdmm.service.requests import Abort, Close, Enrol, Outcome, Request, Upload
 from dhdmm.service.roster import RosterFile
-from dhdmm.service.store import ENROLLING, Agreement, Database, Row, StoredStudy, Turn
+from dhdmm.service.store import ENROLLING, Agreement, Row, StoredStudy, Turn
 from dhdmm.service.tables import releases
 
 _PER_NEIGHBOUR = 128

@@ -1,38 +1,19 @@
-"""What a coordinator must not forget, in SQLite or PostgreSQL.
+"""What a coordinator must not forget: rounds, their logs and running sums, studies, releases.
 
 The messages of a round are an append-only log; the running sum has one row a shard, overwritten.
 Whoever changes a round does so in a *turn*: one transaction that holds the lock on the round's
-row, so several workers take turns, and what is not committed did not happen. SQLite locks the whole
-file instead of a row, writes ahead, and syncs at every commit.
+row, so several workers take turns, and what is not committed did not happen.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    create_engine,
-    event,
-    func,
-    insert,
-    make_url,
-    select,
-    text,
-    update,
-)
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from dhdmm.errors import DhdmmError
 from dhdmm.secagg.errors import AbortReason
@@ -41,9 +22,6 @@ from dhdmm.service.tables import agreements, log, releases, rounds, shards, stud
 
 ENROLLING = "enrolling"
 OVER = frozenset([CoordinatorState.FINISHED.value, CoordinatorState.ABORTED.value])
-BUSY_SECONDS = 30
-_WRITING = "dhdmm_writing"
-_MIGRATION_LOCK = 0x6468646D6D  # an advisory lock's number: "dhdmm"
 
 
 class StoreError(DhdmmError):
@@ -153,69 +131,6 @@ class Turn:
             self.connection.execute(changed.values(asdict(self.row)))
 
 
-class Database:
-    """An open store. A connection is used by one thread at a time; there are as many as needed."""
-
-    def __init__(self, url: str) -> None:
-        self._engine = _engine(url)
-
-    def close(self) -> None:
-        self._engine.dispose()
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction, committed at the end of the block unless it raises."""
-        with (
-            self._engine.connect().execution_options(**{_WRITING: True}) as connection,
-            connection.begin(),
-        ):
-            yield connection
-
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def turn(self, round_id: str) -> Iterator[Turn]:
-        """A turn at this round; commits at the end of the block unless it raises."""
-        with self.writing() as connection:
-            row = read_row(connection, round_id, lock=True)
-            if row is None:
-                raise StoreError(f"the store has no round {round_id}")
-            turn = Turn(connection, row)
-            yield turn
-            turn.close()
-
-    def migrate(self) -> None:
-        """Bring an empty or older store up to date; refuse a newer one."""
-        config = Config()
-        config.set_main_option("script_location", "dhdmm.service:migrations")
-        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-        try:
-            with self.writing() as connection:
-                if connection.dialect.name == "postgresql":
-                    connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
-                current = MigrationContext.configure(connection).get_current_revision()
-                if current is not None and current not in known:
-                    raise StoreError(
-                        f"the store is of a newer version ({current})", hint="upgrade dhdmm"
-                    )
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
-        except DBAPIError as error:
-            raise StoreError(f"the store cannot be opened: {error.orig}") from None
-
-    def answers(self) -> bool:
-        """Whether the store can be reached now."""
-        try:
-            with self.reading() as connection:
-                connection.execute(select(1))
-        except DBAPIError:
-            return False
-        return True
-
-
 # ---- what is read and written outside of a turn -------------------------------------------------
 
 
@@ -302,43 +217,3 @@ def add_round(connection: Connection, study: StudyHead) -> Row:
     row = Row(secrets.token_hex(16), study.digest, number)
     connection.execute(insert(rounds).values(asdict(row)))
     return row
-
-
-# ---- engines ------------------------------------------------------------------------------------
-
-
-def _engine(url: str) -> Engine:
-    try:
-        parsed = make_url(url)
-        if parsed.get_backend_name() == "sqlite":
-            return _sqlite(parsed)
-        if parsed.drivername == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True)
-    except (ArgumentError, NoSuchModuleError):
-        raise StoreError(
-            "this is not a store's address",
-            hint="sqlite:///FILE or postgresql+psycopg://USER:PASSWORD@HOST/DATABASE",
-        ) from None
-
-
-def _sqlite(url: URL) -> Engine:
-    """A file: several threads and processes may use it, one writes at a time."""
-    if not url.database or url.database == ":memory:":
-        raise StoreError("a store in memory forgets", hint="name a file: sqlite:///coordinator.db")
-    Path(url.database).resolve().parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(
-        url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}, hide_parameters=True
-    )
-
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _record: Any) -> None:
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        options: Mapping[str, Any] = connection.get_execution_options()
-        connection.execute(text("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN"))
-
-    return engine

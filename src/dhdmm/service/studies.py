@@ -23,6 +23,7 @@ from dhdmm.release.verify import verify
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import store
+from dhdmm.service.database import Database
 from dhdmm.service.enrolment import agree, make_tokens
 from dhdmm.service.host import Host, Observer, Unobserved
 from dhdmm.service.live import LiveRound
@@ -30,7 +31,7 @@ from dhdmm.service.logs import logger
 from dhdmm.service.problems import Problem, Reason, not_found, store_unavailable
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.status import Status
-from dhdmm.service.store import Database, StoredStudy, StudyHead, Turn
+from dhdmm.service.store import StoredStudy, StudyHead, Turn
 from dhdmm.service.waiting import Clock, Deadlines
 from dhdmm.study.spec import Study
 

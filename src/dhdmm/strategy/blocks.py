@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from dhdmm.strategy.basis import Basis, kronecker_rows, standing_vectors
+from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply
+from dhdmm.strategy.vectors import standing_vectors
 
 WHOLE = -1
 """As a residual's part: all merged values instead of one orbit."""

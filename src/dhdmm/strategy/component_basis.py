@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.basis import CHUNK, Basis, VectorBook, concatenate, select
+from dhdmm.strategy.basis import Basis, concatenate, select
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder, Visit
 from dhdmm.strategy.matrix import PRIME, Integers, RowSpace, multiply_modulo
+from dhdmm.strategy.vectors import CHUNK, VectorBook
 
 LARGEST_RANK = 2500
 """Rows of one component's basis."""

@@ -11,7 +11,8 @@ from functools import reduce
 import numpy as np
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.basis import Basis, BasisBuilder
+from dhdmm.strategy.basis import Basis
+from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import StrategyAxis
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from dhdmm.strategy.basis import Basis, VectorBook
+from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import WHOLE, Block, Residual, Side
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder
 from dhdmm.strategy.contrast import well_balanced
 from dhdmm.strategy.integer import Rounded, contrast_scale
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.vectors import VectorBook
 
 Weights = Sequence[Floats]
 """d per attribute, each summing to 1: the dual weight of a cell is their product."""

@@ -10,7 +10,7 @@ from typing import Protocol
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.basis import BasisBuilder
+from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import StrategyAxis, drop_unused_vectors
 from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.integer import Rounded

@@ -26,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import linalg
 
-from dhdmm.strategy.basis import Basis, VectorBook
+from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import WHOLE, StrategyAxis
 from dhdmm.strategy.component_basis import LARGEST_RANK, ComponentBasis, TooLarge
 from dhdmm.strategy.components import Component, ComponentFinder
@@ -37,6 +37,7 @@ from dhdmm.strategy.optimum import EXPONENT
 from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.tables import RowTables
 from dhdmm.strategy.unmixed import UnmixedBound, root_trace
+from dhdmm.strategy.vectors import VectorBook
 
 SMALLEST_SHARE = 1e-6
 """No value's weight falls below this part of the average."""

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dhdmm.strategy.basis import Basis, VectorBook
+from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.components import Component
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.symmetry import Reduction
+from dhdmm.strategy.vectors import VectorBook
 
 
 class RowTables:

@@ -21,13 +21,13 @@ from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import identity as identities
 from dhdmm.service.app import create_app
 from dhdmm.service.client import CoordinatorClient
+from dhdmm.service.database import Database
 from dhdmm.service.driver import Outcome, join
 from dhdmm.service.home import Home, draft_of
 from dhdmm.service.identity import NamedIdentity
 from dhdmm.service.limits import Limits
 from dhdmm.service.roster import Pin, RosterFile
 from dhdmm.service.seat import Member
-from dhdmm.service.store import Database
 from dhdmm.service.studies import Hub, add_study, current_round
 from dhdmm.service.trust import Address, trusting
 from dhdmm.service.waiting import Deadlines

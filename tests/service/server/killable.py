@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import httpx
 
 from dhdmm.service.app import create_app
+from dhdmm.service.database import Database
 from dhdmm.service.server import make_server
-from dhdmm.service.store import Database, Turn
+from dhdmm.service.store import Turn
 from dhdmm.service.studies import Hub
 from dhdmm.service.waiting import Deadlines
 from tests.service.server.rounds import OPERATOR, SERVER_KEY

@@ -28,8 +28,9 @@ from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 from dhdmm.service import signing
 from dhdmm.service.app import create_app
+from dhdmm.service.database import Database
 from dhdmm.service.roster import RosterFile
-from dhdmm.service.store import ENROLLING, Database
+from dhdmm.service.store import ENROLLING
 from dhdmm.service.studies import Hub, add_study, current_round
 from dhdmm.service.waiting import Deadlines
 from dhdmm.session.participant import ParticipantSession

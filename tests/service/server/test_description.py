@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from dhdmm.service.app import create_app
+from dhdmm.service.database import Database
 from dhdmm.service.server import make_server
-from dhdmm.service.store import Database
 from dhdmm.service.studies import Hub, add_study, current_round
 from dhdmm.service.waiting import Deadlines
 from tests.service.server.rounds import (

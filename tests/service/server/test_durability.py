@@ -16,10 +16,11 @@ from dhdmm.secagg import messages
 from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.keys import KeyPair
 from dhdmm.service import host, store
+from dhdmm.service.database import Database
 from dhdmm.service.host import Unobserved
 from dhdmm.service.live import LiveRound
 from dhdmm.service.requests import Outcome, Request, Upload
-from dhdmm.service.store import Database, Turn
+from dhdmm.service.store import Turn
 from dhdmm.service.studies import add_study, current_round
 from tests.service.server.rounds import (
     SERVER_KEY,

@@ -13,7 +13,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
 from dhdmm.service import store, tables
-from dhdmm.service.store import Database, StoredStudy, StoreError
+from dhdmm.service.database import Database
+from dhdmm.service.store import StoredStudy, StoreError
 from dhdmm.service.studies import current_round
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.server.rounds import database_at, sqlite

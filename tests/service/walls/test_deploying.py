@@ -13,7 +13,7 @@ import pytest
 import yaml
 from sqlalchemy import make_url
 
-from dhdmm.service.store import Database
+from dhdmm.service.database import Database
 from tests.docs.pages import Block, blocks
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.walls.page import PAGE, PROJECT, metrics, rewritten

@@ -1,0 +1,172 @@
+"""The bases of a reduction's blocks, taken sparse-first from the workload's own rows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+
+from dhdmm.strategy.basis import Basis, concatenate, select
+from dhdmm.strategy.matrix import Integers, RowSpace, independent_rows, primitive
+from dhdmm.strategy.symmetry import BlockGram, ReducedTerm, Reduction
+from dhdmm.strategy.vectors import CHUNK, VectorBook
+
+
+class BasisBuilder:
+    """Integer bases for all blocks of a reduction, sharing each axis's vectors."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction = reduction
+        self.books = [VectorBook(axis) for axis in reduction.axes]
+        self._known: dict[Hashable, Basis] = {}
+
+    def rank_bound(self) -> int:
+        """At least rank(W): the products' rows, or columns where they are fewer."""
+        shapes = {
+            tuple(
+                min(axis.factors[i].shape)
+                for axis, i in zip(self.reduction.axes, index, strict=True)
+            )
+            + index
+            for term in self.reduction.terms
+            for index in term.indices
+        }
+        return sum(math.prod(shape[: len(self.books)]) for shape in shapes)
+
+    def basis(self, block: BlockGram) -> Basis:
+        """Many blocks over the same axes have the same candidates, hence the same basis."""
+        simple, coupled = self._simple_candidates(block), self._coupled_candidates(block)
+        key = block.axes, simple.key, coupled.key
+        if key not in self._known:
+            self._known[key] = self._found(block, simple, coupled)
+        return self._known[key]
+
+    def _found(self, block: BlockGram, simple: Basis, coupled: Basis) -> Basis:
+        space = RowSpace(block.dimension)
+        kept = self._choose(space, block, simple) + self._choose(space, block, coupled)
+        if space.rank == space.columns:
+            return self._units(block)
+        return concatenate(kept, len(block.axes))
+
+    def _units(self, block: BlockGram) -> Basis:
+        """One row per orbit: the sparsest basis when the block has full rank."""
+        units = [
+            [self.books[a].number(row) for row in np.eye(size, dtype=np.int64)]
+            for a, size in zip(block.axes, block.shape, strict=True)
+        ]
+        ids = np.array(list(itertools.product(*units)), np.int64)
+        return Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
+
+    def _choose(self, space: RowSpace, block: BlockGram, candidates: Basis) -> list[Basis]:
+        """The candidates that enlarge the row space, sparse ones first."""
+        vectors = [self.books[a].vectors for a in block.axes]
+        weight = np.asarray(abs(candidates.combine) @ self._nonzeros(block, candidates.ids))
+        order = np.argsort(weight, kind="stable")
+        kept: list[Basis] = []
+        for start in range(0, len(order), CHUNK):
+            if space.rank == space.columns:
+                break
+            chunk = select(candidates, order[start : start + CHUNK])
+            kept.append(select(chunk, space.extend(chunk.dense(vectors))))
+        return kept
+
+    def _nonzeros(self, block: BlockGram, ids: Integers) -> Integers:
+        counts = np.ones(len(ids), np.int64)
+        for i, a in enumerate(block.axes):
+            counts *= np.count_nonzero(self.books[a].vectors, axis=1)[ids[:, i]]
+        return counts
+
+    def _simple_candidates(self, block: BlockGram) -> Basis:
+        """Terms of one product: all combinations of vectors that span its factors."""
+        found = [np.zeros((0, len(block.axes)), np.int64)]
+        seen: set[tuple[int, ...]] = set()
+        for term in self.reduction.terms:
+            index = term.indices[0]
+            key = tuple(index[a] for a in block.axes)
+            if len(term.indices) > 1 or key in seen or not self._active(term, block):
+                continue
+            seen.add(key)
+            spans = [self.books[a].spanning(index[a]) for a in block.axes]
+            grid = np.meshgrid(*spans, indexing="ij") if spans else [np.zeros(1, np.int64)]
+            found.append(np.stack([g.ravel() for g in grid], axis=1)[:, : len(block.axes)])
+        ids = np.unique(np.concatenate(found), axis=0)
+        return Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
+
+    def _active(self, term: ReducedTerm, block: BlockGram) -> bool:
+        pairs = tuple((i, i) for i in term.indices[0])
+        return self.reduction.scalar(pairs, dict(block.residuals)) != 0
+
+    def _coupled_candidates(self, block: BlockGram) -> Basis:
+        """Terms of several products: each row, seen through differences inside the residuals.
+
+        A row's part on the block is Σ_p c_p (trivial part of p) ⊗ (standard part of p); every
+        linear functional of the standard parts gives a vector of the block's row space, and
+        differences of two values of the orbit span all functionals.
+        """
+        found: list[tuple[Integers, Integers]] = []
+        for term in self.reduction.terms:
+            if len(term.indices) > 1:
+                found += self._coupled_rows(term, block)
+        if not found:
+            return concatenate([], len(block.axes))
+        starts = np.concatenate([[0], np.cumsum([len(c) for c, _ in found])])
+        coefficients = np.concatenate([c for c, _ in found])
+        return Basis(starts, coefficients, np.concatenate([ids for _, ids in found]))
+
+    def _coupled_rows(
+        self, term: ReducedTerm, block: BlockGram
+    ) -> Iterator[tuple[Integers, Integers]]:
+        axes = self.reduction.axes
+        standard = dict(block.residuals)
+        means = [
+            [self.books[a].means(axes[a].factors[i]) for a, i in enumerate(index)]
+            for index in term.indices
+        ]
+        jumps = [
+            [
+                self._differences(a, i, standard[a]) if a in standard else None
+                for a, i in enumerate(index)
+            ]
+            for index in term.indices
+        ]
+        shape = tuple(len(m) for m in means[0])
+        for row in itertools.product(*(range(count) for count in shape)):
+            weights = np.stack(
+                [
+                    self._functionals(c, row, means[p], jumps[p], block)
+                    for p, c in enumerate(term.integer_coefficients)
+                ],
+                axis=1,
+            )
+            for weight in independent_rows([primitive(weights)], len(term.indices)):
+                used = np.flatnonzero(weight)
+                ids = [
+                    [self.books[a].number(means[p][a][row[a]]) for a in block.axes] for p in used
+                ]
+                yield weight[used], np.array(ids, np.int64).reshape(len(used), len(block.axes))
+
+    def _functionals(
+        self,
+        coefficient: int,
+        row: tuple[int, ...],
+        means: list[Integers],
+        jumps: list[Integers | None],
+        block: BlockGram,
+    ) -> Integers:
+        """One number per functional of the standard parts: c · ∏ differences · ∏ single orbits."""
+        numbers = np.array([coefficient], np.int64)
+        for a, i in enumerate(row):
+            jump = jumps[a]
+            if jump is not None:
+                numbers = np.multiply.outer(numbers, jump[i]).ravel()
+            elif a not in block.axes:
+                numbers = numbers * means[a][i, 0]
+        return numbers
+
+    def _differences(self, a: int, index: int, orbit: int) -> Integers:
+        """(rows, |o|−1): F at the orbit's first value minus F at each other one."""
+        members = self.reduction.axes[a].members[orbit]
+        values = self.reduction.axes[a].factors[index].to_sparse()[:, members].toarray()
+        return np.asarray(values[:, :1] - values[:, 1:])

@@ -1,0 +1,97 @@
+"""The integer vectors of one axis, numbered: what the rows of a basis are products of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from dhdmm.strategy.matrix import Integers, independent_rows, primitive
+from dhdmm.strategy.symmetry import Axis
+from dhdmm.study.factor import Factor, Ranges
+
+CHUNK = 1024
+"""Candidate rows looked at together."""
+
+
+def standing_vectors(orbits: int) -> Integers:
+    """Vectors that every axis has: all ones (number 0), then one per orbit."""
+    return np.concatenate([np.ones((1, orbits), np.int64), np.eye(orbits, dtype=np.int64)])
+
+
+@dataclass(eq=False)
+class VectorBook:
+    """Numbers the integer vectors of one axis, over its orbits, after the standing ones."""
+
+    axis: Axis
+    _numbers: dict[bytes, int] = field(default_factory=dict)
+    _rows: list[Integers] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for row in standing_vectors(len(self.axis.sizes)):
+            self._numbers.setdefault(row.tobytes(), len(self._rows))
+            self._rows.append(row)
+
+    def number(self, vector: Integers) -> int:
+        key = np.ascontiguousarray(vector, np.int64).tobytes()
+        if key not in self._numbers:
+            self._numbers[key] = len(self._rows)
+            self._rows.append(np.asarray(vector, np.int64))
+        return self._numbers[key]
+
+    @property
+    def vectors(self) -> Integers:
+        return np.stack(self._rows)
+
+    @property
+    def extra(self) -> Integers:
+        """The vectors after the standing ones."""
+        return self.vectors[len(self.axis.sizes) + 1 :]
+
+    def means(self, factor: Factor) -> Integers:
+        """Rows of F averaged over orbits, times the orbits' common multiple: (rows, orbits)."""
+        multiple = math.lcm(*(int(size) for size in self.axis.sizes))
+        sums = (factor.to_sparse() @ self.axis.indicator).toarray()
+        return np.asarray(sums * (multiple // self.axis.sizes))
+
+    def spanning(self, index: int) -> Integers:
+        """Numbers of sparse independent vectors that span factor `index` on the trivial part."""
+        if index not in self._spans:
+            size = len(self.axis.sizes)
+            independent = independent_rows(self._sparse_first(index), size)
+            if len(independent) == size:
+                independent = np.eye(size, dtype=np.int64)
+            self._spans[index] = np.array([self.number(row) for row in independent], np.int64)
+        return self._spans[index]
+
+    def zero_sum_spanning(self, indices: Sequence[int]) -> Integers:
+        """The same for the rows of some factors minus their means over all merged values."""
+        size = len(self.axis.orbit)
+        centred = (
+            primitive(size * rows - rows @ np.ones((size, size), np.int64))
+            for index in indices
+            for rows in self._sparse_first(index)
+        )
+        independent = independent_rows(centred, size, stop=size - 1)
+        if len(independent) == size - 1:
+            eye = np.eye(size, dtype=np.int64)
+            independent = eye[:-1] - eye[-1]
+        return np.array([self.number(row) for row in independent], np.int64)
+
+    @cached_property
+    def _spans(self) -> dict[int, Integers]:
+        return {}
+
+    def _sparse_first(self, index: int) -> Iterator[Integers]:
+        factor = self.axis.factors[index]
+        if isinstance(factor, Ranges):
+            weight = factor.high - factor.low
+        else:
+            weight = np.diff(factor.matrix.indptr)
+        order = np.argsort(weight, kind="stable")
+        for start in range(0, len(order), CHUNK):
+            rows = primitive(self.means(factor.take(order[start : start + CHUNK])))
+            yield rows[np.argsort(np.count_nonzero(rows, axis=1), kind="stable")]
