@@ -33,6 +33,7 @@ from bench.lines import Line, Response
 from dhdmm.cohort.drive import drive
 from dhdmm.cohort.members import Answer, Invitation, LocalCohort, permissive, pinned
 from dhdmm.cohort.people import Seeded
+from dhdmm.cohort.usage import peak_bytes
 from dhdmm.participant.policy import review
 from dhdmm.planning.plan import Plan
 from dhdmm.secagg.keys import Identity
@@ -40,11 +41,11 @@ from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service.app import create_app
 from dhdmm.service.certificates import self_signed
+from dhdmm.service.database import Database
 from dhdmm.service.limits import Limits
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.server import make_server
 from dhdmm.service.signing import sign
-from dhdmm.service.store import Database
 from dhdmm.service.studies import Hub, add_study, current_round
 from dhdmm.service.waiting import Deadlines
 from dhdmm.session.coordinator import CoordinatorSession
@@ -70,7 +71,6 @@ HANDSHAKES = 64
 """Handshakes that the driver has under way at one time."""
 PATIENT = Limits(idle_seconds=600.0)
 """All participants share one driver's core, so each is silent for longer than alone."""
-MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 Item = TypeVar("Item")
 
@@ -96,8 +96,8 @@ async def coordinate(folder: Path) -> None:
     started = process_time()
     print(json.dumps({"port": server.port, "round": round_id}), flush=True)
     await serving
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAX_RSS_UNIT / 1e6
-    print(json.dumps({"seconds": process_time() - started, "megabytes": peak}), flush=True)
+    used = {"seconds": process_time() - started, "megabytes": peak_bytes() / 1e6}
+    print(json.dumps(used), flush=True)
 
 
 @dataclass

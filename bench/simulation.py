@@ -102,10 +102,12 @@ def main() -> None:
     )
     for model in chosen.models:
         for size in chosen.participants:
-            report(study.with_threat_model(model), strategy, size)
+            report(study.with_aggregation(threat_model=model), strategy, size)
     for model in chosen.models:
         size = min(chosen.participants)
-        plan = dhdmm.plan(study.with_threat_model(model), participants=size, strategy=strategy)
+        plan = dhdmm.plan(
+            study.with_aggregation(threat_model=model), participants=size, strategy=strategy
+        )
         print(f"\n{model}, {size:,}: participant ms, model/measured; coordinator s, the same")
         print("\n".join(ratios(*measured_and_modelled(plan))))
     print("\nunit costs, µs: here, and in the model")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from dhdmm.cohort.usage import peak_bytes
 from dhdmm.planning.draft import plan
 from dhdmm.planning.plan import Plan
 from dhdmm.strategy.optimise import optimise
@@ -26,8 +26,6 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NUMERIC = ("age", "fnlwgt", "capital-gain", "capital-loss", "hours-per-week")
 LONGEST = 900
 """Seconds before a workload is given up."""
-MEGABYTE = 1024
-"""Linux counts resident memory in kilobytes."""
 
 
 def example(path: str) -> Callable[[], Study]:
@@ -63,7 +61,7 @@ def measure(load: Callable[[], Study]) -> dict[str, Any]:
     study = load()
     strategy = optimise(study.workload)
     seconds = process_time() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MEGABYTE
+    peak = peak_bytes() / 2**20
     encoded = plan(study, strategy=strategy).to_bytes()
     start = process_time()
     read = Plan.from_bytes(encoded)

@@ -162,7 +162,7 @@ BAD_COMMANDS = {
     ),
     "an unknown threat model": (
         ["--data", "tables", "--threat-model", "benevolent"],
-        "error: unknown threat model 'benevolent'\n  hint: known: malicious, semi-honest\n",
+        "error: aggregation.threat_model: 'benevolent' is not one of semi-honest, malicious\n",
         ExitCode.INPUT,
     ),
 }

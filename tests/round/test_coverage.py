@@ -45,7 +45,9 @@ def plan_of(example: str, participants: int = 1000, threat_model: str = "malicio
     if (participants, threat_model) == (1000, "malicious"):
         return make_plan(study, participants)
     borrowed = plan_of(example).strategy
-    return make_plan(study.with_threat_model(threat_model), participants, strategy=borrowed)
+    return make_plan(
+        study.with_aggregation(threat_model=threat_model), participants, strategy=borrowed
+    )
 
 
 @cache

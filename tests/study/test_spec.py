@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.errors import StudyError
 from dhdmm.study.describe import describe
 from dhdmm.study.draft import example
 from dhdmm.study.spec import Study, json_schema
@@ -124,3 +125,29 @@ def test_json_schema_describes_every_section():
     }
     assert schema["required"] == ["study", "schema", "workload"]
     assert schema["additionalProperties"] is False
+
+
+def test_a_changed_section_means_what_the_changed_file_means():
+    text = (EXAMPLES / "phones" / "study.yaml").read_text()
+    study = Study.from_text(text)
+    dearer = study.with_privacy(epsilon=0.5)
+    assert dearer.digest == Study.from_text(text.replace("epsilon: 2.0", "epsilon: 0.5")).digest
+    assert study.privacy.epsilon == 2.0
+    assert study.with_aggregation(threat_model="malicious").aggregation.threat_model == "malicious"
+    in_rho = study.with_privacy(epsilon=None, delta=None, rho=0.1).privacy
+    assert (in_rho.epsilon, in_rho.delta, in_rho.rho) == (None, None, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "message"),
+    [
+        ("privacy", {"epsilon": -1}, "privacy.epsilon: must be more than 0, not -1"),
+        ("privacy", {"rho": 1}, "not 'epsilon' and 'rho'"),
+        ("privacy", {"epsilom": 1}, "epsilom"),
+        ("aggregation", {"max_dropout": 0.99}, "leave no honest participant"),
+    ],
+)
+def test_a_change_is_checked_as_the_file_is(section, changes, message):
+    study = Study.load(EXAMPLES / "phones" / "study.yaml")
+    with pytest.raises(StudyError, match=message):
+        getattr(study, f"with_{section}")(**changes)

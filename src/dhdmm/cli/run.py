@@ -159,7 +159,7 @@ def study_of(path: Path, threat_model: str | None) -> Study:
     from dhdmm.study.spec import Study
 
     study = Study.load(path)
-    return study if threat_model is None else study.with_threat_model(threat_model)
+    return study if threat_model is None else study.with_aggregation(threat_model=threat_model)
 
 
 def require_free(directory: Path) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 from dhdmm.cohort.people import People
 from dhdmm.cohort.spool import Spool
+from dhdmm.cohort.usage import Usage
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import Policy, Review
 from dhdmm.planning.plan import Plan
@@ -61,13 +62,6 @@ class Answer(NamedTuple):
 
     message: bytes
     seconds: float
-
-
-class Usage(NamedTuple):
-    """What a process has used so far."""
-
-    cpu_seconds: float
-    peak_bytes: int
 
 
 class Cohort(Protocol):

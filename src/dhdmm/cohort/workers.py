@@ -10,19 +10,18 @@ import gc
 import os
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import IO, Any
 
 import cbor2
 import numpy as np
 
-from dhdmm.cohort.members import Answer, Cohort, Invitation, LocalCohort, Messages, Usage
+from dhdmm.cohort.members import Answer, Cohort, Invitation, LocalCohort, Messages
 from dhdmm.cohort.people import People, decode_people
+from dhdmm.cohort.usage import Usage, own_usage
 from dhdmm.errors import RoundAborted
 from dhdmm.participant.policy import Policy, review
 from dhdmm.secagg.masks import Vector
@@ -33,18 +32,7 @@ Frame = dict[str, Any]
 SMALL_ROUND = 64
 """Up to here a worker process takes longer to start than the participants take to compute."""
 
-MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-def own_usage() -> Usage:
-    """Of this process; its memory is unknown (0) on Windows."""
-    if find_spec("resource") is None:
-        return Usage(time.process_time(), 0)
-    import resource
-
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * MAX_RSS_UNIT
-    return Usage(time.process_time(), most)
 
 
 class WorkerCohort:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dhdmm.cohort.members import Answer, Cohort, Invitation, Messages, Usage
+from dhdmm.cohort.members import Answer, Cohort, Invitation, Messages
 from dhdmm.cohort.people import People
+from dhdmm.cohort.usage import Usage
 from dhdmm.cohort.workers import (
     ONE_THREAD,
     Frame,

@@ -11,9 +11,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dhdmm.cohort.drive import Silent, drive
-from dhdmm.cohort.members import Cohort, Invitation, Usage, permissive, pinned
+from dhdmm.cohort.members import Cohort, Invitation, permissive, pinned
 from dhdmm.cohort.spool import Spool
-from dhdmm.cohort.workers import own_usage
+from dhdmm.cohort.usage import Usage, own_usage
 from dhdmm.errors import DataError
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import review
@@ -96,18 +96,12 @@ def _planned(
         if (threat_model or plan.threat_model) != plan.threat_model:
             raise DataError(f"the plan is {plan.threat_model}, not {threat_model}")
         return plan, 0.0
-    study = plan if threat_model is None else plan.with_threat_model(threat_model)
-    if participants is not None:
-        study = _for_participants(study, participants)
+    asked = {"threat_model": threat_model, "participants": participants}
+    changes = {key: value for key, value in asked.items() if value is not None}
+    study = plan.with_aggregation(**changes) if changes else plan
     started = time.thread_time()
     made = make_plan(study, participants)
     return made, time.thread_time() - started
-
-
-def _for_participants(study: Study, participants: int) -> Study:
-    """The same study for exactly so many, whatever it allows."""
-    changed = study.sections()[1].model_copy(update={"participants": participants})
-    return Study(study.model.model_copy(update={"aggregation": changed}), study.place)
 
 
 class Ended(NamedTuple):

@@ -25,7 +25,6 @@ from dhdmm.study.models import (
     PrivacyModel,
     StudyModel,
 )
-from dhdmm.study.names import nearest
 from dhdmm.study.problems import study_error
 from dhdmm.study.schema import (
     Attribute,
@@ -151,16 +150,25 @@ class Study:
     def digest(self) -> bytes:
         return hashlib.sha256(self.canonical_bytes()).digest()
 
-    def with_threat_model(self, threat_model: str) -> Study:
-        """The same study under another threat model."""
-        _, aggregation = self.sections()
-        known = ("malicious", "semi-honest")
-        if threat_model not in known:
-            raise StudyError(
-                f"unknown threat model '{threat_model}'", hint=nearest(threat_model, known)
-            )
-        changed = aggregation.model_copy(update={"threat_model": threat_model})
-        return Study(self.model.model_copy(update={"aggregation": changed}), self.place)
+    def with_privacy(self, **changes: Any) -> Study:
+        """The same questions at another price: `study.with_privacy(epsilon=0.5)`.
+
+        None takes a key away: `study.with_privacy(epsilon=None, delta=None, rho=0.01)`.
+        """
+        return self._changed("privacy", changes)
+
+    def with_aggregation(self, **changes: Any) -> Study:
+        """The same questions, asked of others: `study.with_aggregation(participants=100)`."""
+        return self._changed("aggregation", changes)
+
+    def _changed(self, section: str, changes: dict[str, Any]) -> Study:
+        values = self.model.model_dump(by_alias=True, exclude_none=True)
+        entries = {**values.get(section, {}), **changes}
+        values[section] = {key: entry for key, entry in entries.items() if entry is not None}
+        try:
+            return Study(StudyModel.model_validate(values), self.place)
+        except ValidationError as error:
+            raise study_error(error, values, Place()) from None
 
     def sections(self) -> tuple[PrivacyModel, AggregationModel]:
         """What a plan needs beyond the questions; refuses a study that only asks."""

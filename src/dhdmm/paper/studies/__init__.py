@@ -39,16 +39,13 @@ def varied(
     records: int = 1,
 ) -> Study:
     """The same questions, asked of others at another price."""
-    privacy, aggregation = base.sections()
-    promised = _changed(privacy, epsilon=epsilon, delta=DELTA, corrupt_fraction=theta)
-    summed = _changed(
-        aggregation,
+    promised = base.with_privacy(epsilon=epsilon, delta=DELTA, corrupt_fraction=theta)
+    return promised.with_aggregation(
         participants=participants,
         max_dropout=max_dropout,
         threat_model=threat_model,
         max_records_per_participant=records,
     )
-    return Study(_changed(base.model, privacy=promised, aggregation=summed), base.place)
 
 
 def planned(name: str, participants: int, **variation: Any) -> Plan:
@@ -76,7 +73,3 @@ aggregation: {{participants: 100, max_records_per_participant: 1}}
 """,
         "counting.yaml",
     )
-
-
-def _changed(model: Any, **fields: Any) -> Any:
-    return model.model_copy(update=fields)
