@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 from dhdmm.errors import DhdmmError
 from dhdmm.release.effect import REPLICATES, Effect, deviation, effect_of, noises, with_bias
 from dhdmm.release.intervals import Floats
-from dhdmm.release.tables import Table
+from dhdmm.release.tables import Table, appended, in_pandas
 from dhdmm.strategy.blocks import StrategyAxis
 from dhdmm.strategy.estimate import mode_product
 from dhdmm.strategy.strategy import Strategy
@@ -37,6 +37,8 @@ from dhdmm.study.factor import Ranges
 from dhdmm.study.workload import Term
 
 if TYPE_CHECKING:
+    import pandas
+
     from dhdmm.release.release import Release
 
 LARGEST_MATRIX = 200_000_000
@@ -64,15 +66,13 @@ class AdjustedTable:
 
     def to_arrow(self) -> pa.Table:
         """The raw table's columns, then `adjusted_value` and, if simulated, `estimated_bias`."""
-        table = self.raw.to_arrow()
         columns = {"adjusted_value": self.values}
         if self.bias is not None:
             columns["estimated_bias"] = self.bias
-        for name, column in columns.items():
-            while name in table.column_names:
-                name += "_"
-            table = table.append_column(name, pa.array(column))
-        return table
+        return appended(self.raw.to_arrow(), columns)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        return in_pandas(self.to_arrow())
 
     def to_csv(self, path: str | Path) -> None:
         pa.csv.write_csv(self.to_arrow(), str(path))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,11 @@ import pyarrow.csv
 from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
 from dhdmm.release.release import Release
-from dhdmm.release.tables import IN_WORDS, STATISTICS
+from dhdmm.release.tables import IN_WORDS, STATISTICS, appended, in_pandas
 from dhdmm.study.factor import Integers
+
+if TYPE_CHECKING:
+    import pandas
 
 MEANING = (
     "Each round drew its own noise, so the standard error of a difference is exact even if the"
@@ -66,15 +69,10 @@ class Difference:
             "high": self.values + reach,
             "z": self.z,
         }
-        table = self.labels
-        for name, column in columns.items():
-            while name in table.column_names:
-                name += "_"
-            table = table.append_column(name, pa.array(column))
-        return table
+        return appended(self.labels, columns)
 
-    def to_pandas(self) -> Any:
-        return self.to_arrow().to_pandas()
+    def to_pandas(self) -> pandas.DataFrame:
+        return in_pandas(self.to_arrow())
 
     def to_csv(self, path: str | Path) -> None:
         pa.csv.write_csv(self.to_arrow(), str(path))

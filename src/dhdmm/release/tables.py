@@ -8,7 +8,7 @@ is made before it is asked for, so a table of half a million rows costs nothing 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -177,9 +177,7 @@ class Table:
         return pa.table(columns)
 
     def to_pandas(self, *, queries: bool = False) -> pandas.DataFrame:
-        _extra("pandas")
-        frame: pandas.DataFrame = self.to_arrow(queries=queries).to_pandas()
-        return frame
+        return in_pandas(self.to_arrow(queries=queries))
 
     def to_polars(self, *, queries: bool = False) -> polars.DataFrame:
         frame: polars.DataFrame = _extra("polars").from_arrow(self.to_arrow(queries=queries))
@@ -191,6 +189,22 @@ class Table:
 
     def to_parquet(self, path: str | Path, *, queries: bool = False) -> None:
         pa.parquet.write_table(self.to_arrow(queries=queries), str(path))
+
+
+def in_pandas(table: pa.Table) -> pandas.DataFrame:
+    _extra("pandas")
+    frame: pandas.DataFrame = table.to_pandas()
+    return frame
+
+
+def appended(table: pa.Table, columns: Mapping[str, Floats]) -> pa.Table:
+    """The table with more columns, their names changed where a label column has them."""
+    for wanted, column in columns.items():
+        name = wanted
+        while name in table.column_names:
+            name += "_"
+        table = table.append_column(name, pa.array(column))
+    return table
 
 
 def _free_names(headers: Sequence[str]) -> list[str]:
