@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dhdmm.paper import simulations, style
-from dhdmm.paper.item import Column, Item, Row, group
+from dhdmm.paper.item import Column, Item, Row, group, significant
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.work import Results, Unit
 
@@ -66,7 +66,8 @@ def _compute(settings: Settings, results: Results) -> list[Row]:
                         "to": sizes[-1],
                         "sizes": " ".join(map(str, sizes)),
                         "values": " ".join(f"{value:.6g}" for value in values),
-                        "shown": ", ".join(f"{value:.3g}" for value in values),
+                        "sizes_shown": " · ".join(f"{size:,}" for size in sizes),
+                        "shown": " · ".join(significant(value, 3) for value in values),
                     }
                 )
     return rows
@@ -111,7 +112,7 @@ ITEM = Item(
         Column("fixed", "at"),
         Column("threat_model", "threat model"),
         Column("cost", "cost"),
-        Column("sizes", "sizes"),
+        Column("sizes_shown", "sizes"),
         Column("shown", "measured"),
         Column("exponent", "exponent", 3),
         Column("paper", "paper"),

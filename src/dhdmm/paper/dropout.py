@@ -60,7 +60,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
             if key == "rmse":
                 expected = [row["expected_rmse"] for row in mine]
                 axes.plot(shares, expected, color=style.COLOURS[model], label=f"{model}, expected")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
         axes.xaxis.set_major_locator(MultipleLocator(0.1))
         axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         axes.set_xlabel("share that drops out")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from dhdmm.paper import simulations, style
-from dhdmm.paper.item import Column, Item, Row, group
+from dhdmm.paper.item import Column, Item, Row, group, significant
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.simulations import NETWORKS
 from dhdmm.paper.work import Results
@@ -75,7 +75,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     sentences = []
     for model in MODELS:
         mine = group(rows, threat_model=model, participants=most)
-        times = ", ".join(f"{row['network']} {row['total_s']:.3g} s" for row in mine)
+        times = "; ".join(f"{row['network']} {significant(row['total_s'], 3)} s" for row in mine)
         sentences.append(f"{model}, {most:,} participants: {times}.")
     return sentences
 

@@ -38,7 +38,7 @@ class Settings:
     rounds: int = 3
     """Of the whole protocol, beside the ideal sum."""
 
-    dropouts: tuple[float, ...] = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
+    dropouts: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3)
     dropout_participants: int = 1000
     dropout_repetitions: int = 3
     rows: tuple[int, ...] = (3112, 33_184, 100_000)
@@ -68,7 +68,6 @@ def quick(seed: int = SEED, adult: Path | None = None) -> Settings:
         accuracy_repetitions=5,
         thetas=(0.0, 0.1, 0.2, 0.3),
         rounds=1,
-        dropouts=(0.0, 0.1, 0.2, 0.3),
         dropout_participants=100,
         dropout_repetitions=1,
         rows_participants=30,
