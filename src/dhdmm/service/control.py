@@ -28,6 +28,7 @@ WALLS = (400, 413, 415, 429, 503)
 
 RoundId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 StudyDigest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+PhaseName = Annotated[str | None, Query(pattern=r"^[a-z-]{1,40}$")]
 
 
 class Body(BaseModel):
@@ -134,9 +135,10 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
         dependencies=may_operate,
         responses=_refusals(403, 404, 422),
     )
-    async def close(round_id: RoundId) -> Status:
+    async def close(round_id: RoundId, state: PhaseName = None) -> Status:
+        """Of `state`, if it is named: whoever looked before it closed by itself closes nothing."""
         host = await hub.host(round_id)
-        await host.close_phase()
+        await host.close_phase(state)
         return host.status()
 
     @router.post(

@@ -190,9 +190,9 @@ class Host:
             raise outcome
         return outcome
 
-    async def close_phase(self) -> None:
-        """Close enrolment or the present phase now."""
-        await self.ask(Close(self._live.row.state))
+    async def close_phase(self, state: str | None = None) -> None:
+        """Close enrolment or the present phase now, unless another than this one is open."""
+        await self.ask(Close(state or self._live.row.state))
 
     # The round's thread, and the two tasks that keep it busy
 

@@ -62,6 +62,7 @@ class Operator:
         if missing and missing <= dead:
             httpx.post(
                 f"{self._here.address}/v1/rounds/{status.round}/close",
+                params={"state": status.state},
                 headers={"Authorization": f"Bearer {self._token}"},
                 verify=False,
             )

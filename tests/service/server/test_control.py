@@ -245,6 +245,17 @@ def test_only_the_operator_operates(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_closing_a_phase_that_has_closed_already_does_nothing(tmp_path: Path) -> None:
+    async def scene(coordinator: Coordinator) -> None:
+        target = f"/v1/rounds/{coordinator.round_id}/close"
+        late = await coordinator.http.post(f"{target}?state=enrolling", headers=AS_OPERATOR)
+        assert late.json()["state"] == "collecting-keys"
+        unnamed = await coordinator.http.post(target, headers=AS_OPERATOR)
+        assert unnamed.json()["state"] == "aborted"  # nobody has sent keys yet
+
+    play(tmp_path, scene, roster=roster_file())
+
+
 def test_the_operator_ends_a_round(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator) -> None:
         target = f"/v1/rounds/{coordinator.round_id}/abort"
