@@ -155,6 +155,8 @@ class Visitor:
     async def session(self) -> ParticipantSession:
         base = f"/v1/rounds/{self.round_id}"
         plan = await self.http.get(f"{base}/plan?wait={WAIT}")
+        while plan.status_code == 409:  # enrolment is still open
+            plan = await self.http.get(f"{base}/plan?wait={WAIT}")
         roster = await self.http.get(f"{base}/roster")
         reviewed, known = reviewed_once(plan.content, roster.content)
         return ParticipantSession(
