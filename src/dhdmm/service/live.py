@@ -67,11 +67,13 @@ class LiveRound:
         self.study: StoredStudy = study
         self.row: Row = row
         self.seats: Seats | None = None if agreement is None else Seats(agreement)
+        self._coming: Seats | None = None  # agreed in this turn, and not committed yet
         self.complete = False
 
     def turn(self, requests: Sequence[Request]) -> list[Outcome]:
         """Serve these requests; their outcomes are durable when this returns."""
         kept, self._aggregation = self._aggregation, None  # ours again when all is committed
+        self._coming = None
         with self._database.turn(self._id) as turn:
             aggregation = self._present(turn, kept)
             outcomes: list[Outcome] = []
@@ -86,7 +88,7 @@ class LiveRound:
                     aggregation = self._present(turn, None)
             if aggregation is not None:
                 self._write(turn, aggregation)
-        self.row = turn.row
+        self.row, self.seats = turn.row, self.seats or self._coming
         self.complete = self._is_complete(aggregation)
         self._aggregation = None if self.row.over else aggregation
         return outcomes
@@ -118,11 +120,11 @@ class LiveRound:
         if kept is not None:
             kept.catch_up(turn)
             return kept
-        if self.seats is None:
+        seats = self.seats or self._coming
+        if seats is None:
             agreement = store.read_agreement(turn.connection, turn.row.id)
             assert agreement is not None
-            self.seats = Seats(agreement)
-        seats = self.seats
+            seats = self._coming = Seats(agreement)
         return Aggregation(turn, seats.plan, seats.roster, self._identity, os.urandom)
 
     def _serve(self, turn: Turn, aggregation: Aggregation | None, request: Request) -> Outcome:
