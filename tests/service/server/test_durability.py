@@ -17,16 +17,19 @@ from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.keys import KeyPair
 from dhdmm.service import host, store
 from dhdmm.service.database import Database
+from dhdmm.service.enrolment import make_tokens
 from dhdmm.service.host import Unobserved
 from dhdmm.service.live import LiveRound
-from dhdmm.service.requests import Outcome, Request, Upload
+from dhdmm.service.requests import Close, Enrol, Outcome, Request, Upload
 from dhdmm.service.store import Turn
 from dhdmm.service.studies import add_study, current_round
 from tests.service.server.rounds import (
+    PARTICIPANTS,
     SERVER_KEY,
     Visitor,
     database_at,
     ideal,
+    identity_of,
     measurement,
     roster_file,
     serving,
@@ -126,6 +129,26 @@ def test_a_round_whose_every_second_commit_fails_gives_the_same_sum(
         assert database.lost > 5
 
     asyncio.run(scenario())
+
+
+@pytest.mark.fault(7)
+def test_an_agreement_is_not_told_before_it_is_committed(tmp_path: Path) -> None:
+    database = Failing(sqlite(tmp_path), nth=2)  # after the turn that gave everybody a seat
+    database.migrate()
+    round_id = current_round(database, add_study(database, study_of()))
+    live = LiveRound(database, round_id, SERVER_KEY)
+    with database.turn(round_id) as turn:
+        tokens = make_tokens(turn, PARTICIPANTS, 60)
+    for_all = [
+        Enrol(token.encode(), f"participant {i}", identity_of(i).public)
+        for i, token in enumerate(tokens)
+    ]
+    live.turn(for_all)
+    with pytest.raises(OperationalError):
+        live.turn([Close(store.ENROLLING)])
+    assert (live.seats, live.row.state) == (None, store.ENROLLING)
+    live.turn([Close(store.ENROLLING)])
+    assert live.seats is not None
 
 
 class Clinging(LiveRound):
