@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.errors import DataError
+from dhdmm.participant.sources import open_source, private_connection
 from dhdmm.participant.tabulate import Histogram, OnUnknown, tabulate
 from dhdmm.study.schema import (
     Attribute,
@@ -226,3 +227,12 @@ def test_histogram_is_sorted_by_cell_and_hides_its_contents():
 def test_a_participant_may_have_no_records(table):
     histogram = tabulate(table, SCHEMA).histogram
     assert (histogram.codes.shape, histogram.counts.shape, histogram.records) == ((0, 5), (0,), 0)
+
+
+def test_a_slow_table_prints_nothing(tmp_path: Path) -> None:
+    """A progress bar of the database would be in the midst of what `--json` prints."""
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    source = open_source(tmp_path / "table.csv")
+    with private_connection(source, None) as connection:
+        found = connection.execute("SELECT current_setting('enable_progress_bar')").fetchone()
+    assert found == (False,)

@@ -189,6 +189,7 @@ def private_connection(
     with duckdb.connect(":memory:", config=settings) as connection:
         if source.path is not None:
             connection.execute("SET allowed_paths = $paths", {"paths": [str(source.path)]})
+        connection.execute("SET enable_progress_bar = false")  # it would go to standard output
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         with unreadable("the table", source.where):
