@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dhdmm.errors import DataError
-from dhdmm.participant.sources import open_source, private_connection
+from dhdmm.participant.sources import open_source
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, Schema
 
@@ -192,8 +192,8 @@ def test_the_connection_sees_one_file_and_cannot_be_unlocked(tmp_path):
         "INSTALL httpfs",
     ):
         source = open_source(mine)
-        with pytest.raises(DataError), private_connection(source, 1) as connection:
+        with pytest.raises(DataError), source.connection(1) as connection:
             connection.execute(statement).fetchall()
-    with private_connection(open_source(mine), 1) as connection:
+    with open_source(mine).connection(1) as connection:
         assert connection.execute(f"SELECT age FROM read_csv('{mine}')").fetchall() == [(1,)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.csv", "theirs.csv"]

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.errors import DataError, Refused
-from dhdmm.participant.tabulate import Histogram, tabulate
+from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, Schema
+from tests.participant.histograms import contents
 
 RACE = CategoryAttribute("race", ("White", "Black", "Other"))
 SCHEMA = Schema((IntegerAttribute("age", 0, 9), RACE))
@@ -22,10 +23,6 @@ SCHEMA = Schema((IntegerAttribute("age", 0, 9), RACE))
 class Person:
     column: str
     max_records: int
-
-
-def contents(histogram: Histogram) -> dict[tuple[int, ...], int]:
-    return dict(zip(map(tuple, histogram.codes.tolist()), histogram.counts.tolist(), strict=True))
 
 
 def test_error_names_columns_and_rows_but_no_value():

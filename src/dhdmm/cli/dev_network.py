@@ -85,7 +85,7 @@ def _tables(study: Study, participants: int | None, data: Path | None, folder: P
     if data is None:
         tables = made_up.made_up(study, count)
     elif isinstance(study.sections()[0].unit, str):
-        tables = made_up.dealt_out(data, count)
+        tables = made_up.dealt_out(study, data, count)
     else:
         raise DataError(
             "a table cannot be dealt out by rows when the unit is a person",

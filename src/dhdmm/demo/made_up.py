@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from dhdmm.participant.sources import PARQUET_SUFFIXES
+from dhdmm.participant.sources import open_source
 from dhdmm.study.schema import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.spec import Study
 
@@ -38,12 +36,13 @@ def made_up(study: Study, participants: int, seed: int = 0) -> Iterator[pa.Table
         yield pa.table(columns)
 
 
-def dealt_out(path: Path, participants: int) -> Iterator[pa.Table]:
+def dealt_out(study: Study, path: Path, participants: int) -> Iterator[pa.Table]:
     """The rows of one table, in turn; those of a CSV file stay text, as the study reads it."""
-    if path.suffix.lower() in PARQUET_SUFFIXES:
-        everything = pq.read_table(path)
-    else:
-        everything = duckdb.connect().read_csv(str(path), all_varchar=True).to_arrow_table()
+    source = open_source(path, [attribute.name for attribute in study.schema.attributes])
+    with source.connection(threads=None) as connection:
+        relation = source.attach(connection, range(len(source.names)))
+        rows: pa.Table = connection.sql(f"SELECT * FROM {relation}").to_arrow_table()
+    everything = rows.rename_columns(source.names)
     for one in range(participants):
         yield everything.take(list(range(one, len(everything), participants)))
 

@@ -1,29 +1,27 @@
 """A participant's table on its own machine, as columns c0, c1, … of a private DuckDB connection.
 
-The columns are renamed by position, so no name of the table ever becomes SQL. The connection lives
-in memory, sees at most the one file, loads no extension and spills nothing to disk: it holds
-personal data. DuckDB's own messages quote lines of the table, so none of them is passed on.
+The columns are renamed by position, so no name of the table ever becomes SQL.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from duckdb import DuckDBPyConnection
 
 from dhdmm.errors import DataError
+from dhdmm.participant.connection import not_utf8, private_connection, unreadable
 from dhdmm.study.names import literal
 
 CSV_DELIMITERS = {".csv": ",;\t|", ".tsv": "\t"}
@@ -65,8 +63,12 @@ class LocalSource(Source):
 
     path: Path | None = None
 
+    def connection(self, threads: int | None) -> AbstractContextManager[DuckDBPyConnection]:
+        """An empty database to attach this table to."""
+        return private_connection(self.path, self.where, threads)
+
     @abstractmethod
-    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+    def attach(self, connection: DuckDBPyConnection, chosen: Sequence[int]) -> str:
         """SQL for a relation that has (at least) the chosen columns, called c0, c1, …"""
 
 
@@ -79,7 +81,7 @@ class CsvSource(LocalSource):
     def kind(self, position: int) -> Kind:
         return Kind.FIELD
 
-    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+    def attach(self, connection: DuckDBPyConnection, chosen: Sequence[int]) -> str:
         columns = ", ".join(f"c{i}: 'VARCHAR'" for i in range(len(self.names)))
         return (
             f"read_csv({literal(str(self.path))}, auto_detect = false, header = true,"
@@ -95,7 +97,7 @@ class ParquetSource(LocalSource):
     def kind(self, position: int) -> Kind:
         return _kind(self.schema.field(position).type)
 
-    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+    def attach(self, connection: DuckDBPyConnection, chosen: Sequence[int]) -> str:
         columns = ", ".join(f"c{i}" for i in range(len(self.names)))
         file = f"read_parquet({literal(str(self.path))}, hive_partitioning = false)"
         return f"{file} AS source({columns})"
@@ -110,7 +112,7 @@ class ArrowSource(LocalSource):
     def kind(self, position: int) -> Kind:
         return _kind(self.data.schema.field(position).type)
 
-    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+    def attach(self, connection: DuckDBPyConnection, chosen: Sequence[int]) -> str:
         connection.register("source", self._project(sorted(set(chosen))))
         return "source"
 
@@ -139,7 +141,7 @@ class PandasSource(LocalSource):
             return Kind.MIXED
         return Kind.NULL if column.null_count == len(column) else _kind(column.type)
 
-    def attach(self, connection: duckdb.DuckDBPyConnection, chosen: Sequence[int]) -> str:
+    def attach(self, connection: DuckDBPyConnection, chosen: Sequence[int]) -> str:
         columns = {f"c{i}": self._column(i) for i in chosen}
         connection.register("source", pa.table(columns))
         return "source"
@@ -171,29 +173,6 @@ def open_source(table: Any, wanted: Collection[str] = ()) -> LocalSource:
         f"a {type(table).__name__} is not a table",
         hint="give a path, a pandas, polars, Arrow or ibis table, or a DuckDB relation",
     )
-
-
-@contextmanager
-def private_connection(
-    source: LocalSource, threads: int | None
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """An empty database that may read the source's file and nothing else."""
-    settings: dict[str, Any] = {
-        "autoinstall_known_extensions": False,
-        "autoload_known_extensions": False,
-        "python_enable_replacements": False,
-        "temp_directory": "",
-    }
-    if threads is not None:
-        settings["threads"] = threads
-    with duckdb.connect(":memory:", config=settings) as connection:
-        if source.path is not None:
-            connection.execute("SET allowed_paths = $paths", {"paths": [str(source.path)]})
-        connection.execute("SET enable_progress_bar = false")  # it would go to standard output
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        with unreadable("the table", source.where):
-            yield connection
 
 
 def _open_path(given: Path, wanted: Collection[str]) -> LocalSource:
@@ -243,7 +222,7 @@ def _csv_header(path: Path, where: str, delimiter: str) -> tuple[str, ...]:
             header = next(csv.reader(file, delimiter=delimiter), [])
             return tuple(name.strip() for name in header)
     except UnicodeDecodeError:
-        raise _not_utf8(where) from None
+        raise not_utf8(where) from None
     except csv.Error:
         raise DataError("the header is not CSV", where=f"{where}:1") from None
     except OSError as error:
@@ -274,35 +253,3 @@ def _kind(held: pa.DataType) -> Kind:
         if any(test(held) for test in tests):
             return kind
     return Kind.OTHER
-
-
-@contextmanager
-def unreadable(what: str, where: str | None) -> Iterator[None]:
-    """Errors of DuckDB and Arrow in our words: theirs quote the table."""
-    try:
-        yield
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
-        if str(error).rstrip().endswith("\nKeyboardInterrupt"):  # within a stream
-            raise KeyboardInterrupt from None
-        raise _explained(error, what, where) from None
-    except RuntimeError as error:
-        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
-            raise KeyboardInterrupt from None
-        raise
-
-
-def _explained(error: Exception, what: str, where: str | None) -> DataError:
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return DataError(f"{what} does not fit into memory", where=where)
-    if "Invalid unicode" in str(error):
-        return _not_utf8(where)
-    line = re.search(r"CSV Error on Line: (\d+)", str(error))
-    if line is not None:
-        hint = "too few or too many fields, or a quotation mark that is not closed"
-        place = f"{where}:{line[1]}"
-        return DataError("the line is not CSV like the header", where=place, hint=hint)
-    return DataError(f"{what} cannot be read", where=where)
-
-
-def _not_utf8(where: str | None) -> DataError:
-    return DataError("the file is not UTF-8 text", where=where, hint="save it as CSV UTF-8")

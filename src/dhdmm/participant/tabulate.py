@@ -26,7 +26,7 @@ from dhdmm.participant.coding import (
     coded,
     read,
 )
-from dhdmm.participant.sources import Kind, LocalSource, Source, open_source, private_connection
+from dhdmm.participant.sources import Kind, LocalSource, Source, open_source
 from dhdmm.study.histogram import Counts, Histogram
 from dhdmm.study.names import nearest
 from dhdmm.study.schema import Attribute, CategoryAttribute, Codes, Schema
@@ -206,7 +206,7 @@ def _count_here(
     ]
     codings = [Coding.of(attribute, i) for i, attribute in enumerate(schema.attributes)]
     names = [f"k{i}" for i in range(len(codings))]
-    with private_connection(source, threads) as connection:
+    with source.connection(threads) as connection:
         for i, coding in enumerate(codings):
             if coding.domain is not None:
                 connection.register(f"domain{i}", coding.domain)

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from dhdmm.errors import DataError
 from dhdmm.participant.coding import UNKNOWN, PersonBound, Reading, reading_of
-from dhdmm.participant.sources import Kind, Source, unreadable
+from dhdmm.participant.connection import unreadable
+from dhdmm.participant.sources import Kind, Source
 from dhdmm.study.schema import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
 
 Table = Any
