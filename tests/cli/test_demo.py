@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dhdmm.cli import output
 from dhdmm.errors import ExitCode
 from tests.cli.commands import Shell
+from tests.docs.pages import PROJECT, blocks, shape
 
 
 @pytest.fixture
@@ -16,11 +19,27 @@ def shell(
     return Shell(tmp_path, monkeypatch, capsys)
 
 
-def test_demo_is_a_malicious_round_of_200_with_dropouts_and_a_picture(shell: Shell) -> None:
+@pytest.fixture
+def documents(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What commands print as JSON when asked to, whether or not they are asked."""
+    emitted: list[dict[str, Any]] = []
+    emit = output.emit
+
+    def recorded(document: dict[str, Any], *rest: Any) -> None:
+        emitted.append(json.loads(json.dumps(document)))
+        emit(document, *rest)
+
+    monkeypatch.setattr(output, "emit", recorded)
+    return emitted
+
+
+def test_demo_is_a_malicious_round_of_200_with_dropouts_that_ends_as_the_readme_says(
+    shell: Shell, documents: list[dict[str, Any]]
+) -> None:
     """Answers share their noise, as 20 independent ones: 2.5 times the error is a 10⁻¹⁴ event."""
-    said = shell("demo", "--json")
+    said = shell("demo")
     assert (said.code, said.err) == (0, "")
-    document = json.loads(said.out)
+    (document,) = documents
     assert (document["participants"], document["survivors"]) == (200, 190)
     assert document["threat_model"] == "malicious"
     assert document["actual_rmse"] < 2.5 * document["expected_rmse"]
@@ -28,6 +47,9 @@ def test_demo_is_a_malicious_round_of_200_with_dropouts_and_a_picture(shell: She
     assert document["alone_rmse"] > 10 * document["expected_rmse"]
     assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
     assert shell("show", document["release"]).code == 0
+    (block,) = [b for b in blocks(PROJECT / "README.md") if Path(__file__).name in b.reason]
+    for line in filter(None, block.text.splitlines()):
+        assert shape(line) in shape(said.out)
 
 
 def test_demo_does_not_write_over_somebody_elses_files(shell: Shell) -> None:

@@ -138,14 +138,6 @@ def test_what_a_page_installs_is_there() -> None:
     assert shown <= set(metadata("dhdmm").get_all("Provides-Extra") or ())
 
 
-def test_the_demo_ends_as_the_readme_says(tmp_path: Path) -> None:
-    (said,) = [b for b in blocks(PROJECT / "README.md") if "test_the_demo_ends" in b.reason]
-    reader = Reader(tmp_path)
-    reader.follow(Block("run", "sh", "dhdmm demo", "README.md", said.line))
-    for line in filter(None, said.text.splitlines()):
-        assert shape(line) in shape(reader.printed)
-
-
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_commands_in_the_text_exist_with_their_options(page: Path) -> None:
     known = typer.main.get_command(app)
