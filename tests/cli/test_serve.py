@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.cli.serve import serve
+from dhdmm.errors import DhdmmError
+from tests.cli.commands import called
 from tests.round.small import small_text
 
 DHDMM = [str(Path(sys.executable).with_name("dhdmm"))]
@@ -78,12 +81,15 @@ def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) ->
         (["--host", "0.0.0.0"], "without a certificate only this machine can be served"),
         (["--roster", "nowhere.json"], "No such file"),
         (["--identity", "nowhere"], "No such file"),
+        (["another.yaml"], "cannot read the file"),
     ],
 )
-def test_what_cannot_be_served_is_said_before_anything_listens(
-    tmp_path: Path, options: list[str], words: str
+def test_what_cannot_be_served_is_said_before_anything_listens_or_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], words: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_text(small_text())
-    done = dhdmm(tmp_path, "serve", "study.yaml", "--operator-token-file", "operator", *options)
-    assert done.returncode == 3
-    assert words in done.stderr
+    with pytest.raises(DhdmmError, match=words) as refusal:
+        called(serve, "study.yaml", *options)
+    assert refusal.value.exit_code == 3
+    assert {path.name for path in tmp_path.iterdir()} == {"study.yaml"}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dhdmm.service.server import Server
     from dhdmm.service.status import Status
     from dhdmm.service.studies import Hub
+    from dhdmm.study.spec import Study
 
 STORE = "sqlite:///coordinator.db"
 WATCH_SECONDS = 0.2
@@ -91,20 +92,19 @@ def serve(
     from dhdmm.service.server import make_server, run
     from dhdmm.service.studies import Hub
     from dhdmm.service.waiting import Deadlines
+    from dhdmm.study.spec import Study
 
-    if not sys.stderr.isatty():
-        logs.configure(as_json=True)
-    token = _operator_token(operator_token_file)
+    signer, invited = _identity(identity), _roster(roster, studies)
+    asked = [Study.load(path) for path in studies]
     database = Database(store)
-    database.migrate()
+    token = _operator_token(operator_token_file)
     hub = Hub(
         database,
-        _identity(identity),
+        signer,
         out,
         Deadlines(enrolment_seconds, phase_seconds),
         observer := Metrics(),
     )
-    rounds = _rounds(database, studies, _roster(roster, studies), again)
     server = make_server(
         create_app(
             hub, token, metrics=observer, pages=_pages(hub, token, with_pages, public_pages)
@@ -117,6 +117,10 @@ def serve(
         on_drain=hub.drain,
         proxies=proxies,
     )
+    if not sys.stderr.isatty():
+        logs.configure(as_json=True)
+    database.migrate()  # only now: whatever was given is in order
+    rounds = _rounds(database, asked, invited, again)
     try:
         run(_serve(server, hub, rounds, once))
         statuses = asyncio.run(hub.statuses())
@@ -205,13 +209,11 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
 
 
 def _rounds(
-    database: Database, paths: list[Path], roster: RosterFile | None, again: bool
+    database: Database, studies: list[Study], roster: RosterFile | None, again: bool
 ) -> list[str]:
     from dhdmm.service.studies import add_study, current_round, next_round
-    from dhdmm.study.spec import Study
 
     begin = next_round if again else current_round
-    studies = [Study.load(path) for path in paths]
     return [begin(database, add_study(database, study), roster) for study in studies]
 
 

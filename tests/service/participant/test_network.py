@@ -20,6 +20,7 @@ from dhdmm.service.client import Status
 from dhdmm.service.identity import load
 from dhdmm.service.journal import FileJournal
 from tests.round.small import small_text
+from tests.service.forks import fresh_fork_server
 
 PARTICIPANTS = 30
 CANARY = "canary in the coal mine"
@@ -45,6 +46,7 @@ def network(folder: Path, threat_model: str) -> LocalNetwork:
         threat_model=threat_model, participants=PARTICIPANTS, dropout=0.3, corrupt=0.1
     )
     (folder / "study.yaml").write_text(text)
+    fresh_fork_server()
     return LocalNetwork(folder / "study.yaml", folder, tables(folder), phase_seconds=600.0)
 
 

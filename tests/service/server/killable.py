@@ -25,6 +25,7 @@ from dhdmm.service.server import make_server
 from dhdmm.service.store import Turn
 from dhdmm.service.studies import Hub
 from dhdmm.service.waiting import Deadlines
+from tests.service.forks import fresh_fork_server
 from tests.service.server.rounds import OPERATOR, SERVER_KEY
 
 RETRY_SECONDS = 0.1
@@ -88,6 +89,7 @@ class Keeper:
 
     def __init__(self, url: str, out: Path, ports: Sequence[int]) -> None:
         self._url, self._out, self.ports = url, str(out), ports
+        fresh_fork_server()
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["tests.service.server.killable"])
         self._alive: list[BaseProcess] = []
