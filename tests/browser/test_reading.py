@@ -24,6 +24,7 @@ from tests.service.server.rounds import PARTICIPANTS, roster_file, visitors
 from tests.web.coordinators import Served, add_finished, served, synthetic
 
 SF1 = Path(__file__).parents[2] / "examples" / "census-sf1" / "study.yaml"
+MOST_ELEMENTS = 5000
 SECONDS_TO_OPEN = 2.0
 
 
@@ -228,19 +229,34 @@ def test_an_aborted_round_says_why(signed_in: Page, coordinator: Served) -> None
 # ---- a large release -----------------------------------------------------------------------------
 
 
-def test_the_census_release_opens_within_two_seconds(signed_in: Page, coordinator: Served) -> None:
-    """4,151 answers; what is asked for is a bound in seconds, so it is measured in seconds."""
+@pytest.fixture
+def census(coordinator: Served) -> tuple[str, str]:
+    """The addresses of a release with 4,151 answers and of its largest table."""
     study = Study.load(SF1)
     release = synthetic(plan(study), largest=5000)
-    round_id = add_finished(coordinator, study, release)
-    base = f"{coordinator.address}/releases/{round_id}"
-    last = f"{base}/tables/{len(release)}"
-    assert 0 < _seconds_to_open(signed_in, base) < SECONDS_TO_OPEN  # from the disk, and checked
-    signed_in.goto(last, timeout=60_000)  # answers and errors are computed
-    for address in (base, last, f"{last}?page=7&sort=-value"):
-        assert 0 < _seconds_to_open(signed_in, address) < SECONDS_TO_OPEN, address
+    base = f"{coordinator.address}/releases/{add_finished(coordinator, study, release)}"
+    return base, f"{base}/tables/{len(release)}"
+
+
+def test_a_page_of_the_census_release_stays_small(signed_in: Page, census: tuple[str, str]) -> None:
+    base, largest = census
+    for address in (base, largest, f"{largest}?page=7&sort=-value"):
+        signed_in.goto(address, timeout=60_000)
+        assert 0 < signed_in.evaluate("document.getElementsByTagName('*').length") < MOST_ELEMENTS
     expect(signed_in.locator("main")).to_contain_text("3,135 answers")
     assert signed_in.locator("main tbody tr").count() == 100
+
+
+@pytest.mark.soak
+def test_the_census_release_opens_within_two_seconds(
+    signed_in: Page, census: tuple[str, str]
+) -> None:
+    """On a machine that does nothing else: a bound in seconds is no matter for a busy one."""
+    base, largest = census
+    assert 0 < _seconds_to_open(signed_in, base) < SECONDS_TO_OPEN  # from the disk, and checked
+    signed_in.goto(largest, timeout=60_000)  # answers and errors are computed
+    for address in (base, largest, f"{largest}?page=7&sort=-value"):
+        assert 0 < _seconds_to_open(signed_in, address) < SECONDS_TO_OPEN, address
 
 
 def _seconds_to_open(page: Page, address: str) -> float:
