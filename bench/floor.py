@@ -33,8 +33,8 @@ def items(parameters: RoundParameters, neighbours: float) -> list[Item]:
     """What a participant with so many neighbours does in a round; N = neighbours, k = degree.
 
     In the semi-honest model N = k. In the malicious model shares go to the k neighbours that the
-    participant chose and come from as many that chose it; "included" goes to and comes from all N,
-    an ack to and from k.
+    participant chose, whose signatures it checks, and come from as many that chose it; "included"
+    goes to and comes from all N, an ack to and from k.
     """
     n, k, length, malicious = (
         parameters.participants,
@@ -57,7 +57,7 @@ def items(parameters: RoundParameters, neighbours: float) -> list[Item]:
     if malicious:
         hashed = masks * (2 + math.log2(n / masks))  # leaves, nodes between, nodes above them
         counted += [
-            Item("signatures checked", "ed25519 verify", neighbours, True),
+            Item("signatures checked", "ed25519 verify", k, True),
             Item("signatures made", "ed25519 sign", 1, True),
             Item("key tree", "sha256", hashed, False),
         ]

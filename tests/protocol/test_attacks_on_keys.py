@@ -12,8 +12,9 @@ from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
-from dhdmm.secagg.keys import KeyPair
+from dhdmm.secagg.keys import KeyPair, Label
 from dhdmm.secagg.messages import Direction
+from dhdmm.secagg.shamir import SHARE_BYTES
 from dhdmm.secagg.states import ParticipantState
 from tests.protocol.adversary import (
     TARGET,
@@ -55,14 +56,15 @@ class GivesTheTargetItsOwnKeys(Adversary):
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
-        self._false = {j: Stream("false keys", self._seed, j) for j in self.everybody - {TARGET}}
+        self.false = self.everybody - {TARGET}
         self._shown: dict[int, m.SignedKeys] = {}
 
     def keys_of(self, position: int, to: int) -> m.SignedKeys:
-        if to != TARGET or position == TARGET:
+        if to != TARGET or position not in self.false:
             return super().keys_of(position, to)
         if position not in self._shown:
-            mask, channel = self._false[position](32), self._false[position](32)
+            stream = Stream("false keys", self._seed, position)
+            mask, channel = stream(32), stream(32)
             self.own(mask, channel)
             public = KeyPair.from_secret(mask).public, KeyPair.from_secret(channel).public
             truth = super().keys_of(position, to)
@@ -78,6 +80,83 @@ def test_keys_that_the_pinned_identity_did_not_sign_are_refused() -> None:
     assert_learns_nothing(GivesTheTargetItsOwnKeys)
     with unsigned_keys():
         assert_learns_the_sum(GivesTheTargetItsOwnKeys)
+
+
+SPARSE = Group(12, frozenset({11}), degree=4, threshold=3, minimum_survivors=4)
+
+
+class GuessesWhomTheTargetWillChoose(GivesTheTargetItsOwnKeys):
+    """The luckiest coordinator: only the keys of those whom the target will not choose are false.
+
+    They pretend to have chosen the target, share secrets with it and say whatever is useful.
+    """
+
+    group = SPARSE
+
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, **options)
+        rehearsal = SparseTruth(*arguments, **options).run()
+        self.guessed = frozenset(rehearsal.said[m.Choice][TARGET].out_neighbours)
+        self.false = self.honest - self.guessed - {TARGET}
+
+    def neighbours(self, to: int) -> dict[int, Direction]:
+        around = super().neighbours(to)
+        if to != TARGET:
+            return around
+        return dict(sorted((around | dict.fromkeys(self.false, Direction.IN)).items()))
+
+    def ciphertext(self, sender: int, to: int) -> bytes:
+        if (to, sender in self.false) != (TARGET, True):
+            return super().ciphertext(sender, to)
+        own = self.known[self.keys_of(sender, to).channel_key]
+        return self._channels(sender, to, own).seal(self._as_neighbour(to), bytes(2 * SHARE_BYTES))
+
+    def included(self, by: int, to: int) -> bytes:
+        impersonated = to == TARGET and by in self.false
+        return self.forged(Label.INCLUDED, by, to) if impersonated else super().included(by, to)
+
+
+class SparseTruth(Adversary):
+    group = SPARSE
+
+
+@pytest.mark.fault(14)
+def test_false_keys_of_those_who_chose_the_target_are_worth_no_more_than_corrupt_ones() -> None:
+    """It masks with all of them, and is hidden by those it chose, whose signatures it checked."""
+    adversary = GuessesWhomTheTargetWillChoose().run()
+    assert set(adversary.masked_with(TARGET)) == adversary.false | adversary.guessed
+    assert adversary.left[TARGET] is AbortReason.BAD_EVIDENCE, "the chosen know another root"
+    assert_learns_nothing(GuessesWhomTheTargetWillChoose)
+
+
+class ImpersonatesOneHonest(Adversary):
+    """Everybody is shown the same tree, with the coordinator's keys at one honest place."""
+
+    group = SPARSE
+    impersonated = 1
+
+    def keys_of(self, position: int, to: int) -> m.SignedKeys:
+        truth = super().keys_of(position, to)
+        if position != self.impersonated:
+            return truth
+        secrets = [Stream("false keys", kind, self._seed)(32) for kind in ("mask", "channel")]
+        self.own(*secrets)
+        mask, channel = (KeyPair.from_secret(secret).public for secret in secrets)
+        return replace(truth, mask_key=mask, channel_key=channel)
+
+
+@pytest.mark.fault(14)
+def test_impersonated_participant_and_all_who_chose_it_leave() -> None:
+    adversary = ImpersonatesOneHonest().run()
+    choices = adversary.said[m.Choice]
+    chose = {i for i in adversary.honest if adversary.impersonated in choices[i].out_neighbours}
+    assert adversary.left[adversary.impersonated] is AbortReason.BAD_PROOF
+    assert chose
+    assert {i for i, why in adversary.left.items() if why is AbortReason.BAD_SIGNATURE} == chose
+    assert_learns_nothing(ImpersonatesOneHonest)
+    with unsigned_keys():
+        deceived = ImpersonatesOneHonest().run()
+    assert AbortReason.BAD_SIGNATURE not in deceived.left.values()
 
 
 class ShowsTwoKeysOfOneCorrupt(Adversary):

@@ -150,14 +150,18 @@ class Participant(Steps):
         return m.Choice(self._session, self.position, self._memory.out_neighbours)
 
     def _on_proven_neighbours(self, message: m.ProvenNeighbours) -> m.Message:
-        """Step 2 ends, step 3: nobody's keys are believed that are not committed to and signed."""
+        """Step 2 ends, step 3: all keys are committed to, and those of the chosen are signed.
+
+        Who only chose us needs no signature: under one root its own check of its leaf vouches for
+        its keys, and under another it gets nothing from us (step 1 of docs/proofs.md).
+        """
         neighbours, memory = tuple(message.neighbours), self._memory
         self._require_neighbours(neighbours, limit=NEIGHBOUR_LIMIT * self.parameters.degree)
         chosen = set(memory.out_neighbours)
         if any((j.position in chosen) != bool(j.direction & OUT) for j in neighbours):
             raise RemoteProtocolError(AbortReason.MALFORMED, "out-neighbours we did not choose")
         self._require_committed(neighbours, message.proof)
-        for j in neighbours:
+        for j in [j for j in neighbours if j.direction & OUT]:
             said = keys_statement(self.parameters.session, j.position, j.mask_key, j.channel_key)
             if not keys.signature_holds(self._roster.identities[j.position], said, j.signature):
                 raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, f"of keys of {j.position}")

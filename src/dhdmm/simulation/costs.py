@@ -108,7 +108,7 @@ def participant_seconds(
     return {
         _C.COLLECTING_KEYS: keys + cost["signature"] + 0 * c.out,
         _C.COLLECTING_CHOICES: cost["message"] + cost["choice"] * k + 0 * c.out,
-        _C.COLLECTING_SHARES: shares + cost["verification"] * c.neighbours + cost["hash"] * hashed,
+        _C.COLLECTING_SHARES: shares + cost["verification"] * c.out + cost["hash"] * hashed,
         _C.COLLECTING_INPUTS: inputs + cost["tag"] * c.included,
         _C.COLLECTING_ACKS: journalled + cost["tag"] * (c.alive + c.to_ack),
         _C.COLLECTING_REVEALS: reveals + cost["tag"] * c.acked,
