@@ -120,6 +120,12 @@ class SparseTruth(Adversary):
     group = SPARSE
 
 
+class DoesNotGuess(GivesTheTargetItsOwnKeys):
+    """The keys of the chosen are false as well."""
+
+    group = SPARSE
+
+
 @pytest.mark.fault(14)
 def test_false_keys_of_those_who_chose_the_target_are_worth_no_more_than_corrupt_ones() -> None:
     """It masks with all of them, and is hidden by those it chose, whose signatures it checked."""
@@ -127,6 +133,9 @@ def test_false_keys_of_those_who_chose_the_target_are_worth_no_more_than_corrupt
     assert set(adversary.masked_with(TARGET)) == adversary.false | adversary.guessed
     assert adversary.left[TARGET] is AbortReason.BAD_EVIDENCE, "the chosen know another root"
     assert_learns_nothing(GuessesWhomTheTargetWillChoose)
+    assert DoesNotGuess().run().left[TARGET] is AbortReason.BAD_SIGNATURE
+    with unsigned_keys():
+        assert_learns_the_sum(DoesNotGuess)
 
 
 class ImpersonatesOneHonest(Adversary):
