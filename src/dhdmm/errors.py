@@ -62,6 +62,12 @@ class Refused(DhdmmError):
     exit_code = ExitCode.REFUSED
 
 
+class TooCostly(DhdmmError):
+    """A description that would take more memory or computing than its reader allows."""
+
+    exit_code = ExitCode.REFUSED
+
+
 class RoundAborted(DhdmmError):
     """A round that ended without a result."""
 

@@ -18,7 +18,9 @@ from tests.protocol.network import Stream, identity, roster_of
 
 ROUND_ID = b"a round of tests"
 ROSTER = roster_of(12)
-POLICY = Policy(rosters=[ROSTER.digest.hex()])
+POLICY = Policy(
+    rosters=[ROSTER.digest.hex()], person_columns=["patient"], min_person_participants=2
+)
 
 
 @dataclass

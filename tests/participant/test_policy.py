@@ -12,6 +12,7 @@ import cbor2
 import numpy as np
 import pytest
 
+from dhdmm.errors import PrivacyError
 from dhdmm.participant import policy
 from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import plan as make_plan
@@ -181,6 +182,32 @@ NUMBERS: dict[str, tuple[Callable[[], bytes], Reason]] = {
         Reason.MODULUS,
     ),
     "modulus of one bit": (lambda: changed(modulus=Modulus(2)), Reason.MODULUS),
+    "modulus twice as large as needed": (
+        lambda: changed(modulus=Modulus(planned().modulus.value * 2)),
+        Reason.MODULUS,
+    ),
+    "modulus of 62 bits": (lambda: changed(modulus=Modulus(2**62)), Reason.MODULUS),
+    "all five values where one total is asked": (
+        lambda: changed(study=study(workload=[{"name": "all", "total": True}])),
+        Reason.STRATEGY,
+    ),
+    "all five values where windows of four are asked": (
+        lambda: changed(study=study(workload=[{"name": "wide", "ranges": WINDOWS}])),
+        Reason.STRATEGY,
+    ),
+    "as many rows as queries, of which some are repeated": (
+        lambda: changed(study=study(workload=_windows_thrice())),
+        Reason.STRATEGY,
+    ),
+    "one total where all five values are asked": (
+        lambda: with_strategy_of([{"name": "all", "total": True}]),
+        Reason.STRATEGY,
+    ),
+    "persons told apart by visits": (lambda: persons("visit"), Reason.UNIT),
+    "persons at fewer participants than may be": (
+        lambda: persons("patient", max_participants=1),
+        Reason.UNIT,
+    ),
     "preview": (lambda: changed(roster_digest=NO_ROSTER), Reason.ROSTER_MISMATCH),
     "another roster": (lambda: changed(roster_digest=bytes([7]) * 32), Reason.ROSTER_MISMATCH),
     "more participants than the roster": (
@@ -209,6 +236,21 @@ NUMBERS: dict[str, tuple[Callable[[], bytes], Reason]] = {
         Reason.BUDGET,
     ),
 }
+
+
+def _windows_thrice() -> list[Any]:
+    return [{"name": name, "ranges": WINDOWS} for name in ("once", "again", "thrice")]
+
+
+def with_strategy_of(workload: list[Any]) -> bytes:
+    """The agreed study, and a sound plan for other questions."""
+    other = make_plan(study(workload=workload), roster=ROSTER)
+    return replace(other, study=study()).to_bytes()
+
+
+def persons(column: str, **bounds: int) -> bytes:
+    unit = {"column": column, "max_records": 1, "max_participants": 2} | bounds
+    return make_plan(study({"unit": {"person": unit}}), roster=ROSTER).to_bytes()
 
 
 def _exact_variance() -> Fraction:
@@ -266,6 +308,10 @@ def test_refuses_a_plan_for_another_roster(holder):
         ("price above the cost", "_budget"),
         ("participants outside the study", "_company"),
         ("semi-honest", "_threat_model"),
+        ("modulus of 62 bits", "_modulus"),
+        ("all five values where windows of four are asked", "_measured"),
+        ("one total where all five values are asked", "_measured"),
+        ("persons told apart by visits", "_unit"),
     ],
 )
 def test_without_its_check_the_hostile_plan_would_pass(monkeypatch, case, check):
@@ -294,28 +340,25 @@ def test_agrees_with_a_prime_modulus(holder):
     assert holder.take_part(prime.to_bytes()).plan.modulus == prime.modulus
 
 
-def test_warns_when_more_is_measured_than_asked(holder):
+def test_agrees_with_persons_told_apart_as_the_policy_says(holder):
+    assert holder.take_part(persons("patient")).plan.study.privacy.unit.person.column == "patient"
+
+
+def test_a_study_may_allow_that_more_is_measured_than_asked(holder):
     """Windows of four values are asked for, and all five values are measured."""
     asked = study(workload=[{"name": "wide", "ranges": WINDOWS}])
-    plan = make_plan(asked, roster=ROSTER, strategy=planned().strategy.attach(asked.workload))
+    with pytest.raises(PrivacyError, match="measures 5 sums, where 2 would do"):
+        make_plan(asked, strategy=planned().strategy)
+    allowed = replace(asked, model=asked.model.model_copy(update={"extra_measurements": True}))
+    plan = make_plan(allowed, roster=ROSTER, strategy=planned().strategy)
     (warning,) = holder.take_part(plan.to_bytes()).warnings
-    assert "more than the workload asks for" in warning
+    assert "more than it asks for: 5 sums" in warning
 
 
-def test_warns_when_one_more_direction_is_measured_than_asked(holder):
-    """As many rows as queries, but one query is asked twice: a row is not asked for."""
-    twice = study(workload=[{"name": n, "ranges": WINDOWS} for n in ("once", "again", "thrice")])
-    plan = make_plan(twice, roster=ROSTER, strategy=planned().strategy.attach(twice.workload))
-    assert plan.strategy.rows <= twice.workload.queries
-    (warning,) = holder.take_part(plan.to_bytes()).warnings
-    assert "more than the workload asks for" in warning
-
-
-def test_warns_when_a_query_is_not_answered(holder):
+def test_a_strategy_that_does_not_answer_the_study_is_not_planned():
     lesser = optimise(study(workload=[{"name": "w", "ranges": WINDOWS}]).workload)
-    plan = make_plan(study(), roster=ROSTER, strategy=lesser.over(study().workload))
-    (warning,) = holder.take_part(plan.to_bytes()).warnings
-    assert "does not answer all" in warning
+    with pytest.raises(PrivacyError, match="does not measure all"):
+        make_plan(study(), strategy=lesser)
 
 
 def test_a_refusal_says_why(holder):

@@ -83,7 +83,10 @@ def _or_skipped(name: str, compute: Callable[[], Baseline]) -> Baseline:
 def identity(workload: Workload, grams: GramSum) -> Baseline:
     """A = I: every cell is counted, sensitivity 1, total squared error tr V."""
     traces = [
-        {pair: float(G.diagonal()[axis.merged].sum()) for pair, G in axis.grams.items()}
+        {
+            pair: float(axis.twins.own(G)[axis.twins.number][axis.merged].sum())
+            for pair, G in axis.shown.items()
+        }
         for axis in grams.axes
     ]
     return Baseline("identity", workload.cells, _rmse(workload, grams.contract(traces)))
@@ -131,7 +134,7 @@ class GramSum:
         total = np.zeros((len(axis.orbit),) * 2)
         for pairs, c in self.summands.items():
             others = math.prod(numbers[b][pair] for b, pair in enumerate(pairs) if b != a)
-            total += c * others * axis.grams[pairs[a]]
+            total += c * others * axis.gram(pairs[a])
         return np.asarray((total + total.T) / 2)
 
     def largest_diagonal(self) -> float:
@@ -163,9 +166,9 @@ def _round_up(table: Floats) -> Integers:
 
 def _diagonal_profiles(axis: Axis) -> dict[Pair, Floats]:
     """Each Gram's diagonal over the values that differ in some diagonal."""
-    diagonals = np.stack([G.diagonal() for G in axis.grams.values()], axis=1)
+    diagonals = np.stack([G.diagonal() for G in axis.shown.values()], axis=1)
     different = np.unique(diagonals, axis=0).astype(np.float64)
-    return dict(zip(axis.grams, different.T, strict=True))
+    return dict(zip(axis.shown, different.T, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,4 +270,4 @@ def _traces(grams: GramSum, parts: Sequence[PIdentity]) -> list[dict[Pair, float
 
 def _trace(axis: Axis, part: PIdentity) -> dict[Pair, float]:
     """tr(G (AᵀA)⁻¹) of every Gram."""
-    return {pair: float((G * part.inverse_gram).sum()) for pair, G in axis.grams.items()}
+    return {pair: float((axis.gram(pair) * part.inverse_gram).sum()) for pair in axis.shown}

@@ -45,6 +45,7 @@ GENEROUS = Policy(
     min_participants=3,
     max_honest_floor=10**9,
     min_corrupt_fraction=0.0,
+    person_columns="any",
     total_rho=1e6,
 )
 """Of participants that only rehearse."""

@@ -50,6 +50,7 @@ def permissive(plan: Plan) -> Policy:
         min_participants=3,
         max_honest_floor=plan.participants,
         min_corrupt_fraction=0.0,
+        person_columns="any",
     )
 
 

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     HONEST_FLOOR = "honest-floor"
     CORRUPT_FRACTION = "corrupt-fraction"
     UNIT = "unit"
+    STRATEGY = "strategy-not-for-study"
     NOISE_TOO_SMALL = "noise-too-small"
     NOISE_TOO_LARGE = "noise-too-large"
     MODULUS = "modulus"
@@ -85,6 +86,17 @@ class Policy(Section):
         default=["record", "person", "participant"],
         description="What a study may protect: single records, all records of a person, or"
         " everything that one participant holds. Remove 'record' if a person may have several.",
+    )
+    person_columns: list[str] | Literal["any"] = Field(
+        default=[],
+        description="The columns of your table that identify a person, or any. A study that"
+        " protects persons must tell them apart by one of these: by a visit's number it would"
+        " protect visits.",
+    )
+    min_person_participants: Annotated[int, Field(ge=1)] = Field(
+        default=1,
+        description="At how many participants a person may have records: a study that protects"
+        " persons must allow for as many.",
     )
     max_epsilon: Positive = Field(
         default=1.0, description="The most that one round may cost: ε at the δ below."

@@ -8,18 +8,23 @@ the reason for staying out; nothing is debited and nothing is sent. Reasons: doc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from hashlib import sha256
 
-from dhdmm.errors import StrategyError, StudyError
+from dhdmm.effort import Limit, allocate, limited
+from dhdmm.errors import StrategyError, StudyError, TooCostly
 from dhdmm.participant.limits import Policy, PolicyRefusal, Reason
 from dhdmm.planning.calibrate import (
     HEADROOM,
     SMALLEST_PARTICIPANT_VARIANCE,
+    ModulusKind,
+    modulus_above,
     participants_allowed,
 )
-from dhdmm.planning.plan import NO_ROSTER, Plan, PlanError, PlanFault
+from dhdmm.planning.plan import NO_ROSTER, Plan, PlanError, PlanFault, encoded_study
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import release_rho
@@ -27,10 +32,16 @@ from dhdmm.secagg import parameters
 from dhdmm.secagg.parameters import ParameterError, ThreatModel
 from dhdmm.secagg.round import Roster
 from dhdmm.strategy.optimise import rank
-from dhdmm.strategy.strategy import Strategy
-from dhdmm.study.workload import Workload
 
 __all__ = ["Policy", "PolicyRefusal", "Reason", "Review", "review", "review_preview"]
+
+UNKNOWN_STUDY = Limit(megabytes=300, seconds=2)
+"""What checking a plan may cost while nobody here has agreed to its study."""
+AGREED_STUDY = Limit(megabytes=8_000, seconds=600)
+"""The same for a study that the policy lists."""
+MOST_QUERIES = 2 * 10**7
+"""Answers of a study: each has its own error bar."""
+MODULUS_KINDS: tuple[ModulusKind, ...] = ("power-of-two", "prime")
 
 LARGEST_ROUND_RHO = 1000
 """A round beyond it promises nothing, and its ε cannot be computed accurately."""
@@ -45,35 +56,47 @@ class Review:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is safe but strange, for people to judge; found when asked for."""
-        return tuple(_warnings(self.plan.strategy, self.plan.study.workload))
+        return tuple(_warnings(self.plan))
 
 
 def review(
     encoded: bytes, policy: Policy, roster: Roster, *, expected_digest: bytes | None = None
 ) -> Review:
     """The plan, if every check holds; otherwise `PolicyRefusal` with the first reason."""
-    plan = _read(encoded, policy)
-    if expected_digest is not None and plan.digest != expected_digest:
-        raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan with the expected digest")
-    for check in _CHECKS:
-        check(plan, policy, roster)
+    with _refusing(), limited(_limit(encoded, policy)):
+        plan = Plan.from_bytes(encoded)
+        if expected_digest is not None and plan.digest != expected_digest:
+            raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan that was expected")
+        for check in _CHECKS:
+            check(plan, policy, roster)
     return Review(plan)
 
 
 def review_preview(encoded: bytes, policy: Policy) -> Review:
     """The same before anybody knows who takes part: every check but that of the roster."""
-    plan, nobody = _read(encoded, policy), Roster((), ())
-    for check in _CHECKS:
-        if check is not _roster:
-            check(plan, policy, nobody)
+    nobody = Roster((), ())
+    with _refusing(), limited(_limit(encoded, policy)):
+        plan = Plan.from_bytes(encoded)
+        for check in _CHECKS:
+            if check is not _roster:
+                check(plan, policy, nobody)
     return Review(plan)
 
 
-def _read(encoded: bytes, policy: Policy) -> Plan:
+def _limit(encoded: bytes, policy: Policy) -> Limit:
+    """What checking may cost: little, unless the study is one that was agreed to."""
     if len(encoded) > policy.max_plan_bytes:
         raise PolicyRefusal(Reason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
+    if policy.studies and sha256(encoded_study(encoded)).hexdigest() in policy.studies:
+        return AGREED_STUDY
+    return UNKNOWN_STUDY
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Whatever is wrong with a plan is a reason to stay out."""
     try:
-        return Plan.from_bytes(encoded)
+        yield
     except PlanError as error:
         canonical = error.fault is not PlanFault.NOT_CANONICAL
         reason = Reason.UNREADABLE if canonical else Reason.NOT_CANONICAL
@@ -82,6 +105,12 @@ def _read(encoded: bytes, policy: Policy) -> Plan:
         raise PolicyRefusal(Reason.UNUSABLE_STUDY, str(error)) from None
     except StrategyError as error:
         raise PolicyRefusal(Reason.UNUSABLE_STRATEGY, str(error)) from None
+    except TooCostly as error:
+        raise PolicyRefusal(
+            Reason.TOO_LARGE,
+            f"checking the plan is too costly: {error.what}",
+            "more is allowed for a study whose fingerprint is listed under 'studies'",
+        ) from None
 
 
 def _require(holds: bool, reason: Reason, what: str, hint: str | None = None) -> None:
@@ -90,8 +119,12 @@ def _require(holds: bool, reason: Reason, what: str, hint: str | None = None) ->
 
 
 def _size(plan: Plan, policy: Policy, roster: Roster) -> None:
-    rows = plan.strategy.rows
+    """Rows of the strategy, answers of the study, and what measuring will need."""
+    rows, queries = plan.strategy.rows, plan.study.workload.queries
     _require(rows <= policy.max_rows, Reason.TOO_LARGE, f"the strategy has {rows:,} rows")
+    _require(queries <= MOST_QUERIES, Reason.TOO_LARGE, f"the study has {queries:,} answers")
+    values = sum(len(axis.orbit) for axis in plan.strategy.axes)
+    allocate(rows + len(plan.strategy.blocks) * values / 8)
 
 
 def _study(plan: Plan, policy: Policy, roster: Roster) -> None:
@@ -174,6 +207,22 @@ def _unit(plan: Plan, policy: Policy, roster: Roster) -> None:
     unit = plan.sections[0].unit
     name = unit if isinstance(unit, str) else "person"
     _require(name in policy.units, Reason.UNIT, f"the unit '{name}' is not in this policy")
+    if isinstance(unit, str):
+        return
+    person = unit.person
+    _require(
+        policy.person_columns == "any" or person.column in policy.person_columns,
+        Reason.UNIT,
+        f"persons are told apart by '{person.column}', which is not among 'person_columns'",
+        "list it if it identifies a person, and not a visit or a record",
+    )
+    least = policy.min_person_participants
+    _require(
+        person.max_participants >= least,
+        Reason.UNIT,
+        f"a person is assumed to be at {person.max_participants} participants at the most,"
+        f" this policy wants {least}",
+    )
 
 
 def _noise(plan: Plan, policy: Policy, roster: Roster) -> None:
@@ -208,10 +257,35 @@ def _cost(plan: Plan) -> Fraction:
 
 
 def _modulus(plan: Plan, policy: Policy, roster: Roster) -> None:
+    """The smallest that holds every sum: a larger one costs traffic and hides nothing more."""
+    needed = plan.modulus_needed
     _require(
-        plan.modulus.value > plan.modulus_needed,
+        any(plan.modulus == modulus_above(needed, kind) for kind in MODULUS_KINDS),
         Reason.MODULUS,
-        f"sums need a modulus above {plan.modulus_needed}, the plan has {plan.modulus.value}",
+        f"sums need a modulus just above {needed}, the plan has {plan.modulus.value}",
+    )
+
+
+def _measured(plan: Plan, policy: Policy, roster: Roster) -> None:
+    """The strategy measures what the study asks for, and nothing else.
+
+    A row space that contains the workload's and has no more dimensions is the workload's.
+    """
+    strategy, workload = plan.strategy, plan.study.workload
+    _require(
+        strategy.contains(workload, seed=plan.digest),
+        Reason.STRATEGY,
+        "the strategy does not measure all that the study asks for",
+    )
+    if plan.study.model.extra_measurements:
+        return
+    asked = rank(workload)
+    known = "" if asked is None else f", where {asked:,} would do"
+    _require(
+        asked is not None and strategy.rows <= asked,
+        Reason.STRATEGY,
+        f"the strategy measures {strategy.rows:,} sums{known}: more than the study asks for",
+        "a study that allows it says 'extra_measurements: true'",
     )
 
 
@@ -259,12 +333,11 @@ _CHECKS: tuple[Check, ...] = (
     _noise,
     _modulus,
     _budget,
+    _measured,
 )
 
 
-def _warnings(strategy: Strategy, workload: Workload) -> Iterator[str]:
-    if not strategy.contains(workload):
-        yield "the strategy does not answer all the workload's queries"
-    asked = rank(workload) or workload.queries
-    if strategy.rows > asked:
-        yield f"the strategy measures more than the workload asks for ({asked:,} rows would do)"
+def _warnings(plan: Plan) -> Iterator[str]:
+    if plan.study.model.extra_measurements:
+        rows = plan.strategy.rows
+        yield f"the study allows to measure more than it asks for: {rows:,} sums are measured"

@@ -31,7 +31,7 @@ from dhdmm.privacy.zcdp import Conversion
 from dhdmm.secagg import parameters
 from dhdmm.secagg.parameters import GraphParameters, ParameterError, ThreatModel
 from dhdmm.secagg.round import Roster
-from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
 from dhdmm.study.spec import Study
@@ -111,7 +111,10 @@ def plan(
 def draft(study: Study, strategy: Strategy | None = None) -> Draft:
     """Optimise the strategy, choose its scale, and turn (ε, δ) into ρ."""
     privacy, aggregation = study.sections()
+    if strategy is not None and not strategy.contains(study.workload):
+        raise PrivacyError("the strategy does not measure all that the study asks for")
     strategy = strategy or optimise(study.workload)
+    _require_nothing_more(study, strategy)
     most = participants_allowed(aggregation)[1]
     graph_for(most, privacy, aggregation)  # refuses early what could never be planned
     floor = most  # floors do not grow steadily with n: sparse graphs, from some n on, need a margin
@@ -127,6 +130,19 @@ def draft(study: Study, strategy: Strategy | None = None) -> Draft:
             return Draft(study, strategy, rho)
         # the excess falls with the square of the scale
         needed = math.sqrt(sensitivity_squared * shortfall)
+
+
+def _require_nothing_more(study: Study, strategy: Strategy) -> None:
+    """Participants refuse a strategy that measures more than is asked, unless the study says so."""
+    if study.model.extra_measurements:
+        return
+    asked = rank(study.workload)
+    if asked is None or strategy.rows > asked:
+        known = "" if asked is None else f", where {asked:,} would do"
+        raise PrivacyError(
+            f"the strategy measures {strategy.rows:,} sums{known}: more than the workload asks for",
+            hint="if that is acceptable, write 'extra_measurements: true' into the study",
+        )
 
 
 def promised_rho(

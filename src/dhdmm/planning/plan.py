@@ -195,6 +195,11 @@ class Plan:
         return plan
 
 
+def encoded_study(encoded: bytes) -> bytes:
+    """The study's bytes in an encoded plan, of which nothing else is built."""
+    return bytes(_decode_fields(encoded)["study"])
+
+
 class PlanFault(StrEnum):
     """Why a byte string is not a plan."""
 

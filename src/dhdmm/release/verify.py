@@ -86,6 +86,7 @@ def _plan(account: Account) -> Plan:
         max_honest_floor=max(len(account.roster), 1),
         min_corrupt_fraction=0.0,
         max_rows=sys.maxsize,
+        person_columns="any",
     )
     try:
         return review(account.plan, policy, account.roster).plan

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from dhdmm.participant.policy import Policy, Review
+from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.figures import item_figures, promise_words
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.ledger import Ledger
@@ -26,6 +27,7 @@ def figures(
 ) -> dict[str, Any]:
     """The study in words, the cost by our own arithmetic, the budget before and after."""
     plan = reviewed.plan
+    allowed = participants_allowed(plan.sections[1])
     expected = plan.expected_error()
     budget = Fraction(repr(policy.total_rho)) if ledger is None else ledger.budget()
     left = budget if ledger is None else ledger.remaining()
@@ -36,7 +38,7 @@ def figures(
         "sql": sql_examples(plan.study),
         "privacy": promise_words(plan),
         "threat_model": plan.threat_model.value,
-        "participants": {"minimum": status.minimum, "maximum": status.maximum},
+        "participants": dict(zip(("minimum", "maximum"), allowed, strict=True)),
         "rows": plan.strategy.rows,
         "sensitivity": math.sqrt(plan.sensitivity_squared),
         "sigma_participant": math.sqrt(plan.participant_variance),

@@ -9,6 +9,7 @@ B = C K: K (products, dimension) Kronecker rows, C (rows, products) groups and w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from dhdmm.effort import allocate
 from dhdmm.strategy.matrix import Integers
 
 
@@ -59,6 +61,7 @@ class Basis:
 
 def kronecker_rows(ids: Integers, vectors: Sequence[Integers]) -> Integers:
     """K, (products, dimension): row i is ⊗_a vectors[a][ids[i, a]], the last axis fastest."""
+    allocate(2 * len(ids) * math.prod(table.shape[1] for table in vectors))
     K = np.ones((len(ids), 1), np.int64)
     for a, table in enumerate(vectors):
         K = (K[:, :, None] * table[ids[:, a]][:, None, :]).reshape(len(ids), -1)

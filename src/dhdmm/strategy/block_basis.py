@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.strategy.basis import Basis, concatenate, select
 from dhdmm.strategy.matrix import Integers, RowSpace, independent_rows, primitive
 from dhdmm.strategy.symmetry import BlockGram, ReducedTerm, Reduction
@@ -44,14 +45,23 @@ class BasisBuilder:
         return self._known[key]
 
     def _found(self, block: BlockGram, simple: Basis, coupled: Basis) -> Basis:
+        if self._has_every_unit(block, simple):
+            return self._units(block)
         space = RowSpace(block.dimension)
         kept = self._choose(space, block, simple) + self._choose(space, block, coupled)
         if space.rank == space.columns:
             return self._units(block)
         return concatenate(kept, len(block.axes))
 
+    def _has_every_unit(self, block: BlockGram, candidates: Basis) -> bool:
+        """Whether all products of one orbit an axis are there: the rank is seen at a glance."""
+        units = ((candidates.ids >= 1) & (candidates.ids <= np.array(block.shape, int))).all(axis=1)
+        return int(np.count_nonzero(units)) == block.dimension
+
     def _units(self, block: BlockGram) -> Basis:
         """One row per orbit: the sparsest basis when the block has full rank."""
+        work(OBJECT / 4 * (block.dimension + sum(block.shape)))
+        allocate(block.dimension * len(block.axes))
         units = [
             [self.books[a].number(row) for row in np.eye(size, dtype=np.int64)]
             for a, size in zip(block.axes, block.shape, strict=True)
@@ -88,7 +98,9 @@ class BasisBuilder:
             if len(term.indices) > 1 or key in seen or not self._active(term, block):
                 continue
             seen.add(key)
+            work(4 * OBJECT)
             spans = [self.books[a].spanning(index[a]) for a in block.axes]
+            borrow(2 * len(spans) * math.prod(len(span) for span in spans))
             grid = np.meshgrid(*spans, indexing="ij") if spans else [np.zeros(1, np.int64)]
             found.append(np.stack([g.ravel() for g in grid], axis=1)[:, : len(block.axes)])
         ids = np.unique(np.concatenate(found), axis=0)
@@ -132,6 +144,7 @@ class BasisBuilder:
             for index in term.indices
         ]
         shape = tuple(len(m) for m in means[0])
+        work(50 * OBJECT * len(means) * math.prod(shape))
         for row in itertools.product(*(range(count) for count in shape)):
             weights = np.stack(
                 [
@@ -168,5 +181,6 @@ class BasisBuilder:
     def _differences(self, a: int, index: int, orbit: int) -> Integers:
         """(rows, |o|−1): F at the orbit's first value minus F at each other one."""
         members = self.reduction.axes[a].members[orbit]
+        allocate(2 * len(members) * self.reduction.axes[a].factors[index].shape[0])
         values = self.reduction.axes[a].factors[index].to_sparse()[:, members].toarray()
         return np.asarray(values[:, :1] - values[:, 1:])

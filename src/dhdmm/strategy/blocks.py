@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply
@@ -42,7 +43,11 @@ class StrategyAxis:
     @cached_property
     def vectors(self) -> Integers:
         """(1 + orbits + count, orbits): all ones, one per orbit, then the extra ones."""
-        return np.concatenate([standing_vectors(len(self.sizes)), self.extra])
+        orbits = len(self.sizes)
+        found = np.zeros((1 + orbits + len(self.extra), orbits), np.int64)
+        found[: 1 + orbits] = standing_vectors(orbits)
+        found[1 + orbits :] = self.extra
+        return found
 
     @cached_property
     def sizes(self) -> Integers:
@@ -61,6 +66,7 @@ class StrategyAxis:
     def positions(self, part: int) -> Integers:
         """(merged values,): position in the part, −1 outside. Asked for with every measurement."""
         if part not in self._positions:
+            allocate(3 * len(self.orbit))
             found = np.full(len(self.orbit), -1)
             members = self.part(part)
             found[members] = np.arange(len(members))
@@ -124,9 +130,12 @@ class Side:
 
     def pieces(self, axes: Sequence[StrategyAxis]) -> list[Piece]:
         """T·B as one table per group of products."""
+        allocate(2 * self.basis.rows * len(self.basis.coefficients))
         combined = multiply(self.T, self.basis.combine.toarray())
         found: list[Piece] = []
         for positions, mine in self.patterns(axes):
+            work(OBJECT)
+            allocate(self._entries(axes, positions))
             held = tuple(self.axes[i] for i in positions)
             ids = self.basis.ids[mine][:, positions]
             K = kronecker_rows(ids, [axes[a].vectors for a in held])
@@ -194,7 +203,7 @@ def drop_unused_vectors(
 def entry_bound(block: Block, pieces: SidePieces) -> int:
     """At least the largest |entry| of the block; exact when every side is one piece."""
     sides = [sum(largest(piece.table) for piece in side) for side in pieces]
-    contrasts = [largest(residual.contrast.matrix) for residual in block.residuals]
+    contrasts = [residual.contrast.largest for residual in block.residuals]
     return math.prod([*sides, *contrasts])
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis, concatenate, select
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder, Visit
@@ -93,12 +94,16 @@ class ComponentBasis:
     def _coupled_rows(self, visit: Visit) -> Iterator[tuple[list[int], list[dict[int, Integers]]]]:
         """Each row of a term of several products: a weight and vectors per product."""
         term, axes = self.reduction.terms[visit.term], self.reduction.axes
+        for index in term.indices:
+            shapes = [axis.factors[i].shape for axis, i in zip(axes, index, strict=True)]
+            borrow(sum(rows * columns for rows, columns in shapes))
         dense = [
             [axis.factors[i].to_sparse().toarray() for axis, i in zip(axes, index, strict=True)]
             for index in term.indices
         ]
         commuting = {a for v in self.finder.visits(visit.term) for a in v.kept}
         rows = [range(1) if a in commuting else range(len(F)) for a, F in enumerate(dense[0])]
+        work(20 * OBJECT * len(dense) * math.prod(len(own) for own in rows))
         for row in itertools.product(*rows):
             weights: list[int] = []
             products: list[dict[int, Integers]] = []
@@ -120,6 +125,7 @@ class ComponentBasis:
         size = math.prod(len(span) for span in spans.values())
         if size > LARGEST_RANK:  # rows of a grid are independent, so this is its rank
             raise TooLarge(f"a term has {size:,} rows in one component")
+        work(OBJECT / 2 * size)
         none = np.zeros(1, np.int64)
         options = [spans.get(a, none) for a in component.axes]
         ids = np.array(list(itertools.product(*options)), np.int64).reshape(
@@ -130,6 +136,7 @@ class ComponentBasis:
     def _sketch(self, a: int, columns: int) -> Integers:
         """(vectors, columns): every vector against random vectors modulo p."""
         size = len(self.books[a].axis.sizes)
+        borrow(3 * size * columns)
         stream = hashlib.shake_256(b"dhdmm row sketch" + a.to_bytes(4, "big"))
         random = np.frombuffer(stream.digest(8 * size * columns), "<u8") % np.uint64(PRIME)
         return multiply_modulo(

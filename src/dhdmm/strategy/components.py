@@ -16,13 +16,15 @@ off as a residual.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.matrix import Integers
-from dhdmm.strategy.symmetry import Reduction, orbits
+from dhdmm.strategy.symmetry import Reduction, Twins, orbits
 
 Attributes = frozenset[int]
 
@@ -37,6 +39,7 @@ class Visit:
 
     def sets(self) -> list[Attributes]:
         """The sets of attributes that these rows mix."""
+        work(OBJECT * 2 ** len(self.free))
         subsets = itertools.chain.from_iterable(
             itertools.combinations(sorted(self.free), size) for size in range(len(self.free) + 1)
         )
@@ -61,6 +64,8 @@ class FactorAction:
     """What one factor does to multiples of 1 and to vectors that sum to zero."""
 
     gram: Integers
+    """At the values that stand for their twins."""
+    twins: Twins
 
     @cached_property
     def is_constant(self) -> bool:
@@ -68,11 +73,11 @@ class FactorAction:
 
     @cached_property
     def commutes(self) -> bool:
-        return bool(np.ptp(self.gram.sum(axis=1)) == 0)
+        return bool(np.ptp(self.twins.row_sums(self.gram)) == 0)
 
     @cached_property
     def sees_total(self) -> bool:
-        return bool(self.gram.sum() != 0)
+        return bool(np.any(self.twins.sums(self.gram).sum()))
 
     @cached_property
     def is_number(self) -> bool:
@@ -87,8 +92,8 @@ class ComponentFinder:
 
     def action(self, a: int, index: int) -> FactorAction:
         if (a, index) not in self._actions:
-            gram = self.reduction.axes[a].grams[index, index]
-            self._actions[a, index] = FactorAction(gram)
+            axis = self.reduction.axes[a]
+            self._actions[a, index] = FactorAction(axis.shown[index, index], axis.twins)
         return self._actions[a, index]
 
     def always_free(self) -> set[int]:
@@ -110,6 +115,7 @@ class ComponentFinder:
                 options.append([(), (a,)] if actions[0].sees_total else [(a,)])
             else:
                 free.add(a)
+        work(OBJECT * math.prod(len(choices) for choices in options))
         return [
             Visit(number, frozenset(itertools.chain(*choice)), frozenset(free))
             for choice in itertools.product(*options)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -41,15 +41,24 @@ class Contrast:
     def r(self) -> int:
         return self.p - self.q * (self.n - 1)
 
-    @cached_property
-    def matrix(self) -> Integers:
-        """E, (n−1, n).
+    def columns(self, positions: Integers) -> Integers:
+        """E at these positions, 0 where a position is −1: (n−1, positions).
 
-        >>> Contrast(3, 5, 1).matrix.tolist()
-        [[4, -1, -3], [-1, 4, -3]]
+        >>> Contrast(3, 5, 1).columns(np.array([0, 1, 2, -1])).tolist()
+        [[4, -1, -3, 0], [-1, 4, -3, 0]]
         """
-        left = self.p * np.eye(self.n - 1, dtype=np.int64) - self.q
-        return np.concatenate([left, np.full((self.n - 1, 1), -self.r)], axis=1)
+        found = np.full((self.n - 1, len(positions)), -self.q)
+        usual = np.flatnonzero((positions >= 0) & (positions < self.n - 1))
+        found[positions[usual], usual] += self.p
+        found[:, positions == self.n - 1] = -self.r
+        found[:, positions < 0] = 0
+        return found
+
+    @property
+    def largest(self) -> int:
+        """max |entry|; only two rows or more have an entry −q."""
+        others = self.q if self.n > 2 else 0
+        return max(abs(self.p - self.q), others, abs(self.r))
 
     def apply(self, Z: Integers, axis: int) -> Integers:
         """E Z along one axis, in O(size of Z)."""
@@ -94,12 +103,15 @@ class Contrast:
         shared = (1 / (n * self.r**2) ** 2 - 1 / p**4) / (n - 1)
         return np.asarray(yz / p**4 + shared * y_sum * z_sum)
 
-    @cached_property
-    def pseudo_inverse(self) -> Floats:
-        """E⁺ = Eᵀ (E Eᵀ)⁻¹, (n, n−1)."""
-        E = self.matrix.astype(np.float64)
+    def apply_pseudo_inverse(self, Y: Floats, axis: int) -> Floats:
+        """E⁺ Y = Eᵀ (E Eᵀ)⁻¹ Y along one axis, in O(size of Y)."""
+        before, after = Y.shape[:axis], Y.shape[axis + 1 :]
+        Y = Y.reshape(math.prod(before), self.n - 1, -1)
         shared = (1 / (self.n * self.r**2) - 1 / self.p**2) / (self.n - 1)
-        return np.asarray(E.T / self.p**2 + E.sum(axis=0)[:, None] * shared)
+        Z = Y / self.p**2 + shared * Y.sum(axis=1, keepdims=True)
+        sums = Z.sum(axis=1, keepdims=True)
+        X = np.concatenate([self.p * Z - self.q * sums, -self.r * sums], axis=1)
+        return np.asarray(X).reshape(*before, self.n, *after)
 
 
 @lru_cache(maxsize=4096)

@@ -26,6 +26,7 @@ from typing import Any
 import cbor2
 import numpy as np
 
+from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, Residual, Side, StrategyAxis
@@ -105,6 +106,9 @@ def unpack(data: Any, count: int, what: str) -> Integers:
         raise refused(f"{what} has entries of {width} bits")
     if len(data) != 1 + (count * width + 7) // 8:
         raise refused(f"{what} does not have {count:,} entries")
+    borrow(count * width / 8)
+    work(2 * count * width)
+    allocate(2 * count)
     raw = np.frombuffer(data, np.uint8, offset=1)
     bits = np.unpackbits(raw, bitorder="little", count=count * width).reshape(count, width)
     codes = np.zeros(count, np.int64)
@@ -144,6 +148,8 @@ def _read_axis(document: Any, spare: int) -> StrategyAxis:
     count = _number(count, 0, LARGEST_NUMBER, "an attribute's vectors")
     if (1 + orbits + count) * orbits > spare:
         raise refused(f"an attribute has {count:,} vectors over {orbits:,} orbits")
+    allocate(values + (1 + orbits + count) * orbits)
+    borrow(orbits**2)
     return StrategyAxis(
         _onto(unpack(merged_map, values, "the map to merged values"), merged),
         _onto(unpack(orbit_map, merged, "the map to orbits"), orbits),
@@ -175,6 +181,7 @@ def _side_document(side: Side) -> list[Any]:
 
 
 def _read_block(document: Any, axes: tuple[StrategyAxis, ...]) -> Block:
+    work(20 * OBJECT)
     residuals, sides = _array(document, 2, "a block")
     block = Block(
         tuple(_read_residual(r, axes) for r in _list(residuals, len(axes), "the residuals")),
@@ -201,6 +208,7 @@ def _read_side(document: Any, axes: tuple[StrategyAxis, ...]) -> Side:
     rows = _number(rows, 1, LARGEST_TRIANGLE, "a side's rows")
     products = _number(products, rows, LARGEST_PRODUCTS // rows, "a side's products")
     basis = _read_basis(rows, products, lengths, coefficients, ids, [axes[a] for a in held])
+    allocate(rows**2)
     matrix = np.zeros((rows, rows), np.int64)
     matrix[np.triu_indices(rows)] = unpack(T, rows * (rows + 1) // 2, "T")
     if not np.all(np.diag(matrix)):

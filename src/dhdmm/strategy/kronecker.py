@@ -63,7 +63,7 @@ def summands(
     for number in sorted({v.term for v in component.visits if S in v.sets()}):
         for coefficient, pairs in finder.reduction.terms[number].pairs():
             grams = {
-                a: axis.grams[pair] for a, (axis, pair) in enumerate(zip(axes, pairs, strict=True))
+                a: axis.gram(pair) for a, (axis, pair) in enumerate(zip(axes, pairs, strict=True))
             }
             for a, gram in grams.items():
                 if a not in S:

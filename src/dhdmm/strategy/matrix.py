@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.effort import OBJECT, borrow, work
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Exact = NDArray[Any]
@@ -19,6 +21,8 @@ Exact = NDArray[Any]
 PRIME = 2**26 - 5
 HALF_BITS = 13
 PANEL = 64
+FLOAT, WHOLE, BIG = 1 / 16, 1, 40
+"""Operations that one product of two entries costs, by the arithmetic that it needs."""
 
 
 def largest(M: Exact) -> int:
@@ -29,6 +33,9 @@ def largest(M: Exact) -> int:
 def multiply(left: Exact, right: Exact) -> Exact:
     """left @ right, exact: BLAS doubles below 2⁵³, int64 below 2⁶³, Python integers above."""
     bound = largest(left) * largest(right) * max(left.shape[-1], 1)
+    products = left.size * right.size / max(len(right), 1)
+    borrow(left.size + right.size + products / max(len(right), 1))
+    work(products * (FLOAT if bound < 2**53 else WHOLE if bound < 2**63 else BIG))
     if bound < 2**53:
         return np.asarray((left.astype(np.float64) @ right.astype(np.float64)).astype(np.int64))
     if bound < 2**63:
@@ -40,6 +47,7 @@ def squared_column_norms(M: Exact) -> Exact:
     """Σ_i M_ij² for every column j, exact."""
     if largest(M) ** 2 * max(len(M), 1) < 2**63:
         return np.asarray(np.einsum("ij,ij->j", M, M))
+    work(BIG * M.size)
     wide = M.astype(object)
     return np.asarray((wide * wide).sum(axis=0))
 
@@ -55,6 +63,7 @@ def primitive(rows: Integers) -> Integers:
 def multiply_modulo(left: Integers, right: Integers) -> Integers:
     """left @ right mod p by doubles: 2¹³ · 2²⁶ · 2¹⁴ columns stay below 2⁵³."""
     assert left.shape[1] < 2**14
+    work(2 * FLOAT * left.size * right.shape[1])
     high, low = np.divmod(left, 2**HALF_BITS)
     right_float = right.astype(np.float64)
     high_part = (high.astype(np.float64) @ right_float).astype(np.int64) % PRIME
@@ -89,6 +98,7 @@ class RowSpace:
         return chosen
 
     def _extend_panel(self, panel: Integers) -> list[int]:
+        work(len(panel) * (OBJECT + panel.size))
         panel = self._reduce(panel)
         chosen: list[int] = []
         pivots: list[int] = []

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 
 Table = tuple[tuple[int, ...], NDArray[Any]]
 DIRECT = 2**22
 """Combinations that are simply written out."""
-WIDEST = 2**22
-"""Combinations that may be open at once."""
+WIDEST = 2**24
+"""Numbers that write down the combinations which may be open at once."""
 STARTS = 8
 DIFFUSIONS = 30
 
@@ -52,6 +53,7 @@ class TableSum:
         for attributes in largest_first:
             if self._home(attributes) is None:
                 shape = [domain[a] for a in attributes]
+                allocate(math.prod(shape))
                 self._sums[attributes] = np.zeros(shape, dtype)
 
     def _home(self, attributes: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -62,6 +64,7 @@ class TableSum:
         home = self._home(held)
         assert home is not None
         sizes = dict(zip(held, T.shape, strict=True))
+        work(OBJECT / 4 + self._sums[home].size)
         self._sums[home] += T.reshape([sizes.get(a, 1) for a in home])
 
     @property
@@ -92,6 +95,7 @@ def _diffuse(tables: list[Table]) -> list[Table]:
     For every attribute each table's best value per class becomes (nearly) the average over the
     tables that hold the attribute: max-sum diffusion, here in exact integers.
     """
+    work(DIFFUSIONS * sum(len(held) * (3 * T.size + OBJECT) for held, T in tables))
     moved = [(held, T.copy()) for held, T in tables]
     for _ in range(DIFFUSIONS):
         for a in sorted({a for held, _ in moved for a in held}):
@@ -138,6 +142,8 @@ def _drop_dominated(
 
 def _pairwise_gain(T: NDArray[Any], axis: int) -> NDArray[Any]:
     """max_rest (T[u] − T[v]) for all classes u, v of the axis."""
+    work(OBJECT + T.shape[axis] * (T.size + OBJECT))
+    borrow(T.shape[axis] ** 2 + T.size)
     flat = np.moveaxis(T, axis, 0).reshape(T.shape[axis], -1)
     return np.stack([(row - flat).max(axis=1) for row in flat])
 
@@ -150,6 +156,7 @@ def _climb(domain: dict[int, int], tables: list[Table]) -> int:
         value, before = None, None
         while value is None or value != before:
             before = value
+            work(OBJECT * sum(1 + len(held) for held, _ in tables))
             for a in domain:
                 line = sum(
                     T[tuple(slice(None) if b == a else point[b] for b in held)]
@@ -170,7 +177,8 @@ def _branch(order: list[int], domain: dict[int, int], tables: list[Table], best:
     for depth in range(1, len(order) + 1):
         known = order[:depth]
         size = domain[known[-1]]
-        if len(open_) * size > WIDEST:
+        work(len(open_) * size * (depth + 4 * len(tables)))
+        if len(open_) * size * depth > WIDEST:
             raise TooManyCells(
                 "the largest column norm of this strategy cannot be found: too many different cells"
             )

@@ -5,8 +5,10 @@ reconstructed from A'x: one that A' does not see whole differs for nearly every 
 random x, reconstructed modulo a prime, where nothing is rounded. A query in the row space passes
 every probe. Another one passes a probe by chance d/p at most, d the number of attributes, because
 w (x − x̂) is a polynomial of degree d in the probe's entries; three primes of 20 bits leave 10⁻¹⁴
-for d = 14. (That p divides every minor by which the query leaves the row space is as unlikely.)
-A relative tolerance would not do: of 10¹⁸ cells, all but one are 10⁻⁹ away from all of them.
+for d = 14. The probes follow from a seed: with the digest of a plan as seed, whoever makes the plan
+cannot choose queries that its probes do not see. (That p divides every minor by which the query
+leaves the row space is as unlikely.) A relative tolerance would not do: of 10¹⁸ cells, all but one
+are 10⁻⁹ away from all of them.
 
 The probe is a product x = ⊗ x_a, so x̂ is a sum over blocks of products of few-attribute tensors.
 
@@ -25,6 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import kronecker_rows
 from dhdmm.strategy.blocks import Block, Side, StrategyAxis
@@ -48,6 +51,7 @@ class Membership:
 
     axes: tuple[StrategyAxis, ...]
     blocks: tuple[Block, ...]
+    seed: bytes = b""
 
     def measured(self, term: Term) -> Booleans:
         """Which rows of the term lie in the row space, (queries,)."""
@@ -65,7 +69,7 @@ class Membership:
         found: list[_Probe] = []
         for prime in PRIMES:
             try:
-                found.append(_Probe.make(self.axes, self.blocks, prime))
+                found.append(_Probe.make(self.axes, self.blocks, prime, self.seed))
             except _Unlucky:
                 continue
             if len(found) == PROBES:
@@ -112,8 +116,11 @@ class _Probe:
     blocks: list[_BlockImage]
 
     @classmethod
-    def make(cls, axes: tuple[StrategyAxis, ...], blocks: tuple[Block, ...], prime: int) -> _Probe:
-        values = [_random(a, len(axis.merged), prime) for a, axis in enumerate(axes)]
+    def make(
+        cls, axes: tuple[StrategyAxis, ...], blocks: tuple[Block, ...], prime: int, seed: bytes
+    ) -> _Probe:
+        allocate(3 * sum(len(axis.merged) for axis in axes))
+        values = [_random(a, len(axis.merged), prime, seed) for a, axis in enumerate(axes)]
         merged = [
             _gathered(x, axis.merged, len(axis.orbit)) % prime
             for x, axis in zip(values, axes, strict=True)
@@ -125,6 +132,8 @@ class _Probe:
 
     def lost(self, term: Term) -> Integers:
         """w (x − x̂) modulo p for every row w of the term, (queries,)."""
+        borrow(3 * term.queries)
+        work(len(term.products) * len(self.blocks) * (OBJECT + term.queries))
         total = np.zeros(term.row_shape, np.int64)
         for product in term.products:
             scale = _residue(product.coefficient, self.prime)
@@ -134,6 +143,7 @@ class _Probe:
     def _product_lost(self, factors: Sequence[Factor]) -> Integers:
         p = self.prime
         kept = self._outer({a: f.dot(self.values[a]) % p for a, f in enumerate(factors)})
+        taken: dict[tuple[int, ...], Integers] = {}
         local = [f.columns(x.representatives) for f, x in zip(factors, self.axes, strict=True)]
         sums = [f.dot(np.ones(f.shape[1], np.int64)) for f in local]
         seen = {key: local[key[0]].dot(vector) % p for key, vector in self.vectors.items()}
@@ -145,8 +155,10 @@ class _Probe:
             for axes, parts in image.sides:
                 side = [self._contract(local, sums, axes, part) for part in parts]
                 found = found * (sum(side) % p) % p
-            kept = (kept - found) % p
-        return np.asarray(kept)
+            taken[found.shape] = taken.get(found.shape, np.int64(0)) + found
+        for found in taken.values():  # few shapes: what most blocks yield is small
+            kept = kept - found
+        return np.asarray(kept % p)
 
     def _contract(
         self, local: list[Factor], sums: list[Integers], axes: tuple[int, ...], part: _Part
@@ -171,9 +183,10 @@ class _Probe:
         return result
 
 
-def _random(attribute: int, size: int, prime: int) -> Integers:
+def _random(attribute: int, size: int, prime: int, seed: bytes) -> Integers:
     """Numbers below p that no query was made for; the same on every machine."""
-    digest = hashlib.shake_256(f"dhdmm probe {attribute} {prime}".encode()).digest(8 * size)
+    text = f"dhdmm probe {attribute} {prime}".encode() + seed
+    digest = hashlib.shake_256(text).digest(8 * size)
     return (np.frombuffer(digest, "<u8") % np.uint64(prime)).astype(np.int64)
 
 
@@ -228,6 +241,7 @@ def _side_image(
         ]
         return [_expanded(axes, side.axes, _product_tensor(means, prime), prime)]
     ids, combine = side.basis.ids, side.basis.combine
+    borrow(4 * len(ids) ** 2)
     Kx = np.ones(len(ids), np.int64)
     inner = np.ones((len(ids), len(ids)), np.int64)
     for i, a in enumerate(side.axes):
@@ -259,6 +273,7 @@ def _expanded(
     axes: tuple[StrategyAxis, ...], held: tuple[int, ...], tensor: Integers, prime: int
 ) -> _Part:
     """From orbits to merged values."""
+    allocate(math.prod(len(axes[a].orbit) for a in held))
     for i, a in enumerate(held):
         tensor = tensor.take(axes[a].orbit, axis=i)
     return _Part(held, np.asarray(tensor % prime, np.int64))
@@ -284,6 +299,7 @@ def _solve(gram: Integers, right: Integers, prime: int) -> Integers:
 def _eliminate(gram: Integers, right: Integers, prime: int) -> Integers:
     """Gauss–Jordan."""
     n = len(gram)
+    work(n * (OBJECT / 10 + 3 * (gram.size + right.size)))
     system = np.concatenate([gram, right], axis=1)
     for i in range(n):
         system[i] = system[i] * _inverse(int(system[i, i]), prime) % prime

@@ -15,7 +15,7 @@ from dhdmm.strategy.blocks import StrategyAxis, drop_unused_vectors
 from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.integer import Rounded
 from dhdmm.strategy.maximise import TooManyCells
-from dhdmm.strategy.residual import ResidualProblem
+from dhdmm.strategy.residual import ResidualProblem, rank_by_components
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
 from dhdmm.study.workload import Workload
@@ -54,7 +54,7 @@ def rank(workload: Workload) -> int | None:
     reduction = reduce_workload(workload)
     builder = BasisBuilder(reduction)
     if not _is_small(reduction, builder):
-        return None
+        return rank_by_components(reduction)
     return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
 
 

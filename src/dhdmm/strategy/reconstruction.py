@@ -68,7 +68,7 @@ class Reconstruction:
         for i, a in enumerate(held):
             table = table.take(self.axes[a].orbit, axis=i)
         for i, r in enumerate(block.residuals, start=len(held)):
-            table = np.moveaxis(np.tensordot(r.contrast.pseudo_inverse, table, axes=(1, i)), 0, i)
+            table = r.contrast.apply_pseudo_inverse(table, i)
         # Axes of the block that this group is constant in are summed, not averaged, by the basis.
         table = table * math.prod(len(self.axes[a].orbit) for a in block.axes if a not in held)
         attributes = (*held, *(r.attribute for r in block.residuals))

@@ -20,6 +20,7 @@ H = L⁻¹ V_B L⁻ᵀ is V in orthonormal coordinates, D and X likewise; P = B 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -107,17 +108,37 @@ class ComponentBlock:
         return Rounder(real, total**2).round(scale)
 
 
+def rank_by_components(reduction: Reduction) -> int | None:
+    """rank(W), of which V has one block a component; None where a component is too large."""
+    finder = ComponentFinder(reduction)
+    components = finder.components()
+    bases = ComponentBasis(finder, _books(reduction, components))
+    total = 0
+    for component in components:
+        copies = math.prod(len(reduction.axes[a].orbit) - 1 for a in component.residuals)
+        try:
+            total += copies * bases.basis(component).rows
+        except TooLarge:
+            return None
+    return total
+
+
+def _books(reduction: Reduction, components: Sequence[Component]) -> list[VectorBook]:
+    """Vectors over single values where a component varies, over all values together elsewhere."""
+    varying = {a for component in components for a in component.axes}
+    return [
+        VectorBook(
+            replace(axis, orbit=np.arange(len(axis.orbit)) if a in varying else axis.orbit * 0)
+        )
+        for a, axis in enumerate(reduction.axes)
+    ]
+
+
 class ResidualProblem:
     def __init__(self, reduction: Reduction) -> None:
         self.finder = ComponentFinder(reduction)
         components = self.finder.components()
-        varying = {a for component in components for a in component.axes}
-        self.books = [
-            VectorBook(
-                replace(axis, orbit=np.arange(len(axis.orbit)) if a in varying else axis.orbit * 0)
-            )
-            for a, axis in enumerate(reduction.axes)
-        ]
+        self.books = _books(reduction, components)
         self._bases = ComponentBasis(self.finder, self.books)
         self._tables = RowTables(reduction, self.books)
         self._whole: list[ComponentBlock] = []

@@ -10,6 +10,7 @@ products are sums over blocks, maximised by `maximise.maximum`.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.strategy.blocks import Block, Piece, Residual, SidePieces, StrategyAxis, entry_bound
 from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
 from dhdmm.strategy.maximise import DIRECT, Table, TableSum, maximum
@@ -48,6 +50,7 @@ class Kinds:
 
     def pairs(self) -> Pairs:
         count = len(self.first)
+        allocate(5 * count**2)
         i, j = (index.ravel() for index in np.indices((count, count)))
         same = np.zeros(count * count, bool)
         repeated = (i != j) | (self.count[i] > 1)
@@ -90,6 +93,7 @@ def find_kinds(axes: Sequence[StrategyAxis], blocks: Sequence[Block]) -> list[Ki
     used = {(r.attribute, r.part) for block in blocks for r in block.residuals}
     found: list[Kinds] = []
     for a, axis in enumerate(axes):
+        allocate(3 * len(axis.orbit) * (1 + sum(b == a for b, _ in used)))
         is_last = [axis.positions(p) == len(axis.part(p)) - 1 for b, p in sorted(used) if b == a]
         # A part of two values has two equal columns, none of them special.
         marks = np.stack([axis.orbit, *is_last], axis=1).astype(np.int64)
@@ -111,6 +115,7 @@ def norm_tables(
     block: Block, pieces: SidePieces, kinds: Sequence[Kinds], dtype: Any
 ) -> list[Table]:
     """‖a_u‖² within one block, as tables over the kinds of u."""
+    work(OBJECT * math.prod(len(side) ** 2 for side in pieces))
     factors = [((r.attribute,), kinds[r.attribute].norms(r, dtype)) for r in block.residuals]
     sides = [_side_norms(side, kinds, dtype) for side in pieces]
     return _products([*sides, *([factor] for factor in factors)])
@@ -120,6 +125,7 @@ def _side_norms(pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any) -> 
     shares: list[Table] = []
     for left, right in itertools.product(pieces, pieces):
         held = tuple(sorted({*left.axes, *right.axes}))
+        borrow(2 * math.prod(len(kinds[a].first) for a in held))
         grid = dict(zip(held, np.ix_(*(kinds[a].orbit for a in held)), strict=True))
         if left is right:
             flat = left.table.reshape(len(left.table), -1)
@@ -136,6 +142,7 @@ def inner_tables(
     block: Block, pieces: SidePieces, pairs: Sequence[Pairs], dtype: Any
 ) -> list[Table]:
     """⟨a_u, a_v⟩ within one block, as tables over the pairs of kinds of u and v."""
+    work(OBJECT * math.prod(len(side) ** 2 for side in pieces))
     factors = [((r.attribute,), pairs[r.attribute].inner(r, dtype)) for r in block.residuals]
     sides = [_side_inner(side, pairs, dtype) for side in pieces]
     return _products([*sides, *([factor] for factor in factors)])
@@ -145,6 +152,7 @@ def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> 
     shares: list[Table] = []
     for left, right in itertools.product(pieces, pieces):
         held = tuple(sorted({*left.axes, *right.axes}))
+        borrow(3 * math.prod(len(pairs[a].i) for a in held))
         first = np.ix_(*(pairs[a].kinds.orbit[pairs[a].i] for a in held))
         second = np.ix_(*(pairs[a].kinds.orbit[pairs[a].j] for a in held))
         u, v = dict(zip(held, first, strict=True)), dict(zip(held, second, strict=True))
@@ -161,6 +169,7 @@ def _products(factors: Sequence[Sequence[Table]]) -> list[Table]:
 def _outer(left: Table, right: Table) -> Table:
     (held, L), (more, R) = left, right
     home = tuple(sorted((*held, *more)))
+    borrow(L.size * R.size)
     shapes = [dict(zip(names, T.shape, strict=True)) for names, T in (left, right)]
     spread = [T.reshape([s.get(a, 1) for a in home]) for T, s in zip((L, R), shapes, strict=True)]
     return home, np.asarray(spread[0] * spread[1], L.dtype)

@@ -134,7 +134,7 @@ class Strategy:
         cells = columns(pieces, orbits)
         for r in block.residuals:
             position = self.axes[r.attribute].positions(r.part)[merged[r.attribute]]
-            E = r.contrast.matrix[:, position] * (position >= 0)
+            E = r.contrast.columns(position)
             cells = (cells[:, None, :] * E[None, :, :]).reshape(-1, cells.shape[1])
         return cells
 
@@ -274,9 +274,13 @@ class Strategy:
         """Which queries lie in the row space, so can be answered."""
         return Membership(self.axes, self.blocks)
 
-    def contains(self, workload: Workload) -> bool:
-        """Whether every query of the workload lies in the row space."""
-        return all(self.membership.contains(term) for term in workload.terms)
+    def contains(self, workload: Workload, seed: bytes = b"") -> bool:
+        """Whether every query of the workload lies in the row space.
+
+        The seed is one that whoever made the workload or the strategy could not choose.
+        """
+        membership = Membership(self.axes, self.blocks, seed) if seed else self.membership
+        return all(membership.contains(term) for term in workload.terms)
 
 
 def _times(block: Block, factor: int) -> Block:

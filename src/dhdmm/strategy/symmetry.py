@@ -11,6 +11,10 @@
 A block is named by its residuals: {(attribute, orbit)} of standard parts; every other attribute is
 trivial. On it V acts as Σ c · ⊗ G (trivial parts) times the identity of the standard parts.
 
+Most exchangeable values are so at a glance (*twins*): no row but those that hold a single value
+tells them apart. A Gram is computed for two values of each class of twins, from which all its
+entries follow: ten thousand ages that are counted one by one need a Gram of two.
+
 F: factor (rows, values); G: Gram on orbits (orbits, orbits); λ: Gram's number on a standard part.
 """
 
@@ -25,18 +29,81 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
-LARGEST_GRAMS = 2**27
-"""Entries of all Gram matrices of one attribute: 1 GiB."""
+LARGEST_GRAMS = 2**26
+"""Entries of all Gram matrices of one attribute: 512 MiB."""
+GRAM_COPIES = 4
+"""Arrays of a Gram's size that exist while orbits are found."""
 
 Residuals = tuple[tuple[int, int], ...]
 """Standard parts of a block as (attribute, orbit), attributes increasing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Twins:
+    """Classes of merged values whose exchange leaves every Gram unchanged, and who stands for them.
+
+    At the values `shown`, two of a class (one if it has no other), a Gram is written out.
+    """
+
+    number: Integers
+    """(merged values,): value → class, numbered by first occurrence."""
+    shown: Integers
+    """Increasing."""
+
+    @cached_property
+    def sizes(self) -> Integers:
+        return np.bincount(self.number)
+
+    @cached_property
+    def first(self) -> Integers:
+        """(classes,): the first value of each."""
+        return np.unique(self.number, return_index=True)[1]
+
+    @cached_property
+    def _places(self) -> tuple[Integers, Integers]:
+        """Where among the values shown the first and the last one of each class is."""
+        shown = self.number[self.shown]
+        first = np.unique(shown, return_index=True)[1]
+        return first, len(shown) - 1 - np.unique(shown[::-1], return_index=True)[1]
+
+    def own(self, G: Integers) -> Integers:
+        """(classes,): G_uu."""
+        first, _ = self._places
+        return np.asarray(G[first, first])
+
+    def other(self, G: Integers) -> Integers:
+        """(classes, classes): G_uv of different values; of a class of one value G_uu."""
+        first, last = self._places
+        found = G[np.ix_(first, first)]
+        np.fill_diagonal(found, G[first, last])
+        return found
+
+    def row_sums(self, G: Integers) -> Integers:
+        """(classes,): Σ_v G_uv."""
+        other = self.other(G)
+        return np.asarray(other @ self.sizes + self.own(G) - np.diag(other))
+
+    def sums(self, G: Integers) -> Integers:
+        """(classes, classes): Σ G_uv over the values of both."""
+        other, n = self.other(G), self.sizes
+        found = other * np.outer(n, n)
+        found[np.diag_indices(len(n))] += n * (self.own(G) - np.diag(other))
+        return np.asarray(found)
+
+    def expand(self, G: Integers) -> Integers:
+        """(merged values, merged values)"""
+        found = self.other(G)[np.ix_(self.number, self.number)]
+        np.fill_diagonal(found, self.own(G)[self.number])
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +116,9 @@ class Axis:
     """(merged values,): merged value → orbit, numbered by first occurrence."""
     factors: tuple[Factor, ...]
     """The workload's distinct factors of this attribute, on merged values."""
-    grams: dict[tuple[int, int], Integers]
-    """FᵢᵀFⱼ of factors that meet in one term."""
+    twins: Twins
+    shown: dict[tuple[int, int], Integers]
+    """FᵢᵀFⱼ of factors that meet in one term, at the values that stand for their twins."""
 
     @cached_property
     def sizes(self) -> Integers:
@@ -71,15 +139,30 @@ class Axis:
     def trivial(self) -> dict[tuple[int, int], Floats]:
         """Grams on the trivial part: 1_oᵀ G 1_o' / √(|o||o'|)."""
         root = np.sqrt(self.sizes.astype(np.float64))
-        sums = {key: self.indicator.T @ G @ self.indicator for key, G in self.grams.items()}
+        orbit = self.orbit[self.twins.first]
+        count = len(orbit)
+        together = sparse.csr_array((np.ones(count, np.int64), (np.arange(count), orbit)))
+        sums = {key: together.T @ self.twins.sums(G) @ together for key, G in self.shown.items()}
         return {key: np.asarray(s / np.outer(root, root)) for key, s in sums.items()}
 
     @cached_property
     def standard(self) -> dict[tuple[int, int], Integers]:
         """λ on each orbit's standard part: G_uu − G_uv for u ≠ v in it, 0 for single values."""
-        pairs = [(o[0], o[-1]) for o in self.members]
+        orbit = self.orbit[self.twins.shown]
+        pairs = [np.flatnonzero(orbit == o)[[0, -1]] for o in range(len(self.sizes))]
         first, last = np.array(pairs).T
-        return {key: G[first, first] - G[first, last] for key, G in self.grams.items()}
+        return {key: G[first, first] - G[first, last] for key, G in self.shown.items()}
+
+    def gram(self, key: tuple[int, int]) -> Integers:
+        """FᵢᵀFⱼ in full, (merged values, merged values)."""
+        if key not in self._grams:
+            _require_room(len(self.orbit), 1 + len(self._grams))
+            self._grams[key] = self.twins.expand(self.shown[key])
+        return self._grams[key]
+
+    @cached_property
+    def _grams(self) -> dict[tuple[int, int], Integers]:
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +236,7 @@ class Reduction:
         for term in self.terms:
             for index in term.indices:
                 options = [self._standard_options(a, i) for a, i in enumerate(index)]
+                work(OBJECT * math.prod(len(choices) for choices in options))
                 for choice in itertools.product(*options):
                     found[tuple(part for part in choice if part is not None)] = None
         grams = [self.block_gram(residuals) for residuals in sorted(found)]
@@ -163,6 +247,7 @@ class Reduction:
         return [None, *((a, int(o)) for o in active)]
 
     def block_gram(self, residuals: Residuals) -> BlockGram:
+        work(OBJECT * sum(len(term.indices) ** 2 for term in self.terms))
         standard = dict(residuals)
         axes = tuple(
             a for a, orbits in enumerate(self.orbit_shape) if a not in standard and orbits > 1
@@ -220,6 +305,7 @@ def reduce_workload(workload: Workload) -> Reduction:
 
 def fingerprint(factor: Factor) -> bytes:
     """Equal for equal factors."""
+    work(4 * OBJECT + 20 * factor.shape[0])
     if isinstance(factor, Ranges):
         parts = [factor.low, factor.high]
     else:
@@ -246,6 +332,9 @@ def _distinct(factors: Sequence[Factor]) -> tuple[list[Factor], list[int]]:
 
 def _merge(factors: Sequence[Factor]) -> tuple[Integers, tuple[Factor, ...]]:
     """(value → merged value, factors on merged values)."""
+    for factor in factors:
+        allocate(6 * factor.shape[1])
+        borrow(6 * factor.shape[0])
     prints = np.concatenate([column_fingerprints(factor) for factor in factors], axis=1)
     _, first, inverse = np.unique(prints, axis=0, return_index=True, return_inverse=True)
     merged = _by_first_occurrence(inverse.ravel())
@@ -260,15 +349,70 @@ def _by_first_occurrence(labels: Integers) -> Integers:
 def _axis(
     a: int, merged: Integers, factors: tuple[Factor, ...], terms: Sequence[ReducedTerm]
 ) -> Axis:
-    met = sorted({pairs[a] for term in terms for _, pairs in term.pairs()})
-    values = int(merged.max()) + 1
-    if len(met) * values**2 > LARGEST_GRAMS:
+    together = {tuple(index[a] for index in term.indices) for term in terms}
+    twins = find_twins([[factors[i] for i in sorted(set(met))] for met in sorted(together)])
+    met = sorted({pair for chosen in together for pair in itertools.product(chosen, chosen)})
+    _require_room(len(twins.shown), len(met))
+    seen = [factor.columns(twins.shown) for factor in factors]
+    shown = {(i, j): gram(seen[i], seen[j]) for i, j in met}
+    orbit = np.zeros(len(twins.sizes), np.int64)
+    orbit[twins.number[twins.shown]] = orbits(list(shown.values()))
+    return Axis(merged, orbit[twins.number], factors, twins, shown)
+
+
+def _require_room(values: int, grams: int) -> None:
+    if grams * values**2 > LARGEST_GRAMS:
         raise StrategyError(
             f"the workload tells {values:,} values of one attribute apart",
-            hint="group them: comparing each with each takes more than a gigabyte",
+            hint="group them: comparing each with each takes more than half a gigabyte",
         )
-    grams = {(i, j): gram(factors[i], factors[j]) for i, j in met}
-    return Axis(merged, orbits(list(grams.values())), factors, grams)
+    allocate(GRAM_COPIES * grams * values**2)
+
+
+def find_twins(stacks: Sequence[Sequence[Factor]]) -> Twins:
+    """Values that only rows with a single value tell apart, and these only by their order.
+
+    A stack is the factors of a term's products: their rows belong together, one by one.
+    """
+    prints = np.concatenate([_twin_prints(stack) for stack in stacks], axis=1)
+    number = _by_first_occurrence(np.unique(prints, axis=0, return_inverse=True)[1].ravel())
+    order = np.argsort(number, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(number))[:-1]])
+    seconds = np.minimum(starts + 1, len(order) - 1)
+    seconds = seconds[number[order[seconds]] == np.arange(len(starts))]
+    return Twins(number, np.unique(order[np.concatenate([starts, seconds])]))
+
+
+def _twin_prints(stack: Sequence[Factor]) -> NDArray[np.uint64]:
+    """(size, …): equal for twins, different for others but for chance."""
+    borrow(sum(12 * factor.shape[0] + 6 * factor.shape[1] for factor in stack))
+    singles = [_single_entries(factor) for factor in stack]
+    places = np.stack([place for place, _ in singles])
+    alone = (places >= -1).all(axis=0)
+    highest = places.max(axis=0)
+    alone &= ((places == highest) | (places == -1)).all(axis=0) & (highest >= 0)
+    values = np.stack([value for _, value in singles], axis=1)[alone]
+    kinds, kind = np.unique(values, axis=0, return_inverse=True)
+    digest = hashlib.shake_256(b"dhdmm twins").digest(16 * len(kinds))
+    numbers = np.frombuffer(digest, "<u8").astype(np.uint64).reshape(len(kinds), 2)
+    counted = np.zeros((stack[0].shape[1], 2), np.uint64)
+    np.add.at(counted, highest[alone], numbers[kind.ravel()])
+    rest = np.flatnonzero(~alone)
+    others = [column_fingerprints(factor.take(rest)) for factor in stack] if len(rest) else []
+    return np.concatenate([counted, *others], axis=1)
+
+
+def _single_entries(factor: Factor) -> tuple[Integers, Integers]:
+    """Of every row the only value that it holds (−1 none, −2 several), and the entry there."""
+    if isinstance(factor, Ranges):
+        held, place, entry = factor.high - factor.low, factor.low, np.ones_like(factor.low)
+    else:
+        held = np.diff(factor.matrix.indptr).astype(np.int64)
+        place, entry = np.zeros((2, len(held)), np.int64)
+        at = factor.matrix.indptr[:-1][held == 1]
+        place[held == 1], entry[held == 1] = factor.matrix.indices[at], factor.matrix.data[at]
+    single = held == 1
+    return np.where(single, place, np.where(held == 0, -1, -2)), np.where(single, entry, 0)
 
 
 def orbits(grams: Sequence[Integers]) -> Integers:
@@ -279,6 +423,7 @@ def orbits(grams: Sequence[Integers]) -> Integers:
     """
     stacked = np.stack([part for G in grams for part in (G, G.T)])
     size = stacked.shape[1]
+    work(10 * stacked.size + size * OBJECT)
     keys = np.concatenate([stacked.sum(axis=2), np.einsum("guu->gu", stacked)]).T
     _, candidates = np.unique(keys, axis=0, return_inverse=True)
     orbit = np.full(size, -1)
@@ -288,6 +433,7 @@ def orbits(grams: Sequence[Integers]) -> Integers:
             continue
         orbit[u] = count
         rivals = np.flatnonzero((candidates.ravel() == candidates.ravel()[u]) & (orbit < 0))
+        work(len(rivals) * (OBJECT + 4 * len(stacked) * size))
         for v in rivals:
             others = np.ones(size, bool)
             others[u] = others[v] = False

@@ -47,7 +47,7 @@ class RowTables:
         for number in sorted({visit.term for visit in component.visits}):
             for coefficient, pairs in self.reduction.terms[number].pairs():
                 grams = [
-                    axis.grams[pair] * np.outer(weight, weight)
+                    axis.gram(pair) * np.outer(weight, weight)
                     for axis, pair, weight in zip(self.reduction.axes, pairs, weights, strict=True)
                 ]
                 total += self._term(component, basis, coefficient, pairs, grams)
@@ -64,7 +64,7 @@ class RowTables:
         for a, gram in enumerate(grams):
             if a in component.residuals:
                 coefficient *= float(
-                    self.reduction.axes[a].grams[pairs[a]][[0, 0], [0, 1]] @ [1, -1]
+                    self.reduction.axes[a].gram(pairs[a])[[0, 0], [0, 1]] @ [1, -1]
                 )
             elif a not in component.axes:
                 coefficient *= float(gram.sum())

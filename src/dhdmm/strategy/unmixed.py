@@ -70,7 +70,7 @@ class UnmixedBound:
         """((1−θ)γ, tr (G₁ − g gᵀ/(θγ))^½) of one factor."""
         key = a, index, share
         if key not in self._parts:
-            self._parts[key] = split_gram(self.axes[a].grams[index, index], self.d[a], share)
+            self._parts[key] = split_gram(self.axes[a].gram((index, index)), self.d[a], share)
         return self._parts[key]
 
 

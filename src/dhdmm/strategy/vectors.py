@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dhdmm.effort import allocate, borrow
 from dhdmm.strategy.matrix import Integers, independent_rows, primitive
 from dhdmm.strategy.symmetry import Axis
 from dhdmm.study.factor import Factor, Ranges
@@ -19,7 +20,9 @@ CHUNK = 1024
 
 def standing_vectors(orbits: int) -> Integers:
     """Vectors that every axis has: all ones (number 0), then one per orbit."""
-    return np.concatenate([np.ones((1, orbits), np.int64), np.eye(orbits, dtype=np.int64)])
+    found = np.eye(orbits + 1, orbits, -1, np.int64)
+    found[0] = 1
+    return found
 
 
 @dataclass(eq=False)
@@ -31,6 +34,7 @@ class VectorBook:
     _rows: list[Integers] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        allocate(2 * len(self.axis.sizes) ** 2)
         for row in standing_vectors(len(self.axis.sizes)):
             self._numbers.setdefault(row.tobytes(), len(self._rows))
             self._rows.append(row)
@@ -53,6 +57,7 @@ class VectorBook:
 
     def means(self, factor: Factor) -> Integers:
         """Rows of F averaged over orbits, times the orbits' common multiple: (rows, orbits)."""
+        borrow(3 * factor.shape[0] * len(self.axis.sizes))
         multiple = math.lcm(*(int(size) for size in self.axis.sizes))
         sums = (factor.to_sparse() @ self.axis.indicator).toarray()
         return np.asarray(sums * (multiple // self.axis.sizes))
@@ -61,11 +66,21 @@ class VectorBook:
         """Numbers of sparse independent vectors that span factor `index` on the trivial part."""
         if index not in self._spans:
             size = len(self.axis.sizes)
-            independent = independent_rows(self._sparse_first(index), size)
+            units = np.eye(size, dtype=np.int64)
+            independent = units
+            if not self._holds_every_orbit(index):
+                independent = independent_rows(self._sparse_first(index), size)
             if len(independent) == size:
-                independent = np.eye(size, dtype=np.int64)
+                independent = units
             self._spans[index] = np.array([self.number(row) for row in independent], np.int64)
         return self._spans[index]
+
+    def _holds_every_orbit(self, index: int) -> bool:
+        """Whether each orbit is a value that some row holds alone: the rank is seen at a glance."""
+        factor, size = self.axis.factors[index], len(self.axis.orbit)
+        if not isinstance(factor, Ranges) or len(self.axis.sizes) < size:
+            return False
+        return len(np.unique(factor.low[factor.high - factor.low == 1])) == size
 
     def zero_sum_spanning(self, indices: Sequence[int]) -> Integers:
         """The same for the rows of some factors minus their means over all merged values."""

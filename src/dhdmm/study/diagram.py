@@ -21,6 +21,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.effort import OBJECT, borrow, work
+
 Mask = NDArray[np.bool_]
 Classes = NDArray[np.int64]
 """(size,): each value's class; classes are numbered without gaps."""
@@ -155,6 +157,7 @@ def _atoms(formula: Formula) -> Iterator[Atom]:
 def _classes(masks: Sequence[Mask]) -> Classes:
     classes = np.zeros(len(masks[0]), np.int64)
     for mask in masks:
+        borrow(4 * len(mask))
         split = 2 * classes + mask
         used = np.bincount(split) > 0
         classes = (np.cumsum(used) - 1)[split]
@@ -206,6 +209,7 @@ class _Diagram:
         self._paths: dict[int, int] = {NEVER: 0, ALWAYS: 1}
 
     def node(self, level: int, children: tuple[int, ...]) -> int:
+        work(OBJECT + 30 * len(children))
         if len(set(children)) == 1:
             return children[0]
         number = self._numbers.setdefault((level, children), len(self._nodes))

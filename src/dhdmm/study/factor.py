@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from dhdmm.effort import allocate, borrow
 from dhdmm.errors import StudyError
 
 Array = NDArray[Any]
@@ -52,21 +53,28 @@ class Ranges:
     @classmethod
     def each(cls, size: int) -> Ranges:
         """One row a value: the identity matrix."""
+        allocate(2 * size)
         values = np.arange(size)
         return cls(values, values + 1, size)
 
     @classmethod
     def prefixes(cls, size: int) -> Ranges:
+        allocate(2 * size)
         return cls(np.zeros(size, np.int64), np.arange(1, size + 1), size)
 
     @classmethod
     def all(cls, size: int) -> Ranges:
         """Every interval, shortest start first: size·(size+1)/2 rows."""
-        low, last = np.triu_indices(size)
-        return cls(low.astype(np.int64), last + 1, size)
+        rows = size * (size + 1) // 2
+        allocate(2 * rows)
+        borrow(2 * rows)
+        low = np.repeat(np.arange(size), np.arange(size, 0, -1))
+        starts = np.arange(size) * size - np.arange(size) * np.arange(-1, size - 1) // 2
+        return cls(low, np.arange(rows) - starts[low] + low + 1, size)
 
     @classmethod
     def windows(cls, size: int, width: int) -> Ranges:
+        allocate(2 * size)
         low = np.arange(size - width + 1)
         return cls(low, low + width, size)
 
@@ -92,6 +100,7 @@ class Ranges:
 
     def columns(self, chosen: Integers) -> Ranges:
         """F[:, chosen] for increasing `chosen`."""
+        borrow(4 * len(self.low))
         low, high = np.searchsorted(chosen, self.low), np.searchsorted(chosen, self.high)
         return Ranges(low, high, len(chosen))
 
@@ -192,6 +201,8 @@ def with_total(factor: Factor) -> Factor:
 
 def restricted(factor: Factor, mask: NDArray[np.bool_]) -> Factor:
     """Every row AND the mask. Rows that become empty stay, as zeros."""
+    allocate(2 * factor.shape[0] + factor.shape[1])
+    borrow(8 * factor.shape[0])
     if isinstance(factor, Rows):
         return factor_of(factor.matrix.multiply(mask.astype(np.int64)).tocsr())
     chosen = np.flatnonzero(mask)
@@ -208,6 +219,7 @@ def restricted(factor: Factor, mask: NDArray[np.bool_]) -> Factor:
             f"the condition cuts {len(start):,} ranges into pieces: {entries:,} entries in all",
             hint=f"up to {LARGEST_WRITTEN:,} are possible; ask for fewer ranges",
         )
+    allocate(5 * entries)
     return Rows(_written_out(start, stop, chosen, factor.size))
 
 

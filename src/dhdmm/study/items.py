@@ -15,6 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StudyError
 from dhdmm.study import sqltext
 from dhdmm.study.document import Place
@@ -125,6 +126,9 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
             "ranges are of integers, numbers, or a grouping of them with 'edges'",
         )
     runs = _runs(model, len(steps.low), place)
+    if len(steps.low) == attribute.size:
+        return plain_grouping(model.of, names.schema, base.attribute, runs)
+    allocate(2 * len(runs.low))
     chosen = Ranges(steps.low[runs.low], steps.high[runs.high - 1], attribute.size)
     return plain_grouping(model.of, names.schema, base.attribute, chosen)
 
@@ -189,6 +193,7 @@ def term(
     Rows on which the condition never holds are dropped; a condition that couples attributes gives
     one product a box.
     """
+    work(3 * OBJECT * len(schema.attributes) * (1 + len(condition.boxes)))
     grouped = _by_attribute(schema, by, place)
     rows: list[Factor] = []
     axes: list[Axis | None] = []
@@ -228,6 +233,7 @@ def _by_attribute(schema: Schema, by: Sequence[Grouping], place: Place) -> dict[
 
 def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Integers:
     """The rows that some box leaves a value."""
+    borrow(3 * len(found) + 2 * sum(factor.shape))
     possible = np.zeros(factor.shape[0], np.bool_)
     for box in found:
         if attribute not in box.masks:

@@ -297,6 +297,7 @@ class StudyModel(Section):
     schema_: Annotated[dict[Name, AttributeModel], Field(alias="schema", min_length=1)]
     groupings: dict[Name, GroupingModel] = {}
     workload: Annotated[list[ItemModel], Field(min_length=1)]
+    extra_measurements: Literal[True] | None = None
     privacy: PrivacyModel | None = None
     aggregation: AggregationModel | None = None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from dhdmm.effort import allocate, work
 from dhdmm.errors import StudyError
 from dhdmm.study import sqltext
 from dhdmm.study.comparison import (
@@ -177,6 +178,8 @@ class _Reader:
 
     def _account(self, tree: Expr, index: int) -> None:
         self.work += self.schema.attributes[index].size
+        work(10 * self.schema.attributes[index].size)
+        allocate(self.schema.attributes[index].size / 2)
         if self.work > WORK_LIMIT:
             what = (
                 f"the condition has too many parts, as '{self.schema.names[index]}' has many values"

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from dhdmm.effort import work
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.document import Place
@@ -37,6 +38,9 @@ from dhdmm.study.schema import (
 from dhdmm.study.workload import Workload
 
 Made = TypeVar("Made")
+
+PARSING = 100
+"""Operations that a byte of an encoded study costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +139,7 @@ class Study:
     @classmethod
     def from_canonical_bytes(cls, encoded: bytes) -> Study:
         """The study with these canonical bytes; refuses every other byte string."""
+        work(PARSING * len(encoded))
         try:
             values = json.loads(encoded.decode("ascii"))
             values["schema"] = dict(_named(entry) for entry in values["schema"])

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
+from dhdmm.effort import OBJECT, work
 from dhdmm.errors import StudyError
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def _parsed(parse: Callable[[str], Expr], text: str, where: str | None) -> Expr:
     from sqlglot.errors import ParseError, SqlglotError
 
     _check_bounds(text, where)
+    work(OBJECT * (100 + 2 * len(text)))
     try:
         tree = parse(text)
     except ParseError as error:

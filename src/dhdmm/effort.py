@@ -1,0 +1,88 @@
+"""How much memory and work a description from somebody else may cause, counted beforehand.
+
+A plan of a few kilobytes can describe arrays of gigabytes and searches without end. Whoever is
+about to make an array, or to begin a loop, of a size that it was told says so here first:
+`allocate` counts array entries of eight bytes, `work` elementary operations. Inside `limited`, too
+much of either raises `TooCostly` before it is done; elsewhere nothing is limited. Counts are not
+times, so every participant comes to the same verdict about a plan, on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from dhdmm.errors import TooCostly
+
+ENTRY_BYTES = 8
+OPERATIONS_PER_SECOND = 3 * 10**8
+"""What a processor of today does, roughly, with arrays; tests hold the limits against the clock."""
+OBJECT = 1000
+"""Operations that making an object of Python's costs, with all that belongs to it."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most so many bytes of arrays, and so many seconds of a processor."""
+
+    megabytes: float
+    seconds: float
+
+
+@dataclass
+class _Spent:
+    limit: Limit
+    entries: float = 0.0
+    operations: float = 0.0
+
+
+_spent: ContextVar[_Spent | None] = ContextVar("spent", default=None)
+
+
+@contextmanager
+def limited(limit: Limit) -> Iterator[None]:
+    """Everything in the block together stays within the limit, or raises `TooCostly`."""
+    token = _spent.set(_Spent(limit))
+    try:
+        yield
+    finally:
+        _spent.reset(token)
+
+
+def allocate(entries: float) -> None:
+    """So many array entries are about to be made; making them is work, too.
+
+    >>> with limited(Limit(megabytes=1, seconds=1)):
+    ...     allocate(10**6)
+    Traceback (most recent call last):
+    ...
+    dhdmm.errors.TooCostly: more than 1 MB of memory would be needed
+    """
+    spent = _spent.get()
+    if spent is None:
+        return
+    spent.entries += entries
+    if spent.entries * ENTRY_BYTES > spent.limit.megabytes * 1e6:
+        raise TooCostly(f"more than {spent.limit.megabytes:g} MB of memory would be needed")
+    work(entries)
+
+
+def borrow(entries: float) -> None:
+    """So many array entries are about to be made, and soon forgotten."""
+    spent = _spent.get()
+    if spent is not None:
+        before = spent.entries
+        allocate(entries)
+        spent.entries = before
+
+
+def work(operations: float) -> None:
+    """So many elementary operations are about to be done."""
+    spent = _spent.get()
+    if spent is None:
+        return
+    spent.operations += operations
+    if spent.operations > spent.limit.seconds * OPERATIONS_PER_SECOND:
+        raise TooCostly(f"more than {spent.limit.seconds:g} s of computing would be needed")
