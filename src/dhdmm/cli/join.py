@@ -159,6 +159,7 @@ def _counted(study: Study, table: Path | Address, on_unknown: UnknownValues) -> 
         study.schema,
         unit=None if isinstance(privacy.unit, str) else privacy.unit.person,
         max_records=aggregation.max_records_per_participant,
+        key=study.digest,
         on_unknown=on_unknown,
     ).histogram
 
