@@ -19,9 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dhdmm.cli.join import _counted
 from dhdmm.errors import DataError
 from dhdmm.participant.coding import BLANKS, NOBODY
 from dhdmm.participant.tabulate import Tabulation, tabulate
+from dhdmm.runner import histogram_of
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, Schema
 from tests.participant.histograms import contents
@@ -35,6 +37,7 @@ from tests.participant.identifiers import (
     named,
     table,
 )
+from tests.planning.studies import study
 
 
 def bound(max_records: int, column: str = "id") -> PersonModel:
@@ -213,6 +216,20 @@ def test_the_key_decides_and_the_same_key_decides_alike():
         for source, key in ((given, b"a"), (in_duckdb(given), b"a"), (given, b"b"))
     )
     assert first == again != other
+
+
+def test_a_round_has_the_studys_digest_as_its_key(tmp_path):
+    schema = {"value": {"type": "integer", "range": [0, 99]}}
+    person = {"column": "id", "max_records": 20, "max_participants": 1}
+    planned = study({"unit": {"person": person}}, {"max_records_per_participant": 20}, schema)
+    given = pa.table({"id": [1] * 100, "value": range(100)})
+    path = write_parquet(tmp_path / "t.parquet", given)
+    with_digest, without = (
+        contents(tabulate(given, planned.schema, unit=bound(20), key=key).histogram)
+        for key in (planned.digest, b"")
+    )
+    assert contents(histogram_of(planned, given)) == with_digest != without
+    assert contents(_counted(planned, path, "error")) == with_digest
 
 
 ROWS = st.lists(
