@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 
 from dhdmm.cli.join import _counted
 from dhdmm.errors import DataError
+from dhdmm.participant import coding
 from dhdmm.participant.coding import BLANKS, NOBODY
 from dhdmm.participant.tabulate import Tabulation, tabulate
 from dhdmm.runner import histogram_of
@@ -268,6 +270,17 @@ def test_one_person_changes_the_histogram_by_at_most_the_bound(place, rows, max_
         if named(name) is None:
             assert count(rows[:at] + rows[at + 1 :]) == everybody
             break
+
+
+def test_somebody_else_takes_the_place_of_one_whose_missing_identifier_is_a_person(monkeypatch):
+    """The weakened variant: the empty text names somebody, whose one record is anybody's."""
+    monkeypatch.setattr(coding, "NOBODY", ("nan",))
+    everybody = pa.table({"id": [""] * 4, "x": range(4)})
+    (kept,) = contents(tabulate(everybody, SMALL, on_unknown="drop", unit=bound(1)).histogram)
+    others = everybody.filter(pc.field("x") != kept[0])
+    histogram = tabulate(others, SMALL, on_unknown="drop", unit=bound(1)).histogram
+    assert histogram.records == 1
+    assert kept not in contents(histogram)
 
 
 def test_the_report_counts_the_persons_that_rows_name():
