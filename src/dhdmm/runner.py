@@ -94,7 +94,7 @@ def histograms_of(
 def histogram_of(study: Study, table: Any, **tabulating: Any) -> Histogram:
     unit = study.sections()[0].unit
     person = None if isinstance(unit, str) else unit.person
-    return tabulate(table, study.schema, unit=person, **tabulating).histogram
+    return tabulate(table, study.schema, unit=person, key=study.digest, **tabulating).histogram
 
 
 def require_within_bound(study: Study, histograms: Iterable[Histogram]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import ibis
 import pyarrow as pa
@@ -22,6 +23,7 @@ from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
 from dhdmm.study.spec import Study
 from tests.docs.pages import PROJECT, blocks
+from tests.participant import identifiers
 from tests.participant.postgres import READER, Server, require_postgres, running_server
 from tests.participant.test_tabulate import RECORD, TYPES, contents
 from tests.participant.test_tabulate import SCHEMA as MIXED
@@ -176,20 +178,79 @@ def test_padded_text_is_compared_without_its_padding(server):
     assert contents(tabulate(table, schema).histogram) == {(0,): 1, (1,): 1}
 
 
-def test_persons_may_be_any_type_that_can_be_compared(server):
-    table = in_server(
-        server,
-        "id uuid, age integer",
-        "('00000000-0000-0000-0000-000000000001', 1), ('00000000-0000-0000-0000-000000000001', 1),"
-        " ('00000000-0000-0000-0000-000000000002', 1)",
-    )
+IDENTIFIERS = {
+    "text": ["text", "varchar(20)"],
+    "integers": ["smallint", "bigint"],
+    "floats": ["double precision", "real", "numeric"],
+    "decimals": ["numeric", "numeric(20, 2)"],
+    "dates": ["date"],
+    "moments": ["timestamp"],
+    "moments in UTC": ["timestamptz"],
+    "truth": ["boolean"],
+    "nothing": ["text", "bigint", "date"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "held"), [(name, held) for name, types in IDENTIFIERS.items() for held in types]
+)
+@settings(max_examples=2, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(data=st.data())
+def test_persons_are_those_of_any_table(server, name, held, data):
+    values = data.draw(identifiers.columns(name))
+    in_server(server, f"id {held}, row integer", "(NULL, 0)")
+    with server.owner() as connection, connection.cursor() as cursor:
+        cursor.execute("TRUNCATE one")
+        with cursor.copy("COPY one FROM STDIN") as copy:
+            for row, value in enumerate(values):
+                copy.write_row((value, row))
     unit = PersonModel(column="id", max_records=1, max_participants=1)
-    assert tabulate(table, Schema((AGE,)), unit=unit).histogram.records == 2
+    options = {"on_unknown": "drop", "unit": unit}
+    there = tabulate(warehouse.table(server.url(), "one"), identifiers.SCHEMA, **options)
+    expected = tabulate(
+        identifiers.table(identifiers.COLUMNS[name][0], values), identifiers.SCHEMA, **options
+    )
+    assert contents(there.histogram) == contents(expected.histogram)
+    assert vars(there.report) == vars(expected.report)
+
+
+@pytest.mark.parametrize(
+    ("held", "values", "persons"),
+    [
+        ("uuid", f"('{UUID(int=1)}'), ('{UUID(int=1)}'), ('{UUID(int=2)}')", 2),
+        ("size", "('small'), ('large'), ('large'), (NULL), ('n/a')", 2),
+        ("char(8)", "('a'), (' a'), ('  '), ('b')", 2),
+        ("numeric", "(1.5), (1.50), (0), (-0.0), ('NaN'), ('Infinity')", 2),
+        ("double precision", "(0), ('-0'), ('NaN'), ('-Infinity'), (1e300)", 2),
+        ("date", "('infinity'), ('-infinity'), ('2026-01-01')", 1),
+        ("inet", "('::1'), ('::1'), ('::2')", 2),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "'" not in value else "",
+)
+def test_persons_may_be_of_postgresqls_own_types(server, held, values, persons):
+    server.execute(
+        "DROP TABLE IF EXISTS one",
+        "DROP TYPE IF EXISTS size",
+        "CREATE TYPE size AS ENUM ('small', 'large', 'n/a')",
+    )
+    table = in_server(server, f"id {held}, age integer DEFAULT 1", "(NULL)")
+    server.execute(f"INSERT INTO one VALUES {values}")
+    unit = PersonModel(column="id", max_records=1, max_participants=1)
+    tabulation = tabulate(table, Schema((AGE,)), on_unknown="drop", unit=unit)
+    assert tabulation.histogram.records == tabulation.report.persons == persons
+
+
+@pytest.mark.parametrize("held", ["bytea", "json", "jsonb", "integer[]", "interval"])
+def test_identifiers_that_cannot_be_compared_alike_are_refused(server, held):
+    table = in_server(server, f"id {held}, age integer", "(NULL, 1)")
+    unit = PersonModel(column="id", max_records=1, max_participants=1)
+    with pytest.raises(DataError, match=r"'one': column 'id' holds another type .*convert it"):
+        tabulate(table, Schema((AGE,)), on_unknown="drop", unit=unit)
 
 
 def test_a_type_that_cannot_hold_the_attribute_is_refused(server):
     table = in_server(server, "age date", "('2026-01-01')")
-    with pytest.raises(DataError, match="column 'age' holds another type, but 'age' needs integ"):
+    with pytest.raises(DataError, match=r"column 'age' holds dates, times, UUIDs or en.* needs in"):
         tabulate(table, Schema((AGE,)), on_unknown="drop")
 
 

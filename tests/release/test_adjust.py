@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release import adjust as adjusting
@@ -26,6 +28,14 @@ schema:
 workload:
   - {name: places, by: [place]}
 """
+NO_EFFECT = effects.Effect(
+    answers=2,
+    moved=0,
+    mean_shift=0.0,
+    largest_shift=0.0,
+    largest_shift_in_errors=0.0,
+    disagreement=None,
+)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +136,34 @@ def test_effect_counts_what_moved_and_speaks_of_bias(release):
     assert "biases the answers; the raw ones are unbiased" in str(effect)
     assert "In 3 simulated rounds" in str(effect)
     assert adjusted.bias.shape == release.answers.shape
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    st.integers(2, 6).flatmap(
+        lambda answers: st.lists(
+            st.lists(st.floats(-1e3, 1e3), min_size=answers, max_size=answers),
+            min_size=2,
+            max_size=6,
+        )
+    )
+)
+def test_the_mean_bias_is_never_above_the_root_mean_square(errors):
+    bias = np.array(errors)
+    ones = np.ones(bias.shape[1])
+    effect = effects.with_bias(NO_EFFECT, bias, ones)
+    assert abs(effect.mean_bias) <= effect.rms_bias_in_errors
+    assert effect.rms_bias == effect.rms_bias_in_errors
+    halved = effects.with_bias(NO_EFFECT, bias, 2 * ones)
+    assert halved.rms_bias_in_errors == pytest.approx(effect.rms_bias / 2)
+
+
+def test_answers_that_err_together_have_a_root_mean_square():
+    """Rounds that move all answers alike: their variance hides the bias of a single answer."""
+    errors = np.array([[-0.9, -0.9], [0.45, 0.45]])
+    effect = effects.with_bias(NO_EFFECT, errors, np.ones(2))
+    assert (effect.mean_bias, effect.rms_bias) == pytest.approx((-0.225, 0.225))
+    assert "-0.225 ± 0.68 on average, and 0.225 (0.23 standard errors) in root mean" in str(effect)
 
 
 def test_rounding_costs_little_beside_the_noise(release):

@@ -68,6 +68,7 @@ def join(
     Records stay here; what leaves is masked, noisy, and paid for from your ledger beforehand.
     """
     from dhdmm.service import identity as identities
+    from dhdmm.service.driver import Counted
     from dhdmm.service.driver import join as take_part
     from dhdmm.service.seat import Member
 
@@ -79,6 +80,8 @@ def join(
     home = coordinator.home(state)
     limits = home.policy(policy)
     named = identities.load(identity or home.identity)
+    counted = Counted(lambda study: _counted(study, table, on_unknown))
+    counted.prepare(home.studies())  # before the coordinator hears of us
     with coordinator.connect(url, ca, pin, named.identity) as client:
         status = coordinator.the_round(client, url, round_id)
         chosen = bytes.fromhex(status.round)
@@ -92,7 +95,7 @@ def join(
                 client,
                 chosen,
                 known,
-                lambda study: _counted(study, table, on_unknown),
+                counted,
                 token=token,
                 watch=_changes(shown),
             )
@@ -159,6 +162,7 @@ def _counted(study: Study, table: Path | Address, on_unknown: UnknownValues) -> 
         study.schema,
         unit=None if isinstance(privacy.unit, str) else privacy.unit.person,
         max_records=aggregation.max_records_per_participant,
+        key=study.digest,
         on_unknown=on_unknown,
     ).histogram
 

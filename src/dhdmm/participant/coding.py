@@ -1,8 +1,9 @@
 """SQL that turns a raw column into an attribute's codes: the same codes as `attribute.code(value)`.
 
 Attribute i is read as xi, a value of the attribute's type, and coded as ki; NULL stands for a value
-outside the domain, or a missing one. The study's categories and edges come in as small tables: no
-text of a study or a table is ever part of the SQL.
+outside the domain, or a missing one. A column of identifiers is read as `person`, NULL for nobody.
+The study's categories and edges come in as small tables: no text of a study or a table is ever
+part of the SQL.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from dhdmm.errors import DataError
 from dhdmm.participant.sources import Kind
+from dhdmm.study.names import literal
 from dhdmm.study.schema import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
 
 UNKNOWN = -1
@@ -30,6 +32,23 @@ class Reading(Enum):
     TEXT = "text"
     TRUTH = "true and false"
 
+
+BLANKS = "".join(
+    chr(code)
+    for first, last in (
+        *((0x09, 0x0D), (0x1C, 0x20), (0x85, 0x85), (0xA0, 0xA0), (0x1680, 0x1680)),
+        *((0x180E, 0x180E), (0x2000, 0x200D), (0x2028, 0x2029), (0x202F, 0x202F)),
+        *((0x205F, 0x2060), (0x3000, 0x3000), (0xFEFF, 0xFEFF)),
+    )
+    for code in range(first, last + 1)
+)
+"""White space, and what has no width: no part of a person's identifier at either end."""
+NOBODY = (
+    *("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none"),
+    *("inf", "-inf", "infinity", "-infinity"),
+)
+"""Identifiers, as text between blanks and in lower case, that name no person: what programs write
+for a missing value, and numbers or dates without end."""
 
 WHOLE_FLOAT = "CASE WHEN {0} = floor({0}) THEN TRY_CAST({0} AS BIGINT) END"
 WHOLE_FIELD = (
@@ -80,12 +99,15 @@ class Coding:
 
 @dataclass(frozen=True)
 class PersonBound:
-    """At most `max_records` records of one value of the column at `position`."""
+    """At most `max_records` records of one person, named by the column at `position`."""
 
     position: int
+    kind: Kind
     max_records: int
     unknown_rows_count: bool
     """Rows with an unknown value use up the bound, because they will be counted as "other"."""
+    key: str
+    """Part of every hash; hexadecimal digits, since it is part of the SQL."""
 
 
 def reading_of(attribute: Attribute, column: str, kind: Kind) -> Reading:
@@ -115,34 +137,65 @@ def coded(readings: Sequence[str], codings: Sequence[Coding], source: str, also:
     return query
 
 
+def person(column: str, kind: Kind) -> str:
+    """SQL for the person that a column of identifiers names; NULL if it names nobody.
+
+    Text is taken without the blanks around it. Other values are compared as they are, and 0 has no
+    sign.
+    """
+    match kind:
+        case Kind.NULL:
+            return "NULL::VARCHAR"
+        case Kind.INTEGER:
+            return column
+        case Kind.FIELD | Kind.TEXT:
+            column = f"regexp_replace({column}, {literal(f'^[{BLANKS}]+|[{BLANKS}]+$')}, '', 'g')"
+        case Kind.REAL:
+            column = f"CASE WHEN {column} = 0 THEN abs({column}) ELSE {column} END"
+    nobody = ", ".join(map(literal, NOBODY))
+    return f"CASE WHEN lower(({column})::VARCHAR) NOT IN ({nobody}) THEN {column} END"
+
+
 def by_cell(names: Sequence[str], rows: str) -> str:
     return (
-        f"SELECT {_codes(names)}, count(*) AS total, total AS kept, 0::BIGINT AS persons_truncated,"
-        f" false AS anonymous FROM ({rows}) GROUP BY {', '.join(names)}"
+        f"SELECT {_codes(names)}, count(*) AS total, total AS kept, 0::BIGINT AS persons,"
+        f" 0::BIGINT AS persons_truncated, false AS anonymous"
+        f" FROM ({rows}) GROUP BY {', '.join(names)}"
     )
 
 
 def by_person(names: Sequence[str], rows: str, limit: PersonBound) -> str:
-    """A person's records in the order of a hash of person and cell; the first `bound` of them stay.
+    """A person's records in the order of a hash; the first `bound` of them stay.
 
-    Records of one person and cell are interchangeable, so the histogram does not depend on the
-    order of the file; and the hash prefers no value, as an order by value would. Rows that will be
-    left out for an unknown value must not use up the person's bound: they are ranked apart.
+    The hash is of the key, the person, the record's codes, and which of the person's records with
+    these codes it is. Those are interchangeable, so the histogram does not depend on the order of
+    the file; and every record has its own hash, so each is as likely to stay as any other. Rows
+    that will be left out for an unknown value must not use up the person's bound: they come last.
     """
     keys, bound = ", ".join(names), limit.max_records
-    apart = "" if limit.unknown_rows_count else f", least({keys}) = {UNKNOWN}"
-    per_cell = f"SELECT person, {_codes(names)}, count(*) AS n FROM ({rows}) GROUP BY ALL"
+    last = "" if limit.unknown_rows_count else f"least({keys}) = {UNKNOWN}, "
+    hashed = f"md5(concat_ws(',', '{limit.key}', {_hashed_person(limit.kind)}, {keys}, copy))"
+    found = f"SELECT person, {_codes(names)} FROM ({rows})"
+    numbered = (
+        f"SELECT *, row_number() OVER (PARTITION BY person, {keys}) - 1 AS copy FROM ({found})"
+    )
     ranked = (
-        f"SELECT *, sum(n) OVER (PARTITION BY person{apart}"
-        f" ORDER BY md5(concat_ws(',', person::VARCHAR, {keys})) ROWS UNBOUNDED PRECEDING) AS upto"
-        f" FROM ({per_cell})"
+        f"SELECT *, row_number() OVER (PARTITION BY person ORDER BY {last}{hashed}, {keys}, copy)"
+        f" AS place FROM ({numbered})"
     )
     return (
-        f"SELECT {keys}, sum(n)::BIGINT AS total,"
-        f" sum(greatest(0, least(n, {bound} - (upto - n))))::BIGINT AS kept,"
-        f" count(*) FILTER (upto > {bound} AND upto - n <= {bound}) AS persons_truncated,"
+        f"SELECT {keys}, count(*) AS total, count(*) FILTER (place <= {bound}) AS kept,"
+        f" count(*) FILTER (place = 1) AS persons,"
+        f" count(*) FILTER (place = {bound + 1}) AS persons_truncated,"
         f" person IS NULL AS anonymous FROM ({ranked}) GROUP BY {keys}, anonymous"
     )
+
+
+def _hashed_person(kind: Kind) -> str:
+    """The person as text that all engines write alike: 7, not 7.0 or 7.00."""
+    if kind is not Kind.REAL:
+        return "person::VARCHAR"
+    return f"coalesce(({WHOLE_FLOAT.format('person')})::VARCHAR, person::DOUBLE::VARCHAR)"
 
 
 def _codes(names: Sequence[str]) -> str:

@@ -43,6 +43,7 @@ class Kind(Enum):
     BOOLEAN = "true and false"
     NULL = "nothing but missing values"
     MIXED = "values of several types"
+    SCALAR = "dates, times, UUIDs or enumerations"
     OTHER = "another type"
 
 
@@ -246,10 +247,16 @@ def _kind(held: pa.DataType) -> Kind:
     for kind, tests in (
         (Kind.TEXT, (types.is_string, types.is_large_string, types.is_string_view)),
         (Kind.INTEGER, (types.is_integer,)),
-        (Kind.REAL, (types.is_float32, types.is_float64, types.is_decimal128)),
+        (Kind.REAL, (types.is_float32, types.is_float64, _is_decimal)),
         (Kind.BOOLEAN, (types.is_boolean,)),
         (Kind.NULL, (types.is_null,)),
+        (Kind.SCALAR, (types.is_date, types.is_time, types.is_timestamp, pa.uuid().equals)),
     ):
         if any(test(held) for test in tests):
             return kind
     return Kind.OTHER
+
+
+def _is_decimal(held: pa.DataType) -> bool:
+    """Of at most 38 digits, which is what DuckDB can hold."""
+    return pa.types.is_decimal(held) and not pa.types.is_decimal256(held)

@@ -24,6 +24,7 @@ from dhdmm.participant.coding import (
     by_cell,
     by_person,
     coded,
+    person,
     read,
 )
 from dhdmm.participant.sources import Kind, LocalSource, Source, open_source
@@ -62,6 +63,8 @@ class Report:
     unknown: Mapping[str, int] = field(repr=False)
     """Rows with an unknown value, by attribute; a row may count for several."""
     dropped: int = field(repr=False)
+    persons: int | None = field(repr=False)
+    """Different identifiers among the rows that have one; None where no person is bounded."""
     persons_truncated: int = field(repr=False)
     records_truncated: int = field(repr=False)
 
@@ -81,6 +84,7 @@ def tabulate(
     other: Mapping[str, Any] | None = None,
     unit: PersonUnit | None = None,
     max_records: int | None = None,
+    key: bytes = b"",
     threads: int | None = None,
 ) -> Tabulation:
     """Count a table's records by cell.
@@ -88,14 +92,15 @@ def tabulate(
     table: a path (CSV, TSV, Parquet), a pandas or polars frame, an Arrow table or reader, a DuckDB
     relation; or an ibis table, which is counted where it lives. columns: the table's name of an
     attribute where it differs. other: the category that takes an attribute's unknown values, if it
-    is not called "other". unit: bounds a person's records. max_records: the study's bound; more
-    records are refused, nothing is clipped. threads: of a count on this machine.
+    is not called "other". unit: bounds a person's records; which ones stay depends on the key, for
+    which a round uses the study's digest. max_records: the study's bound; more records are refused,
+    nothing is clipped. threads: of a count on this machine.
     """
     policy = OnUnknown(on_unknown)
     wanted = _column_names(schema, columns or {})
     source = _open(table, wanted)
     positions = [_position(source, name) for name in wanted]
-    limit = None if unit is None else _person_bound(source, unit, policy)
+    limit = None if unit is None else _person_bound(source, unit, policy, key)
     groups = _count(source, schema, positions, limit, threads)
     codes = groups.codes
     if policy is OnUnknown.OTHER:
@@ -111,7 +116,7 @@ def tabulate(
             where=source.where,
             hint="nothing is clipped: agree on a larger bound, from public knowledge",
         )
-    return Tabulation(histogram, _report(groups, schema, known))
+    return Tabulation(histogram, _report(groups, schema, known, unit))
 
 
 # ---- which table, and which column is which ----------------------------------------------------
@@ -167,8 +172,10 @@ class _Groups:
     rows: Counts
     kept: Counts
     """Rows left after truncation."""
+    persons: Counts
+    """Persons whose first record is in the group."""
     persons_truncated: Counts
-    """Persons whose bound is reached within the group."""
+    """Persons whose first record beyond the bound is in the group."""
     anonymous: NDArray[np.bool_]
     """Rows without a person, where the unit is the person."""
 
@@ -188,6 +195,7 @@ def _count(
         codes=np.stack([result[f"k{i}"] for i in range(len(positions))], axis=1),
         rows=result["total"],
         kept=result["kept"],
+        persons=result["persons"],
         persons_truncated=result["persons_truncated"],
         anonymous=result["anonymous"],
     )
@@ -215,26 +223,23 @@ def _count_here(
             query = by_cell(names, coded(readings, codings, relation))
         else:
             relation = source.attach(connection, [*positions, limit.position])
-            also = f", {_person(source, limit.position)} AS person"
+            also = f", {person(f'c{limit.position}', limit.kind)} AS person"
             query = by_person(names, coded(readings, codings, relation, also), limit)
         result: dict[str, Any] = connection.execute(query).fetchnumpy()
     return result
 
 
-def _person_bound(source: Source, unit: PersonUnit, policy: OnUnknown) -> PersonBound:
+def _person_bound(source: Source, unit: PersonUnit, policy: OnUnknown, key: bytes) -> PersonBound:
     position = _position(source, unit.column)
     kind = source.kind(position)
-    if kind is Kind.MIXED:
+    if kind in (Kind.MIXED, Kind.OTHER):
         raise DataError(
             f"column '{source.names[position]}' holds {kind.value}",
-            hint="a person's identifier has one type",
+            where=source.where,
+            hint="convert it: a person's identifier is text, a number, a date, a time or a UUID,"
+            " and of one type",
         )
-    return PersonBound(position, unit.max_records, policy is OnUnknown.OTHER)
-
-
-def _person(source: LocalSource, position: int) -> str:
-    is_text = source.kind(position) is Kind.FIELD
-    return f"nullif(trim(c{position}), '')" if is_text else f"c{position}"
+    return PersonBound(position, kind, unit.max_records, policy is OnUnknown.OTHER, key.hex())
 
 
 # ---- unknown values -----------------------------------------------------------------------------
@@ -281,7 +286,9 @@ def _unknown_values(
     )
 
 
-def _report(groups: _Groups, schema: Schema, known: NDArray[np.bool_]) -> Report:
+def _report(
+    groups: _Groups, schema: Schema, known: NDArray[np.bool_], unit: PersonUnit | None
+) -> Report:
     unknown = groups.codes == UNKNOWN
     return Report(
         rows=int(groups.rows.sum()),
@@ -289,6 +296,7 @@ def _report(groups: _Groups, schema: Schema, known: NDArray[np.bool_]) -> Report
             name: int(groups.rows[unknown[:, i]].sum()) for i, name in enumerate(schema.names)
         },
         dropped=int(groups.rows[~known].sum()),
+        persons=None if unit is None else int(groups.persons[~groups.anonymous].sum()),
         persons_truncated=int(groups.persons_truncated[known].sum()),
         records_truncated=int((groups.rows - groups.kept)[known].sum()),
     )

@@ -29,7 +29,7 @@ from ibis.expr.operations import DatabaseTable  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError
-from dhdmm.participant.coding import UNKNOWN, PersonBound, Reading, reading_of
+from dhdmm.participant.coding import BLANKS, NOBODY, UNKNOWN, PersonBound, Reading, reading_of
 from dhdmm.participant.connection import unreadable
 from dhdmm.participant.sources import Kind, Source
 from dhdmm.study.schema import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
@@ -106,7 +106,7 @@ class WarehouseSource(Source):
             f"x{i}": self._read(attribute, at)
             for i, (attribute, at) in enumerate(zip(attributes, positions, strict=True))
         }
-        also = {} if limit is None else {"person": self.table[self.names[limit.position]]}
+        also = {} if limit is None else {"person": self._person(limit)}
         rows = self.table.select(**read, **also)
         codes = {f"k{i}": _code(a, rows[f"x{i}"]) for i, a in enumerate(attributes)}
         coded = rows.select(**codes, **{name: rows[name] for name in also})
@@ -125,6 +125,20 @@ class WarehouseSource(Source):
             return value.cast(TYPES[reading])
         return _whole(value) if reading is Reading.WHOLE else value
 
+    def _person(self, limit: PersonBound) -> Value:
+        """Whom the column names, NULL for nobody; the same rules as `coding.person`."""
+        value = self.table[self.names[limit.position]]
+        match limit.kind:
+            case Kind.NULL:
+                return value.cast("string")
+            case Kind.INTEGER:
+                return value
+            case Kind.TEXT:
+                value = trim(value + "", BLANKS)  # + "": an enumeration becomes text
+            case Kind.REAL:
+                value = (value == 0).ifelse(value.abs(), value)
+        return value.cast("string").lower().isin(NOBODY).ifelse(ibis.null(), value)
+
 
 def _kind(held: Any) -> Kind:
     for kind, types in (
@@ -133,6 +147,7 @@ def _kind(held: Any) -> Kind:
         (Kind.REAL, (datatypes.Floating, datatypes.Decimal)),
         (Kind.BOOLEAN, datatypes.Boolean),
         (Kind.NULL, datatypes.Null),
+        (Kind.SCALAR, (datatypes.Temporal, datatypes.UUID, datatypes.INET, datatypes.Unknown)),
     ):
         if isinstance(held, types):
             return kind
@@ -197,33 +212,46 @@ def md5(text: str) -> str:  # type: ignore[empty-body]
     """The warehouse's own function of this name."""
 
 
+@ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+def trim(text: str, characters: str) -> str:  # type: ignore[empty-body]
+    """Text without these characters around it."""
+
+
 def _by_cell(names: Sequence[str], rows: Table) -> Table:
     return rows.group_by(names).agg(total=rows.count())
 
 
 def _untruncated(result: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
     total = result["total"]
-    nobody = {"persons_truncated": np.zeros_like(total), "anonymous": np.zeros(len(total), bool)}
-    return {**result, "kept": total, **nobody}
+    nobody = {"persons": np.zeros_like(total), "persons_truncated": np.zeros_like(total)}
+    return {**result, "kept": total, **nobody, "anonymous": np.zeros(len(total), bool)}
 
 
 def _by_person(names: Sequence[str], rows: Table, limit: PersonBound) -> Table:
     """The same records stay as with `coding.by_person`, which explains the order."""
-    cells = rows.group_by(["person", *names]).agg(n=rows.count())
-    unknown = reduce(or_, (cells[name] == UNKNOWN for name in names))
-    texts = [cells[name].cast("string") for name in ("person", *names)]
-    order = ibis.window(
-        group_by=[cells.person] if limit.unknown_rows_count else [cells.person, unknown],
-        order_by=md5(reduce(lambda text, more: text + "," + more, texts)),
-        rows=(None, 0),
-    )
-    ranked = cells.mutate(upto=cells.n.sum().over(order))
-    n, upto, bound = ranked.n, ranked.upto, limit.max_records
+    keys, bound = [rows[name] for name in names], limit.max_records
+    numbered = rows.mutate(copy=ibis.row_number().over(group_by=[rows.person, *keys]))
+    codes = [numbered[name] for name in names]
+    parts = [_hashed_person(numbered.person, limit.kind), *codes, numbered.copy]
+    texts = [ibis.literal(limit.key), *(part.cast("string") for part in parts)]
+    order = [md5(reduce(lambda text, more: text + "," + more, texts)), *codes, numbered.copy]
+    if not limit.unknown_rows_count:
+        order.insert(0, reduce(or_, (code == UNKNOWN for code in codes)))
+    place = ibis.row_number().over(group_by=numbered.person, order_by=order) + 1
+    ranked = numbered.mutate(place=place)
     return ranked.group_by(*names, anonymous=ranked.person.isnull()).agg(
-        total=n.sum(),
-        kept=ibis.greatest(0, ibis.least(n, bound - (upto - n))).sum(),
-        persons_truncated=ranked.count(where=(upto > bound) & (upto - n <= bound)),
+        total=ranked.count(),
+        kept=ranked.count(where=ranked.place <= bound),
+        persons=ranked.count(where=ranked.place == 1),
+        persons_truncated=ranked.count(where=ranked.place == bound + 1),
     )
+
+
+def _hashed_person(person: Value, kind: Kind) -> Value:
+    """As text that all engines write alike."""
+    if kind is not Kind.REAL:
+        return person.cast("string")
+    return _whole(person).cast("string").fill_null(person.cast("float64").cast("string"))
 
 
 @contextmanager

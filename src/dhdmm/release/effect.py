@@ -45,8 +45,12 @@ class Effect:
     """Simulated rounds; without them, nothing is known about the bias."""
     mean_bias: float | None = None
     """Over all answers, estimated on simulated rounds around the adjusted answers."""
+    mean_bias_error: float | None = None
+    """Standard error of that estimate: the simulation's own noise."""
+    rms_bias: float | None = None
+    """Root mean square of the bias of an answer, never below |mean_bias|."""
     rms_bias_in_errors: float | None = None
-    """Root mean square of bias / standard error, free of the simulation's own noise."""
+    """The same of bias / standard error."""
 
     def __str__(self) -> str:
         parts = [
@@ -57,8 +61,9 @@ class Effect:
         ]
         if self.mean_bias is not None:
             parts.append(
-                f"In {self.replicates} simulated rounds the bias was {self.mean_bias:+.3g} on"
-                f" average, and {self.rms_bias_in_errors:.2g} standard errors in root mean square."
+                f"In {self.replicates} simulated rounds the bias was {self.mean_bias:+.3g}"
+                f" ± {self.mean_bias_error:.2g} on average, and {self.rms_bias:.3g}"
+                f" ({self.rms_bias_in_errors:.2g} standard errors) in root mean square."
             )
         if self.disagreement is not None:
             parts.append(f"Grand totals of the tables differ by up to {self.disagreement:.3g}.")
@@ -94,15 +99,27 @@ def effect_of(release: Release, answers: Floats) -> Effect:
 
 
 def with_bias(effect: Effect, errors: Floats, standard_errors: Floats) -> Effect:
-    """errors: (replicates, answers). The mean's own variance is taken off its square."""
-    bias, replicates = errors.mean(axis=0), len(errors)
-    square = (bias**2 - errors.var(axis=0, ddof=1) / replicates) / _positive(standard_errors) ** 2
+    """errors: (replicates, answers)."""
+    replicates, means = len(errors), errors.mean(axis=1)
     return replace(
         effect,
         replicates=replicates,
-        mean_bias=float(bias.mean()),
-        rms_bias_in_errors=math.sqrt(max(float(square.mean()), 0.0)),
+        mean_bias=float(means.mean()),
+        mean_bias_error=float(means.std(ddof=1)) / math.sqrt(replicates),
+        rms_bias=_root_mean_square(errors),
+        rms_bias_in_errors=_root_mean_square(errors / _positive(standard_errors)),
     )
+
+
+def _root_mean_square(errors: Floats) -> float:
+    """Of the answers' biases, estimated by means over replicates.
+
+    The variance that such a mean has by itself is taken off its square. That may take off too
+    much, where all answers err together: what is left must not be below the square of their mean.
+    """
+    means = errors.mean(axis=0)
+    square = float((means**2 - errors.var(axis=0, ddof=1) / len(errors)).mean())
+    return max(math.sqrt(max(square, 0.0)), abs(float(errors.mean(axis=1).mean())))
 
 
 def _positive(standard_errors: Floats) -> Floats:

@@ -1,20 +1,22 @@
 """One participant's round over the network, from an address to a verified release.
 
-    consent → tabulate → enrol → plan and roster → pins and policy → reserve → speak → verify
+    tabulate → consent → enrol → plan and roster → pins and policy → reserve → speak → verify
 
-Killed at any moment, the same call again goes on from the journal, or stays out. The coordinator
-is believed in nothing: what it sends is checked here, by the policy, or by secure aggregation.
+The table is counted before the coordinator hears of this participant, so that no message comes
+earlier or later because of it. Killed at any moment, the same call again goes on from the journal,
+or stays out. The coordinator is believed in nothing: what it sends is checked here, by the policy,
+or by secure aggregation.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-from dhdmm.errors import RoundAborted
+from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.transcript_format import VerificationError, hash_of
@@ -71,6 +73,29 @@ Watch = Callable[[str], None]
 """Told in a few words what happens; nothing secret."""
 
 
+class Counted:
+    """One table's histograms, each counted once; what cannot be counted is said when asked for."""
+
+    def __init__(self, tabulate: Callable[[Study], Histogram]) -> None:
+        self._tabulate = tabulate
+        self._found: dict[bytes, Histogram | DhdmmError] = {}
+
+    def prepare(self, studies: Iterable[Study]) -> None:
+        for study in studies:
+            if study.digest not in self._found:
+                try:
+                    self._found[study.digest] = self._tabulate(study)
+                except DhdmmError as error:  # perhaps the table is for another of these studies
+                    self._found[study.digest] = error
+
+    def __call__(self, study: Study) -> Histogram:
+        self.prepare([study])
+        found = self._found[study.digest]
+        if isinstance(found, DhdmmError):
+            raise found
+        return found
+
+
 def join(
     client: CoordinatorClient,
     round_id: bytes,
@@ -82,18 +107,25 @@ def join(
     noise: Callable[[], KeyStream] = KeyStream.fresh,
     watch: Watch = lambda _words: None,
 ) -> Outcome:
-    """Take part in a round that was consented to, or go on with it after a restart."""
+    """Take part in a round that was consented to, or go on with it after a restart.
+
+    What `tabulate` gives for the studies consented to is asked for before the coordinator is.
+    """
+    counted = Counted(tabulate)
     with member.home.journal(round_id, member.key) as journal:
+        resumed = journal.read() is not None
+        our_part_is_over = not resumed and member.ledger.paid_for(round_id) is not None
+        if not our_part_is_over:
+            counted.prepare(member.home.studies())
         study = require_consent(client.draft(round_id), member)
         status = client.status(round_id)
-        if journal.read() is not None:
+        if our_part_is_over:
+            return _seen_again(client, round_id, member, status)
+        if resumed:
             watch("resumed from the journal")
-        else:
-            if member.ledger.paid_for(round_id) is not None:
-                return _seen_again(client, round_id, member, status)
-            if status.over:
-                raise RoundAborted(f"the round is {status.state}", hint="join another one")
-        histogram = tabulate(study)
+        elif status.over:
+            raise RoundAborted(f"the round is {status.state}", hint="join another one")
+        histogram = counted(study)
         if token is not None and status.state == ENROLLING:
             client.enrol(round_id, token, member.named.name)
             watch("enrolled")

@@ -6,6 +6,7 @@ changes any of them asks for something nobody here agreed to.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -20,6 +21,7 @@ from dhdmm.privacy.ledger import Ledger
 from dhdmm.service.files import private_folder, replace_durably
 from dhdmm.service.identity import Document, read_document
 from dhdmm.service.journal import FileJournal
+from dhdmm.study.spec import Study
 
 
 class Consent(Document):
@@ -80,10 +82,10 @@ class Home:
             threat_model=aggregation.threat_model,
             given=now().isoformat(),
         )
+        written = consent.model_dump_json(indent=2).encode() + b"\n"
         try:
-            replace_durably(
-                folder / f"{consent.draft}.json", consent.model_dump_json(indent=2).encode() + b"\n"
-            )
+            replace_durably(folder / f"{consent.draft}.study", draft.study.canonical_bytes())
+            replace_durably(folder / f"{consent.draft}.json", written)
         except OSError as error:
             raise DhdmmError(
                 f"the consent cannot be kept: {error.strerror}", where=str(folder)
@@ -92,6 +94,12 @@ class Home:
     def consented(self, draft: Draft) -> bool:
         place = self.root / "consents" / f"{draft.digest.hex()}.json"
         return place.exists() and read_document(Consent, place).draft == draft.digest.hex()
+
+    def studies(self) -> Iterator[Study]:
+        """What was consented to here, so that a table can be counted before anybody is asked."""
+        for place in sorted((self.root / "consents").glob("*.study")):
+            if place.with_suffix(".json").exists():
+                yield Study.from_canonical_bytes(place.read_bytes())
 
 
 def draft_of(plan: Plan) -> Draft:

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.participant import tabulate as tabulating
 from dhdmm.release.release import Release
+from dhdmm.service.client import CoordinatorClient
 from dhdmm.study.spec import Study
 from tests.cli.commands import Shell
 from tests.round.small import small_text
@@ -80,6 +82,35 @@ def test_review_asks_and_join_refuses_without_a_yes(
         assert agreed["left_after"] == pytest.approx(1 - agreed["rho"])
         unpinned = shell(*joining)
         assert (unpinned.code, "is not pinned" in unpinned.err) == (4, True)
+
+
+def test_join_has_counted_its_table_before_the_coordinator_hears_of_it(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """Or the time until the next request would tell how large the table is."""
+    lenient(tmp_path)
+    (tmp_path / "table.csv").write_text("age,sex\n1,F\n")
+    happened, tabulate, once = [], tabulating.tabulate, CoordinatorClient._once
+
+    def counting(*given: object, **options: object) -> object:
+        try:
+            return tabulate(*given, **options)
+        finally:
+            happened.append("counted")
+
+    def asking(*given: object) -> object:
+        happened.append("asked")
+        return once(*given)
+
+    monkeypatch.setattr(tabulating, "tabulate", counting)
+    with coordinator(tmp_path, study_of(), roster_file(crowd(tmp_path, 6))) as here:
+        shell("identity", "--name", "somebody")
+        shell("review", *arguments(here), "--yes")
+        monkeypatch.setattr(CoordinatorClient, "_once", asking)
+        refused = shell("join", *arguments(here), "--data", "table.csv")
+    assert "is not pinned" in refused.err
+    assert happened[0] == "counted"
+    assert happened[1:] == ["asked"] * len(happened[1:])
 
 
 @pytest.mark.fault(37)

@@ -6,17 +6,23 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dhdmm.errors import DhdmmError, Refused
+from dhdmm.errors import DataError, DhdmmError, Refused
 from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import draft
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.round import Roster
+from dhdmm.service.client import CoordinatorClient
+from dhdmm.service.driver import Counted, join
 from dhdmm.service.home import draft_of
 from dhdmm.service.roster import Pin, RosterFile
 from dhdmm.service.seat import take_seat
+from dhdmm.service.trust import Address, trusting
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
 from tests.protocol.network import Stream
 from tests.service.participant.between import Malice
 from tests.service.participant.people import (
@@ -65,6 +71,44 @@ def test_without_consent_the_data_is_not_even_looked_at(here: Coordinator, tmp_p
     assert "nobody here has consented" in refused(here, person).what
     assert person.tabulated == 0
     assert person.entries == ["open"]
+
+
+def test_the_table_is_counted_before_the_first_request(here: Coordinator, person: Person):
+    """For every study consented to here, since nobody can be asked yet which one it is."""
+    happened: list[str] = []
+
+    def tabulate(study: Study) -> Histogram:
+        happened.append("counted")
+        if study.digest != SIX.digest:
+            raise DataError("this table is for another study")
+        return person.histogram
+
+    class Listening(CoordinatorClient):
+        def _once(self, method: str, target: str, *rest: Any) -> Any:
+            happened.append("asked")
+            return super()._once(method, target, *rest)
+
+    person.home.consent_to(draft(study_of(corrupt=0.3)))
+    person.pin = Pin()
+    trust = trusting(here.files.certificate)
+    with (
+        Listening(Address.parse(here.address), trust, person.named.identity) as client,
+        pytest.raises(PolicyRefusal, match="is not pinned"),
+    ):
+        join(client, here.round_id, person.member, tabulate)
+    assert happened[:2] == ["counted"] * 2
+    assert happened[2:] == ["asked"] * len(happened[2:])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_table_that_cannot_be_counted_is_refused_when_its_study_is_asked_for(known: bool):
+    def tabulate(_study: Study) -> Histogram:
+        raise DataError("there is no column 'age'")
+
+    counted = Counted(tabulate)
+    counted.prepare([SIX] * known)
+    with pytest.raises(DataError, match="there is no column 'age'"):
+        counted(SIX)
 
 
 def test_consent_is_to_one_draft_only(here: Coordinator, tmp_path: Path):
