@@ -79,10 +79,10 @@ def test_totals_of_different_units_and_relations_are_apart(tmp_path):
     }
     bounds = {(bound["unit"], bound["identifier"]): bound["removed"] for bound in shown["bounds"]}
     assert bounds == {
-        ("record", ""): {"rho": "1/2", "rho_times_k_squared": "0"},
+        ("record", None): {"rho": "1/2", "rho_times_k_squared": "0"},
         ("person", "patient"): {"rho": "3/10", "rho_times_k_squared": "1/5"},
         ("person", "insured"): {"rho": "1/5", "rho_times_k_squared": "3/10"},
-        ("participant", ""): {"rho": "1/10", "rho_times_k_squared": "2/5"},
+        ("participant", None): {"rho": "1/10", "rho_times_k_squared": "2/5"},
     }
 
 

@@ -33,11 +33,11 @@ BUDGET_MEANING = (
     " ε ≤ {epsilon:.4g} at δ = {delta:.2g} for the removal of one record."
 )
 BOUND_MEANING = (
-    "Removed: as if it were not there; replaced: as if it were different. k is how many records a"
-    " round counted of the person, or of all records here. A promise for a unit counts once for"
-    " each part of it; a promise for less counts k² times, and bounds nothing if k has no bound."
-    " Persons: at no more participants than each study allows, and all records here as far as"
-    " rounds protect the participant."
+    "Removed: as if it were not there; replaced: as if it were different. k: how many of the"
+    " person's records, or of all records here, one round counted. A promise for a unit counts once"
+    " for each part of it; a promise for less counts k² times, and bounds nothing if k has no"
+    " bound. For a person this holds if she is at no more participants than each study allows and,"
+    " where rounds protect the participant, all her records are here."
 )
 OLD_MEANING = (
     "Not recorded: rounds of a ledger of format 1, which does not say whom their ρ protects. They"
@@ -82,8 +82,12 @@ def _document(state: State, delta: float) -> dict[str, Any]:
         "budget_epsilon": {"epsilon": epsilon_within(state.budget, delta), "delta": delta},
         "accounts": [*_accounts(state)],
         "bounds": [
-            asdict(bound.subject)
-            | {"removed": _exposure(bound.removed), "replaced": _exposure(bound.replaced)}
+            {
+                "unit": bound.subject.unit,
+                "identifier": bound.subject.identifier or None,
+                "removed": _exposure(bound.removed),
+                "replaced": _exposure(bound.replaced),
+            }
             for bound in bounds(state.amounts(Kind.DEBIT))
         ],
         "checkpoint": asdict(state.checkpoint),
