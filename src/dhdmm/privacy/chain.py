@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
@@ -31,6 +31,9 @@ class Kind(StrEnum):
     RESERVE = "reserve"
     CANCEL = "cancel"
     DEBIT = "debit"
+
+
+KINDS = frozenset(Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,10 @@ class Entry:
 
     def expected_digest(self) -> str:
         """SHA-256 of a JSON list: the label, the fields up to `previous`, the protection."""
-        fields = [self.sequence, self.kind, self.round_id, self.plan_digest, self.rho]
-        fields += [self.input_digest, self.time, self.previous]
-        fields += astuple(self.protection) if self.format >= 2 else ()
-        label = CHAIN_LABEL.format(format=self.format)
-        content = json.dumps([label, *fields], separators=(",", ":"))
+        fields = [CHAIN_LABEL.format(format=self.format), self.sequence, self.kind, self.round_id]
+        fields += [self.plan_digest, self.rho, self.input_digest, self.time, self.previous]
+        fields += self.protection.fields if self.format >= 2 else ()
+        content = json.dumps(fields, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -183,7 +185,7 @@ def _malformed(entry: Entry) -> Iterator[str]:
     numbers = entry.sequence, entry.format, protection.max_records, protection.max_participants
     if not all(isinstance(t, str) for t in texts) or not all(isinstance(n, int) for n in numbers):
         yield "a field has the wrong type"
-    elif entry.kind not in list(Kind):
+    elif entry.kind not in KINDS:
         yield "unknown kind"
     elif entry.format not in FORMATS:
         yield "unknown format"

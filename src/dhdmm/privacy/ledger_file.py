@@ -15,7 +15,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dhdmm.errors import Refused
@@ -86,8 +86,8 @@ def read_entries(connection: sqlite3.Connection, path: Path) -> list[Entry]:
 def append(connection: sqlite3.Connection, path: Path, entry: Entry) -> None:
     if _format(connection, path) < NEWEST:
         _upgrade(connection)
-    fields = *(getattr(entry, name) for name in _FIRST_COLUMNS), entry.format
-    values = *fields, *astuple(entry.protection)
+    first = (getattr(entry, name) for name in _FIRST_COLUMNS)
+    values = *first, entry.format, *entry.protection.fields
     columns = ", ".join((*_FIRST_COLUMNS, *_ADDED_COLUMNS))
     marks = ", ".join("?" for _ in values)
     connection.execute(f"INSERT INTO entries ({columns}) VALUES ({marks})", values)

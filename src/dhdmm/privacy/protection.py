@@ -71,6 +71,11 @@ class Protection:
         return Subject(self.unit, self.identifier)
 
     @property
+    def fields(self) -> tuple[str, str, str, int, int]:
+        bounds = self.max_records, self.max_participants
+        return self.unit, self.relation, self.identifier, *bounds
+
+    @property
     def is_possible(self) -> bool:
         """Whether `of` can have made it."""
         fits = {
