@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from dhdmm.errors import Refused
 from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.ledger import Checkpoint, Ledger
-from dhdmm.privacy.protection import Protection
+from dhdmm.privacy.protection import NOT_RECORDED, Protection
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 PLAN, OTHER_PLAN = sha256(b"plan").digest(), sha256(b"other plan").digest()
@@ -127,6 +127,30 @@ def test_budget_is_a_positive_fraction(ledger, path, bad):
         ledger.reserve(PLAN, b"r1", bad, RECORD)
     with pytest.raises(Refused, match="positive exact fraction"):
         Ledger.create(path.with_name("second"), bad, clock)
+
+
+@pytest.mark.parametrize(
+    ("name", "protection"),
+    [
+        (b"", RECORD),
+        (b"r1", NOT_RECORDED),
+        (b"r1", Protection("record", "zero-out", "", 2, 1)),
+        (b"r1", Protection("person", "zero-out", "", 2, 1)),
+        (b"r1", Protection("person", "zero-out", "id", 2**63, 1)),
+    ],
+)
+def test_a_reservation_says_for_which_round_and_for_whom(ledger, name, protection):
+    with pytest.raises(Refused, match="no round is named"):
+        ledger.reserve(PLAN, name, TENTH, protection)
+    ledger.reserve(PLAN, b"r2", TENTH, Protection("person", "zero-out", "id", 2**63 - 1, 1))
+    assert ledger.reserved() == TENTH
+
+
+def test_a_price_too_long_to_be_written_is_refused(ledger):
+    for digits in (1001, 5000):
+        with pytest.raises(Refused, match="too many digits"):
+            ledger.reserve(PLAN, b"r1", Fraction(1, 10**digits), RECORD)
+    assert ledger.remaining() == 1
 
 
 def test_digests_have_their_length(ledger):

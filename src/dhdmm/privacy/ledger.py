@@ -71,7 +71,7 @@ class Ledger:
         _require_positive(rho)
         _require_digest(plan_digest)
         if not round_id or not protection.is_possible:
-            raise Refused(f"a round has an identifier and protects somebody, not {protection!r}")
+            raise Refused(f"no round is named '{round_id.hex()}' and protects a {protection}")
         with self._writing() as (connection, state):
             latest = state.latest.get(round_id.hex())
             if latest is not None:

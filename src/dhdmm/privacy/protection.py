@@ -23,6 +23,7 @@ from dhdmm.study.models import PersonUnit
 from dhdmm.study.spec import Study
 
 ZERO_OUT, REPLACE = "zero-out", "replace"
+LARGEST_BOUND = 2**63 - 1
 TWO_ZERO_OUTS = 4  # squared, as every factor in sensitivity is in ρ
 
 
@@ -77,13 +78,13 @@ class Protection:
 
     @property
     def is_possible(self) -> bool:
-        """Whether `of` can have made it."""
+        """Whether `of` can have made it, and SQLite can keep it."""
         fits = {
             "record": not self.identifier and (self.max_records, self.max_participants) == (1, 1),
             "person": bool(self.identifier),
             "participant": not self.identifier and self.max_participants == 1,
         }
-        bounded = self.max_records >= 1 and self.max_participants >= 1
+        bounded = all(1 <= bound <= LARGEST_BOUND for bound in self.fields[3:])
         return self.relation in (ZERO_OUT, REPLACE) and bounded and fits.get(self.unit, False)
 
 
