@@ -196,7 +196,12 @@ def test_format_1_may_be_continued_in_format_2(old):
     assert state.remaining == 0
 
 
-@pytest.mark.parametrize("position", [OPEN, RESERVE, DEBIT, CANCEL])
+def test_format_2_is_not_continued_in_format_1():
+    with pytest.raises(Refused, match="entry 6: it goes back to an older format"):
+        replay(rehashed([*USUAL[:LAST], *old_format(USUAL[LAST:])]))
+
+
+@pytest.mark.parametrize("position", [OPEN, RESERVE, DEBIT, CANCEL, LAST])
 def test_format_1_says_nothing_of_protection(position):
     """Its digest does not cover these fields."""
     with pytest.raises(Refused, match="chain is broken"):
