@@ -153,6 +153,24 @@ def test_a_field_of_another_type_is_refused(field, value):
         replay([*USUAL[:LAST], replace(USUAL[LAST], **{field: value})])
 
 
+def test_digests_are_of_what_the_documentation_lists():
+    entry = USUAL[DEBIT]
+    fields = [3, "debit", b"r1".hex(), PLAN.hex(), "9/10", BYTES.hex()]
+    fields += ["2030-01-03T00:00:00+00:00", USUAL[RESERVE].digest]
+    whom = ["person", "replace", "patient", 3, 2]
+    for each, listed in (
+        (entry, ["dhdmm ledger 2", *fields, *whom]),
+        (*old_format([entry]), ["dhdmm ledger 1", *fields]),
+    ):
+        text = "[" + ",".join(f'"{x}"' if isinstance(x, str) else str(x) for x in listed) + "]"
+        assert each.expected_digest() == sha256(text.encode()).hexdigest()
+
+
+def test_whom_a_round_protects_is_covered_by_the_digest():
+    with pytest.raises(Refused, match="entry 6: its digest is of another content"):
+        replay([*USUAL[:LAST], replace(USUAL[LAST], protection=RECORD)])
+
+
 def test_steps_of_one_round_come_in_their_order():
     reserve, debit = USUAL[RESERVE], USUAL[DEBIT]
     for steps in ([debit], [reserve, reserve], [reserve, debit, debit], [reserve, USUAL[OPEN]]):
