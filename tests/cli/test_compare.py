@@ -57,8 +57,9 @@ def test_unknown_item_is_refused(saved):
 def test_budget_adds_rounds_and_says_whose_it_is(saved):
     text = called(budget, *saved)
     assert max(map(len, text.splitlines())) <= 80
-    for words in ("unit: record, zero-out", "small", "together", "dhdmm ledger"):
+    for words in ("unit: record, zero-out", "small", "together", "ε chosen", "dhdmm ledger"):
         assert words in text
+    assert "number of rounds and their noise were settled before" in " ".join(text.split())
 
 
 def test_budget_in_json_counts_a_round_once(saved):
@@ -69,4 +70,5 @@ def test_budget_in_json_counts_a_round_once(saved):
     assert account["together"]["rounds"] == 2
     assert account["together"]["rho"] == pytest.approx(2 * float(single.noise.rho))
     assert account["together"]["epsilon"] > single.promise.epsilon
+    assert account["together"]["epsilon_adaptive"] > account["together"]["epsilon"]
     assert "counted already" in " ".join(called(budget, *saved, saved[0]).split())

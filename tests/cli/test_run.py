@@ -1,10 +1,12 @@
 """`dhdmm run`: what it prints, and what it writes."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from dhdmm.privacy.protection import Protection
 from dhdmm.release.release import Release
 from tests.cli.commands import Shell
 from tests.round.small import small_text
@@ -79,10 +81,14 @@ def test_people_see_tables_costs_and_where_the_release_is_at_80_columns(shell: S
     assert {"answers/release.json", "study.ledger"} <= shell.files()
 
 
-def test_every_round_is_debited_once(shell: Shell) -> None:
+def test_every_round_is_debited_once_at_the_price_of_its_plan(shell: Shell) -> None:
     shell("run", *DEALT, "--out", "first")
     shell("run", *DEALT, "--out", "second")
+    plan = Release.load(shell.folder / "first").plan
     ledger = json.loads(shell("ledger", "study.ledger", "--json").out)
     kinds = [entry["kind"] for entry in ledger["entries"]]
     assert kinds == ["open", "reserve", "debit", "reserve", "debit"]
     assert ledger["reserved"] == "0"
+    assert ledger["spent"] == str(2 * plan.rho)
+    promised = asdict(Protection.of(plan.study))
+    assert [entry["protection"] for entry in ledger["entries"]] == [None, *[promised] * 4]

@@ -10,6 +10,7 @@ from pathlib import Path
 from dhdmm.participant.policy import Policy, Review, review
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.ledger import Ledger
+from dhdmm.privacy.protection import Protection
 from dhdmm.secagg.journal import MemoryJournal
 from dhdmm.secagg.round import Roster
 from dhdmm.session.participant import ParticipantSession
@@ -40,7 +41,8 @@ class DataHolder:
 
     def take_part(self, encoded: bytes, expected_digest: bytes | None = None) -> Review:
         reviewed = review(encoded, self.policy, self.roster, expected_digest=expected_digest)
-        self.ledger.reserve(reviewed.plan.digest, ROUND_ID, reviewed.plan.rho)
+        plan = reviewed.plan
+        self.ledger.reserve(plan.digest, ROUND_ID, plan.rho, Protection.of(plan.study))
         session = ParticipantSession(
             reviewed,
             ROUND_ID,

@@ -17,6 +17,8 @@ from dhdmm.participant import policy
 from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER
+from dhdmm.privacy.chain import Kind
+from dhdmm.privacy.protection import Protection
 from dhdmm.secagg.masks import Modulus
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
@@ -166,6 +168,10 @@ NUMBERS: dict[str, tuple[Callable[[], bytes], Reason]] = {
         Reason.NOISE_TOO_LARGE,
     ),
     "price above the cost": (lambda: changed(rho=2 * planned().rho), Reason.OVERCHARGED),
+    "price a millionth above the cost": (
+        lambda: changed(rho=planned().rho * (1 + Fraction(1, 10**6))),
+        Reason.OVERCHARGED,
+    ),
     "price that empties the ledger": (lambda: changed(rho=Fraction(1)), Reason.OVERCHARGED),
     "price beyond all bounds": (lambda: changed(rho=Fraction(2**200)), Reason.BUDGET),
     "more than the study promises": (lambda: at_rho(Fraction(101, 100)), Reason.PROMISE),
@@ -331,7 +337,9 @@ def test_agrees_with_the_honest_plan(holder):
     reviewed = holder.take_part(planned().to_bytes(), planned().digest)
     assert reviewed.plan.digest == planned().digest
     assert reviewed.warnings == ()
-    assert holder.ledger.reserved() == planned().rho
+    assert holder.ledger.state().amounts(Kind.RESERVE) == [
+        (Protection.of(planned().study), planned().rho)
+    ]
     assert len(holder.sent) == 1
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from dhdmm.cli.ledger import ledger as ledger_command
 from dhdmm.cli.policy import policy as policy_command
-from dhdmm.errors import DhdmmError, Refused, StudyError
+from dhdmm.errors import DhdmmError, StudyError
 from dhdmm.participant.limits import Policy, Reason, commented
-from dhdmm.privacy.ledger import Ledger
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "policy.md"
 
@@ -107,42 +102,3 @@ def test_the_command_never_overwrites(tmp_path):
 def test_the_command_reports_where_it_cannot_write(tmp_path):
     with pytest.raises(DhdmmError, match="cannot write"):
         run(policy_command, str(tmp_path / "absent" / "policy.yaml"))
-
-
-# ---- dhdmm ledger -------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def ledger_path(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger.sqlite"
-    ledger = Ledger.create(path, Fraction(1), lambda: datetime(2030, 1, 1, tzinfo=UTC))
-    for number, rho in ((1, Fraction(1, 3)), (2, Fraction(1, 4))):
-        ledger.reserve(bytes([number]) * 32, bytes([number]) * 16, rho)
-    ledger.debit(bytes([1]) * 16, bytes(32))
-    return path
-
-
-def test_the_ledger_is_shown_in_json_with_exact_amounts(ledger_path):
-    shown = json.loads(run(ledger_command, str(ledger_path), "--json"))
-    amounts = {name: shown[name] for name in ("budget", "spent", "reserved", "remaining")}
-    assert amounts == {"budget": "1", "spent": "1/3", "reserved": "1/4", "remaining": "5/12"}
-    assert [entry["kind"] for entry in shown["entries"]] == ["open", "reserve", "reserve", "debit"]
-    assert shown["checkpoint"] == {"sequence": 4, "digest": shown["entries"][-1]["digest"]}
-
-
-def test_the_ledger_is_shown_to_people(ledger_path):
-    shown = run(ledger_command, str(ledger_path))
-    assert re.search(r"remaining +0\.416667", shown)
-    assert "debit" in shown
-    assert "2030-01-01" in shown
-
-
-def test_showing_a_ledger_changes_nothing(ledger_path):
-    before = ledger_path.read_bytes()
-    run(ledger_command, str(ledger_path))
-    assert ledger_path.read_bytes() == before
-
-
-def test_a_missing_ledger_is_refused(tmp_path):
-    with pytest.raises(Refused):
-        run(ledger_command, str(tmp_path / "absent.sqlite"))

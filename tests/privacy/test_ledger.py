@@ -21,11 +21,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from dhdmm.errors import Refused
 from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.ledger import Checkpoint, Ledger
+from dhdmm.privacy.protection import NOT_RECORDED, Protection
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 PLAN, OTHER_PLAN = sha256(b"plan").digest(), sha256(b"other plan").digest()
 BYTES, OTHER_BYTES = sha256(b"masked input").digest(), sha256(b"another").digest()
 TENTH = Fraction(1, 10)
+RECORD = Protection("record", "zero-out", "", 1, 1)
 
 
 def clock():
@@ -43,7 +45,7 @@ def ledger(path):
 
 
 def test_reservation_then_debit(ledger):
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     assert (ledger.spent(), ledger.reserved(), ledger.remaining()) == (0, TENTH, 1 - TENTH)
     ledger.debit(b"r1", BYTES)
     assert (ledger.spent(), ledger.reserved(), ledger.remaining()) == (TENTH, 0, 1 - TENTH)
@@ -53,25 +55,25 @@ def test_reservation_then_debit(ledger):
 def test_budgets_are_exact_rationals(path):
     ledger = Ledger.create(path, Fraction(1), clock)
     for number in range(3):
-        ledger.reserve(PLAN, bytes([number]), Fraction(1, 3))
+        ledger.reserve(PLAN, bytes([number]), Fraction(1, 3), RECORD)
         ledger.debit(bytes([number]), BYTES)
     assert ledger.remaining() == 0
     with pytest.raises(Refused, match=r"has 0 .* left"):
-        ledger.reserve(PLAN, b"one more", Fraction(1, 10**30))
+        ledger.reserve(PLAN, b"one more", Fraction(1, 10**30), RECORD)
 
 
 @pytest.mark.fault(33)
 def test_exhausted_budget_names_what_is_left_and_records_nothing(ledger):
-    ledger.reserve(PLAN, b"r1", Fraction(3, 4))
+    ledger.reserve(PLAN, b"r1", Fraction(3, 4), RECORD)
     before = ledger.entries()
     with pytest.raises(Refused, match=r"has 1/4 \(about 0.25\) left and the round asks .* 1/3"):
-        ledger.reserve(PLAN, b"r2", Fraction(1, 3))
+        ledger.reserve(PLAN, b"r2", Fraction(1, 3), RECORD)
     assert ledger.entries() == before
 
 
 def test_settling_gives_back_what_was_not_spent_and_names_what_was_paid_for(ledger):
     for round_id in (b"r1", b"r2"):
-        ledger.reserve(PLAN, round_id, TENTH)
+        ledger.reserve(PLAN, round_id, TENTH, RECORD)
     ledger.debit(b"r2", BYTES)
     assert ledger.settle(b"never joined") is None
     assert ledger.settle(b"r1") is None
@@ -80,19 +82,19 @@ def test_settling_gives_back_what_was_not_spent_and_names_what_was_paid_for(ledg
 
 
 def test_cancelled_reservation_comes_back_and_its_round_is_over(ledger):
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     ledger.cancel(b"r1")
     ledger.cancel(b"r1")
     assert ledger.remaining() == 1
     with pytest.raises(Refused, match="was cancelled"):
         ledger.debit(b"r1", BYTES)
     with pytest.raises(Refused, match="was cancelled"):
-        ledger.reserve(PLAN, b"r1", TENTH)
+        ledger.reserve(PLAN, b"r1", TENTH, RECORD)
 
 
 @pytest.mark.fault(35)
 def test_debit_is_never_refunded(ledger):
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     ledger.debit(b"r1", BYTES)
     with pytest.raises(Refused, match="never refunded"):
         ledger.cancel(b"r1")
@@ -100,17 +102,17 @@ def test_debit_is_never_refunded(ledger):
 
 
 def test_repeated_steps_change_nothing_and_other_bytes_are_refused(ledger):
-    ledger.reserve(PLAN, b"r1", TENTH)
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     ledger.debit(b"r1", BYTES)
     ledger.debit(b"r1", BYTES)
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     assert len(ledger.entries()) == 3
     with pytest.raises(Refused, match="other bytes"):
         ledger.debit(b"r1", OTHER_BYTES)
     for plan, rho in ((OTHER_PLAN, TENTH), (PLAN, TENTH / 2)):
         with pytest.raises(Refused, match="another plan or rho"):
-            ledger.reserve(plan, b"r1", rho)
+            ledger.reserve(plan, b"r1", rho, RECORD)
 
 
 @pytest.mark.parametrize("step", [lambda x: x.debit(b"r9", BYTES), lambda x: x.cancel(b"r9")])
@@ -122,15 +124,39 @@ def test_unreserved_round_is_refused(ledger, step):
 @pytest.mark.parametrize("bad", [Fraction(0), Fraction(-1), 0.1, 1])
 def test_budget_is_a_positive_fraction(ledger, path, bad):
     with pytest.raises(Refused, match="positive exact fraction"):
-        ledger.reserve(PLAN, b"r1", bad)
+        ledger.reserve(PLAN, b"r1", bad, RECORD)
     with pytest.raises(Refused, match="positive exact fraction"):
         Ledger.create(path.with_name("second"), bad, clock)
 
 
+@pytest.mark.parametrize(
+    ("name", "protection"),
+    [
+        (b"", RECORD),
+        (b"r1", NOT_RECORDED),
+        (b"r1", Protection("record", "zero-out", "", 2, 1)),
+        (b"r1", Protection("person", "zero-out", "", 2, 1)),
+        (b"r1", Protection("person", "zero-out", "id", 2**63, 1)),
+    ],
+)
+def test_a_reservation_says_for_which_round_and_for_whom(ledger, name, protection):
+    with pytest.raises(Refused, match="no round is named"):
+        ledger.reserve(PLAN, name, TENTH, protection)
+    ledger.reserve(PLAN, b"r2", TENTH, Protection("person", "zero-out", "id", 2**63 - 1, 1))
+    assert ledger.reserved() == TENTH
+
+
+def test_a_price_too_long_to_be_written_is_refused(ledger):
+    for digits in (1001, 5000):
+        with pytest.raises(Refused, match="too many digits"):
+            ledger.reserve(PLAN, b"r1", Fraction(1, 10**digits), RECORD)
+    assert ledger.remaining() == 1
+
+
 def test_digests_have_their_length(ledger):
     with pytest.raises(Refused, match="32 bytes"):
-        ledger.reserve(b"short", b"r1", TENTH)
-    ledger.reserve(PLAN, b"r1", TENTH)
+        ledger.reserve(b"short", b"r1", TENTH, RECORD)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     with pytest.raises(Refused, match="32 bytes"):
         ledger.debit(b"r1", b"short")
 
@@ -138,7 +164,7 @@ def test_digests_have_their_length(ledger):
 def test_entries_carry_the_time_that_the_clock_gives(path):
     times = iter(START + timedelta(days=day) for day in range(9))
     ledger = Ledger.create(path, Fraction(1), lambda: next(times))
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     assert [entry.time[:10] for entry in ledger.entries()] == ["2030-01-01", "2030-01-02"]
 
 
@@ -146,7 +172,7 @@ def test_entries_carry_the_time_that_the_clock_gives(path):
 
 
 def test_files_are_the_owners_alone(ledger, path):
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     path.chmod(0o640)
@@ -154,19 +180,14 @@ def test_files_are_the_owners_alone(ledger, path):
         ledger.remaining()
 
 
-def test_existing_ledger_is_never_overwritten(ledger, path):
-    with pytest.raises(Refused, match="cannot create"):
-        Ledger.create(path, Fraction(1), clock)
-    path.unlink()
-    with pytest.raises(Refused, match="was removed"):
-        Ledger.create(path, Fraction(1), clock)
+def test_a_missing_ledger_is_refused(path):
     with pytest.raises(Refused, match="cannot be used"):
         Ledger(path, clock)
 
 
 def spend(ledger, *rounds):
     for name in rounds:
-        ledger.reserve(PLAN, name, TENTH)
+        ledger.reserve(PLAN, name, TENTH, RECORD)
         ledger.debit(name, BYTES)
 
 
@@ -198,7 +219,7 @@ def test_altered_ledger_refuses_everything(ledger, path, statement):
     for step in (
         ledger.remaining,
         lambda: ledger.debit(b"r2", BYTES),
-        lambda: ledger.reserve(PLAN, b"r3", TENTH),
+        lambda: ledger.reserve(PLAN, b"r3", TENTH, RECORD),
         lambda: Ledger(path, clock),
     ):
         with pytest.raises(Refused):
@@ -214,7 +235,7 @@ def rewritten(path, drop):
         if name == drop:
             continue
         if entry.kind == Kind.RESERVE:
-            copy.reserve(bytes.fromhex(entry.plan_digest), name, Fraction(entry.rho))
+            copy.reserve(bytes.fromhex(entry.plan_digest), name, Fraction(entry.rho), RECORD)
         else:
             copy.debit(name, bytes.fromhex(entry.input_digest))
     return forged
@@ -237,13 +258,6 @@ def test_rolled_back_ledger_is_refused(ledger, path):
     older.replace(path)
     path.chmod(0o600)
     with pytest.raises(Refused, match="behind entry 5, which it has shown before"):
-        Ledger(path, clock)
-
-
-def test_missing_anchor_is_refused(ledger, path):
-    spend(ledger, b"r1")
-    path.with_name(path.name + ".anchor").unlink()
-    with pytest.raises(Refused, match="anchor is missing"):
         Ledger(path, clock)
 
 
@@ -301,7 +315,7 @@ def crash_after(path, steps):
 
 
 def test_crash_between_reservation_and_debit_leaves_the_reservation(ledger, path):
-    reserve = [lambda x: x.reserve(PLAN, b"r1", TENTH)]
+    reserve = [lambda x: x.reserve(PLAN, b"r1", TENTH, RECORD)]
     assert in_child(crash_after, path, reserve) == 9
     assert (ledger.reserved(), ledger.spent()) == (TENTH, 0)
     ledger.debit(b"r1", BYTES)
@@ -310,7 +324,7 @@ def test_crash_between_reservation_and_debit_leaves_the_reservation(ledger, path
 
 @pytest.mark.fault(35)
 def test_crash_after_debit_leaves_it_debited_for_the_same_bytes(ledger, path):
-    steps = [lambda x: x.reserve(PLAN, b"r1", TENTH), lambda x: x.debit(b"r1", BYTES)]
+    steps = [lambda x: x.reserve(PLAN, b"r1", TENTH, RECORD), lambda x: x.debit(b"r1", BYTES)]
     assert in_child(crash_after, path, steps) == 9
     assert ledger.spent() == TENTH
     ledger.debit(b"r1", BYTES)
@@ -319,7 +333,7 @@ def test_crash_after_debit_leaves_it_debited_for_the_same_bytes(ledger, path):
 
 
 def test_crash_before_the_anchor_moves_loses_nothing(ledger, path, monkeypatch):
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     monkeypatch.setattr(Ledger, "_advance_anchor", lambda self: os._exit(9))
     assert in_child(crash_after, path, [lambda x: x.debit(b"r1", BYTES)]) == 9
     monkeypatch.undo()
@@ -330,7 +344,7 @@ def grab(path, name, won):
     ledger = Ledger(path, clock)
     for number in range(5):
         try:
-            ledger.reserve(PLAN, bytes([name, number]), TENTH)
+            ledger.reserve(PLAN, bytes([name, number]), TENTH, RECORD)
             ledger.debit(bytes([name, number]), BYTES)
         except Refused as refusal:
             if "left and the round asks" not in str(refusal):
@@ -360,7 +374,7 @@ def spend_on_a_full_disk(path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     for number in range(1000):
         try:
-            ledger.reserve(PLAN, b"full" + number.to_bytes(2), Fraction(1, 10**6))
+            ledger.reserve(PLAN, b"full" + number.to_bytes(2), Fraction(1, 10**6), RECORD)
         except Refused:
             os._exit(7)
     os._exit(0)
@@ -376,7 +390,7 @@ def test_full_disk_refuses_and_leaves_the_ledger_whole(ledger, path):
 
 
 def test_debit_whose_anchor_cannot_be_written_refuses_and_can_be_repeated(ledger, path):
-    ledger.reserve(PLAN, b"r1", TENTH)
+    ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     blocked = path.with_name(path.name + ".anchor.new")
     blocked.mkdir()
     with pytest.raises(Refused, match="cannot be used"):
@@ -416,7 +430,10 @@ class AnyOrder(RuleBasedStateMachine):
     def reserve(self, name, rho):
         known = self.model.get(name)
         allowed = known[0] == rho and known[1] != "cancel" if known else rho <= self.left()
-        if self.attempt(allowed, lambda: self.ledger.reserve(PLAN, name, rho)) and not known:
+        if (
+            self.attempt(allowed, lambda: self.ledger.reserve(PLAN, name, rho, RECORD))
+            and not known
+        ):
             self.model[name] = (rho, "reserve")
 
     @rule(name=rounds)

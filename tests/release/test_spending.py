@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 import dhdmm
-from dhdmm.privacy.zcdp import Conversion
+from dhdmm.privacy.zcdp import Conversion, release_rho
 from dhdmm.release.release import Release
-from dhdmm.release.spending import accounts, different_rounds, spent
+from dhdmm.release.spending import accounts, different_rounds, epsilon_within, spent
 from tests.release.releases import TERMS, plan_of, release_of, study_of
 
 ITEMS = "  - {name: sexes, by: [sex]}"
@@ -29,6 +29,23 @@ def test_rho_adds_exactly_and_epsilon_is_less_than_the_sum():
     assert single.epsilon < cost.epsilon < 4 * single.epsilon
     curve = Conversion.GAUSSIAN.epsilon(float(cost.rho), cost.delta)
     assert curve <= cost.epsilon < 1.001 * curve
+
+
+def test_rounds_chosen_in_view_of_earlier_ones_are_converted_as_any_zcdp_mechanism():
+    """With ρ′ of each, which has the term for sums of discrete noise."""
+    several = rounds(4)
+    cost = spent(several)
+    noise = several[0].plan.noise
+    each = release_rho(noise.sensitivity_squared, noise.variance, noise.honest_floor, noise.rows)
+    assert cost.epsilon_adaptive == Conversion.CKS.epsilon(4 * each, cost.delta)
+    assert cost.epsilon_adaptive > 1.05 * cost.epsilon
+
+
+def test_epsilon_within_a_total_is_found_for_every_total():
+    """And does not fall where the solver gives way to the closed formula."""
+    totals = [Fraction(1, 10**7), Fraction(1), Fraction(100), Fraction(101), Fraction(10**6)]
+    found = [epsilon_within(total, 1e-6) for total in totals]
+    assert found == sorted(found)
 
 
 def test_one_round_costs_what_its_release_says():

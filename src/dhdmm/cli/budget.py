@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from dhdmm.release.spending import Spent
 
 MEANING = (
-    "Together: the cost to a unit that was in every round, no matter who asked. What one"
-    " participant has spent, its own ledger says: dhdmm ledger."
+    "Together: the cost to a unit that was in every round, no matter who asked. ε holds if the"
+    " number of rounds and their noise were settled before the first release. If rounds were chosen"
+    " in view of earlier releases, ε chosen holds, provided that a total of this ρ was fixed"
+    " beforehand. What one participant has spent, and the ε of its whole budget, its own ledger"
+    " says: dhdmm ledger."
 )
 
 
@@ -54,6 +57,7 @@ def _figures(cost: Spent) -> dict[str, Any]:
         "rho": float(cost.rho),
         "rho_exact": str(cost.rho),
         "epsilon": cost.epsilon,
+        "epsilon_adaptive": cost.epsilon_adaptive,
         "delta": cost.delta,
     }
 
@@ -67,12 +71,12 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
     for account in document["accounts"]:
         screen.print(Text(printable(f"unit: {account['unit']}, {account['relation']}"), "bold"))
         table = Table("study", box=None, pad_edge=False)
-        for header in ("rounds", "ρ", "ε", "at δ"):
+        for header in ("rounds", "ρ", "ε", "ε chosen", "at δ"):
             table.add_column(header, justify="right")
         for name, cost in [*account["studies"].items(), ("together", account["together"])]:
-            numbers = [f"{cost[key]:.4g}" for key in ("rho", "epsilon")]
+            numbers = [f"{cost[key]:.4g}" for key in ("rho", "epsilon", "epsilon_adaptive")]
             table.add_row(
-                Text(printable(name, 40)), f"{cost['rounds']:,}", *numbers, f"{cost['delta']:.2g}"
+                Text(printable(name, 32)), f"{cost['rounds']:,}", *numbers, f"{cost['delta']:.2g}"
             )
         screen.print(table, "")
     if document["rounds"] < document["releases"]:

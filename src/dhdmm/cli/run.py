@@ -247,6 +247,7 @@ def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable
     One ledger stands for all participants here, since one person runs all of them.
     """
     from dhdmm.privacy.ledger import Ledger
+    from dhdmm.privacy.protection import Protection
 
     plan, round_id = enrolment.plan, enrolment.round_id
     if path.exists():
@@ -254,7 +255,7 @@ def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable
     else:
         ledger = Ledger.create(path, Fraction(repr(total)), _now)
     try:
-        ledger.reserve(plan.digest, round_id, plan.rho)
+        ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
         yield partial(ledger.debit, round_id, plan.digest)
     except DhdmmError as error:
         error.hint = SPENT if ledger.settle(round_id) else error.hint

@@ -1,28 +1,34 @@
 """A participant's own budget: what is set aside, what is spent, and that nobody turned it back.
 
-A round goes absent → reserved → debited, or reserved → cancelled; the last two are final. It is
-reserved when the participant joins and debited, durably, just before its masked input leaves. A
-debit is never refunded: what has left may have been seen.
+What a call does to a round, by what the round's newest entry is:
+
+    newest entry    reserve             debit               cancel
+    none            → reserve           refused             refused
+    reserve         nothing changes     → debit             → cancel
+    debit           nothing changes     nothing changes     refused
+    cancel          refused             refused             nothing changes
+
+A reservation needs budget that is left. To repeat one, plan and ρ must be the same; to repeat a
+debit, the bytes. A round is reserved when the participant joins and debited, durably, just before
+its masked input leaves. A debit is never refunded: what has left may have been seen.
 
 Every entry carries the SHA-256 of the one before it. After each change the newest number and
-digest are also written to a second file, the anchor. A broken chain, or a ledger behind its anchor
-or behind a `Checkpoint` kept elsewhere, refuses everything. docs/accounting.md states the limit:
-whoever restores an older copy of both files is not noticed here, only by such a checkpoint.
+digest are also written to a second file, the anchor. A broken chain, a missing anchor, or a ledger
+behind its anchor or behind a `Checkpoint` kept elsewhere, refuses everything. docs/accounting.md
+states the limit: whoever restores an older copy of both files is noticed by such a checkpoint only.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import astuple, fields
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
 from dhdmm.errors import Refused
+from dhdmm.privacy import ledger_file
 from dhdmm.privacy.chain import (
     Checkpoint,
     Entry,
@@ -31,18 +37,13 @@ from dhdmm.privacy.chain import (
     conclusion,
     first_entry,
     has_reached,
+    is_amount,
     replay,
     reservation,
 )
+from dhdmm.privacy.protection import Protection
 
-LOCK_SECONDS = 30.0
 DIGEST_BYTES = 32
-
-_SCHEMA = """CREATE TABLE entries (
-    sequence INTEGER PRIMARY KEY, kind TEXT NOT NULL, round_id TEXT NOT NULL,
-    plan_digest TEXT NOT NULL, rho TEXT NOT NULL, input_digest TEXT NOT NULL,
-    time TEXT NOT NULL, previous TEXT NOT NULL, digest TEXT NOT NULL)"""
-_COLUMNS = ", ".join(field.name for field in fields(Entry))
 
 
 class Ledger:
@@ -60,25 +61,17 @@ class Ledger:
     def create(cls, path: Path, budget: Fraction, clock: Callable[[], datetime]) -> Ledger:
         """Start a ledger with a budget in ρ, readable by its owner only."""
         _require_positive(budget)
-        if _anchor_path(path).exists() and not path.exists():
-            raise Refused("an anchor without its ledger: the ledger was removed", where=str(path))
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise Refused(f"cannot create the ledger: {error.strerror}", where=str(path)) from error
-        with _refusing(path), closing(_connect(path)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute(_SCHEMA)
-            _append(connection, first_entry(budget, clock()))
-            connection.execute("COMMIT")
-        ledger = cls(path, clock)
-        ledger._advance_anchor()
-        return ledger
+        ledger_file.publish(path, first_entry(budget, clock()))
+        return cls(path, clock)
 
-    def reserve(self, plan_digest: bytes, round_id: bytes, rho: Fraction) -> None:
+    def reserve(
+        self, plan_digest: bytes, round_id: bytes, rho: Fraction, protection: Protection
+    ) -> None:
         """Set ρ aside for a round. Repeating it, before or after its debit, changes nothing."""
         _require_positive(rho)
         _require_digest(plan_digest)
+        if not round_id or not protection.is_possible:
+            raise Refused(f"no round is named '{round_id.hex()}' and protects a {protection}")
         with self._writing() as (connection, state):
             latest = state.latest.get(round_id.hex())
             if latest is not None:
@@ -92,7 +85,9 @@ class Ledger:
                     f"and the round asks for rho = {rho}"
                 )
             else:
-                _append(connection, reservation(state, self._clock(), round_id, plan_digest, rho))
+                now = self._clock()
+                entry = reservation(state, now, round_id, plan_digest, rho, protection)
+                self._append(connection, entry)
 
     def cancel(self, round_id: bytes) -> None:
         """Give back a reservation; only before its debit."""
@@ -101,7 +96,7 @@ class Ledger:
             if latest.kind == Kind.DEBIT:
                 raise self._refused(f"round {round_id.hex()} is debited and never refunded")
             if latest.kind == Kind.RESERVE:
-                _append(connection, conclusion(state, self._clock(), Kind.CANCEL, latest))
+                self._append(connection, conclusion(state, self._clock(), Kind.CANCEL, latest))
 
     def debit(self, round_id: bytes, input_digest: bytes) -> None:
         """Spend a reservation. When this returns, the bytes with this SHA-256 may leave.
@@ -115,8 +110,8 @@ class Ledger:
             if latest.kind == Kind.CANCEL:
                 raise self._refused(f"round {round_id.hex()} was cancelled")
             if latest.kind == Kind.RESERVE:
-                digest = input_digest.hex()
-                _append(connection, conclusion(state, self._clock(), Kind.DEBIT, latest, digest))
+                now, digest = self._clock(), input_digest.hex()
+                self._append(connection, conclusion(state, now, Kind.DEBIT, latest, digest))
             elif latest.input_digest != input_digest.hex():
                 raise self._refused(f"round {round_id.hex()} was debited for other bytes")
 
@@ -125,45 +120,46 @@ class Ledger:
 
         Gives the SHA-256 of the input it was debited for, if it was.
         """
-        latest = self._state().latest.get(round_id.hex())
+        latest = self.state().latest.get(round_id.hex())
         if latest is not None and latest.kind == Kind.RESERVE:
             self.cancel(round_id)
         return self.paid_for(round_id)
 
     def paid_for(self, round_id: bytes) -> bytes | None:
         """The SHA-256 of the input that this round was debited for."""
-        latest = self._state().latest.get(round_id.hex())
+        latest = self.state().latest.get(round_id.hex())
         if latest is None or latest.kind != Kind.DEBIT:
             return None
         return bytes.fromhex(latest.input_digest)
 
+    def state(self) -> State:
+        """All of it, as it is at this moment."""
+        with self._reading() as state:
+            return state
+
     def entries(self) -> tuple[Entry, ...]:
-        return self._state().entries
+        return self.state().entries
 
     def budget(self) -> Fraction:
-        return self._state().budget
+        return self.state().budget
 
     def spent(self) -> Fraction:
         """Debited, for good."""
-        return self._state().total(Kind.DEBIT)
+        return self.state().total(Kind.DEBIT)
 
     def reserved(self) -> Fraction:
         """Set aside for rounds whose masked input has not left."""
-        return self._state().total(Kind.RESERVE)
+        return self.state().total(Kind.RESERVE)
 
     def remaining(self) -> Fraction:
         """Neither spent nor reserved."""
-        return self._state().remaining
+        return self.state().remaining
 
     def checkpoint(self) -> Checkpoint:
         """What to keep elsewhere, and to pass as `shown` when the ledger is opened again."""
-        return self._state().checkpoint
+        return self.state().checkpoint
 
     # Transactions.
-
-    def _state(self) -> State:
-        with self._reading() as state:
-            return state
 
     @contextmanager
     def _reading(self) -> Iterator[State]:
@@ -179,19 +175,21 @@ class Ledger:
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[tuple[sqlite3.Connection, State]]:
         """Verify, act, commit; whatever fails leaves the ledger as it was and refuses."""
-        with _refusing(self._path):
-            _require_private(self._path)
-            with closing(_connect(self._path)) as connection:  # closing rolls back what is open
+        with ledger_file.refusing(self._path):
+            ledger_file.require_private(self._path)
+            with closing(ledger_file.connect(self._path)) as connection:  # rolls back what is open
                 connection.execute(f"BEGIN {mode}")
                 yield connection, self._verified(connection)
                 connection.execute("COMMIT")
 
     def _verified(self, connection: sqlite3.Connection) -> State:
-        rows = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY sequence")
-        state = replay([Entry(*row) for row in rows])
-        anchor = _read_anchor(self._path)
-        if anchor is None and len(state.entries) > 1:
-            raise self._refused("its anchor is missing")
+        state = replay(ledger_file.read_entries(connection, self._path))
+        anchor = ledger_file.read_anchor(self._path)
+        if anchor is None:
+            raise self._refused(
+                "its anchor is missing",
+                "put the anchor back; if nothing was ever spent, move the ledger away and make one",
+            )
         for seen in (anchor, self._shown):
             if seen is not None and not has_reached(state, seen):
                 raise self._refused(
@@ -202,83 +200,27 @@ class Ledger:
     def _advance_anchor(self) -> None:
         """Under the write lock and from the newest entry, so that it never moves back."""
         with self._transaction("IMMEDIATE") as (_, state):
-            _write_anchor(self._path, state.checkpoint)
+            ledger_file.write_anchor(self._path, state.checkpoint)
 
     def _known(self, state: State, round_id: bytes) -> Entry:
         if round_id.hex() not in state.latest:
             raise self._refused(f"round {round_id.hex()} was never reserved")
         return state.latest[round_id.hex()]
 
-    def _refused(self, why: str) -> Refused:
-        return Refused(f"the ledger refuses: {why}", where=str(self._path))
+    def _append(self, connection: sqlite3.Connection, entry: Entry) -> None:
+        ledger_file.append(connection, self._path, entry)
 
-
-# Files.
-
-
-def _append(connection: sqlite3.Connection, entry: Entry) -> None:
-    marks = ", ".join("?" for _ in fields(Entry))
-    connection.execute(f"INSERT INTO entries ({_COLUMNS}) VALUES ({marks})", astuple(entry))
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """One connection a call: safe across threads, forks and processes."""
-    uri = f"{path.absolute().as_uri()}?mode=rw"
-    connection = sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS, isolation_level=None)
-    connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and the directory as well
-    return connection
-
-
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    """A full disk, a torn page or a missing file: the ledger fails closed."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, ValueError) as error:
-        raise Refused(f"the ledger cannot be used: {error}", where=str(path)) from error
-
-
-def _require_private(path: Path) -> None:
-    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise Refused(
-            "the ledger is open to other users", where=str(path), hint="chmod 600 and check it"
-        )
+    def _refused(self, why: str, hint: str | None = None) -> Refused:
+        return Refused(f"the ledger refuses: {why}", where=str(self._path), hint=hint)
 
 
 def _require_positive(rho: Fraction) -> None:
     if not isinstance(rho, Fraction) or rho <= 0:
         raise Refused(f"a budget is a positive exact fraction, not {rho!r}")
+    if not is_amount(rho):
+        raise Refused("a budget has too many digits to be written down")
 
 
 def _require_digest(digest: bytes) -> None:
     if len(digest) != DIGEST_BYTES:
         raise Refused(f"a digest has {DIGEST_BYTES} bytes, not {len(digest)}")
-
-
-def _anchor_path(path: Path) -> Path:
-    return path.with_name(path.name + ".anchor")
-
-
-def _read_anchor(path: Path) -> Checkpoint | None:
-    try:
-        sequence, digest = _anchor_path(path).read_text("ascii").split()
-    except FileNotFoundError:
-        return None
-    return Checkpoint(int(sequence), digest)
-
-
-def _write_anchor(path: Path, checkpoint: Checkpoint) -> None:
-    """Replace the anchor as a whole, durably: the content first, then its name."""
-    target = _anchor_path(path)
-    fresh = target.with_name(target.name + ".new")
-    with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
-        file.write(f"{checkpoint.sequence} {checkpoint.digest}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(target)
-    if os.name == "posix":
-        directory = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

@@ -1,9 +1,15 @@
 """What several releases together tell about one unit: a record, a person or a participant.
 
-ρ adds up over rounds (zCDP), whatever the studies asked. The (ε, δ) of all rounds follows from
-their noise together and is less than the sum of their ε. It holds for a unit that was in every
-round; who was in fewer has lost less. Budgets of different units or relations are not comparable
-and are never added.
+ρ adds up over rounds (zCDP), whatever the studies asked. Read as (ε, δ) in two ways
+(docs/accounting.md):
+
+- `epsilon`, if it was settled before the first release how many rounds there would be, with what
+  noise. It follows from the noise of all rounds and is less than the sum of their ε.
+- `epsilon_adaptive`, if each round was chosen in view of earlier releases, but within a total ρ
+  that was fixed beforehand, as a ledger's budget is, and that these rounds have used up.
+
+Both hold for a unit that was in every round; who was in fewer has lost less. ρ of different units
+or relations is not one quantity and is never added here.
 """
 
 from __future__ import annotations
@@ -13,9 +19,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 
-from dhdmm.privacy.excess import epsilon_promised
+from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
+from dhdmm.privacy.protection import Protection
+from dhdmm.privacy.zcdp import Conversion, release_rho
 from dhdmm.release.release import Release
-from dhdmm.study.models import PersonUnit
+
+LARGEST_CKS_RHO = 100
+"""Beyond it ε is above 170 and no promise; the simpler conversion says so without a solver."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,7 @@ class Spent:
     rounds: int
     rho: Fraction
     epsilon: float
+    epsilon_adaptive: float
     delta: float
 
 
@@ -58,15 +69,29 @@ def accounts(releases: Iterable[Release]) -> list[Account]:
 
 
 def spent(releases: Sequence[Release]) -> Spent:
-    """Σρ, and the ε of all at the largest δ that one of them states."""
+    """Σρ, and both ε of all at the largest δ that one of them states."""
     delta = max(release.plan.promise.delta for release in releases)
     noises = [release.plan.noise for release in releases]
     rho = sum((noise.rho for noise in noises), Fraction(0))
-    return Spent(len(releases), rho, epsilon_promised(noises, delta), delta)
+    adaptive = epsilon_within(sum(map(_cost, noises), Fraction(0)), delta)
+    return Spent(len(releases), rho, epsilon_promised(noises, delta), adaptive, delta)
+
+
+def epsilon_within(total: Fraction, delta: float) -> float:
+    """ε of any rounds, each chosen in view of the earlier ones, that stay within a fixed total ρ.
+
+    Such rounds together are zCDP with that total (Feldman, Zrnic 2021), so the conversion must be
+    one that holds for every zCDP mechanism.
+    """
+    conversion = Conversion.CKS if total <= LARGEST_CKS_RHO else Conversion.PAPER
+    return conversion.epsilon(total, delta)
+
+
+def _cost(noise: NoisyRelease) -> Fraction:
+    """ρ′, with the sum of discrete noises accounted: the zCDP that the release has by itself."""
+    return release_rho(noise.sensitivity_squared, noise.variance, noise.honest_floor, noise.rows)
 
 
 def _kind(release: Release) -> tuple[str, str]:
-    privacy = release.plan.sections[0]
-    unit = privacy.unit
-    name = f"person ({unit.person.column})" if isinstance(unit, PersonUnit) else unit
-    return name, privacy.relation
+    protection = Protection.of(release.plan.study)
+    return str(protection.subject), protection.relation

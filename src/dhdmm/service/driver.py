@@ -18,6 +18,7 @@ from hashlib import sha256
 
 from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.privacy.keystream import KeyStream
+from dhdmm.privacy.protection import Protection
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.transcript_format import VerificationError, hash_of
 from dhdmm.release.verify import Verified, verify
@@ -136,7 +137,7 @@ def join(
             return Outcome(Ending.ABORTED, status.reason, paid is not None)
         seat = take_seat(client, round_id, member)
         plan = seat.reviewed.plan
-        member.ledger.reserve(plan.digest, round_id, plan.rho)
+        member.ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
         watch(f"seat {seat.position + 1} of {plan.participants:,}")
         session = ParticipantSession(
             seat.reviewed,

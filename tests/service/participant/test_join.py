@@ -7,6 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dhdmm.privacy.chain import Kind
+from dhdmm.privacy.protection import Protection
 from dhdmm.service.driver import Ending
 from tests.service.participant.people import (
     OPERATOR,
@@ -26,8 +28,11 @@ def test_everybody_ends_with_the_same_verified_release(tmp_path: Path, threat_mo
     assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}
     assert len({outcome.fingerprint for outcome in outcomes}) == 1
     assert {outcome.verified.release.survivors for outcome in outcomes} == {6}
+    plan = outcomes[0].verified.release.plan
     for person in persons:
         assert person.entries == ["open", "reserve", "debit"]
+        debited = [(Protection.of(plan.study), plan.rho)]
+        assert person.member.ledger.state().amounts(Kind.DEBIT) == debited
         assert person.journals == []
 
 

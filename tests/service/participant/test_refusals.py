@@ -13,6 +13,7 @@ import pytest
 from dhdmm.errors import DataError, DhdmmError, Refused
 from dhdmm.participant.policy import PolicyRefusal, Reason
 from dhdmm.planning.draft import draft
+from dhdmm.privacy.protection import Protection
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.round import Roster
 from dhdmm.service.client import CoordinatorClient
@@ -159,7 +160,8 @@ def test_an_exhausted_budget_refuses_the_round(here: Coordinator, person: Person
 def test_a_ledger_that_was_turned_back_refuses_the_round(here: Coordinator, person: Person):
     ledger = person.member.ledger
     shutil.copy(person.home.root / "ledger", person.home.root / "older")
-    ledger.reserve(bytes(32), bytes(16), ledger.budget())
+    protection = Protection.of(here.study)
+    ledger.reserve(bytes(32), bytes(16), ledger.budget(), protection)
     ledger.debit(bytes(16), bytes(32))
     shutil.copy(person.home.root / "older", person.home.root / "ledger")
     with pytest.raises(Refused, match="shown before"):
