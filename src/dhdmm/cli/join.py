@@ -80,7 +80,7 @@ def join(
     home = coordinator.home(state)
     limits = home.policy(policy)
     named = identities.load(identity or home.identity)
-    counted = Counted(lambda study: _counted(study, table, on_unknown))
+    counted = Counted(lambda study: counted_for(study, table, on_unknown))
     counted.prepare(home.studies())  # before the coordinator hears of us
     with coordinator.connect(url, ca, pin, named.identity) as client:
         status = coordinator.the_round(client, url, round_id)
@@ -153,18 +153,23 @@ def _page(
         yield shown
 
 
-def _counted(study: Study, table: Path | Address, on_unknown: UnknownValues) -> Histogram:
+def counted_for(study: Study, table: Path | Address, on_unknown: UnknownValues) -> Histogram:
     from dhdmm.participant.tabulate import tabulate
 
     privacy, aggregation = study.sections()
-    return tabulate(
+    unit = None if isinstance(privacy.unit, str) else privacy.unit.person
+    tabulated = tabulate(
         opened(table),
         study.schema,
-        unit=None if isinstance(privacy.unit, str) else privacy.unit.person,
+        unit=unit,
         max_records=aggregation.max_records_per_participant,
         key=study.digest,
         on_unknown=on_unknown,
-    ).histogram
+    )
+    warning = None if unit is None else tabulated.report.identifier_warning(unit)
+    if warning is not None:
+        coordinator.note(f"warning: {warning}")
+    return tabulated.histogram
 
 
 def _changes(shown: ConsentPage | None) -> Watch:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from dhdmm.cli import coordinator, output
 
@@ -20,6 +22,10 @@ def review(
     round_id: coordinator.RoundOption = None,
     policy: coordinator.PolicyOption = None,
     ledger: coordinator.LedgerOption = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Your table: checked here against the study; nothing of it leaves."),
+    ] = None,
     state: coordinator.StateOption = None,
     ca: coordinator.AuthorityOption = None,
     pin: coordinator.PinOption = None,
@@ -41,6 +47,8 @@ def review(
         status = coordinator.the_round(client, url, round_id)
         draft = client.draft(bytes.fromhex(status.round))
     reviewed = review_preview(draft, limits)
+    if data is not None:
+        _check_table(reviewed, data)
     document = figures(reviewed, limits, home.existing_ledger(ledger), status)
     document["consented"] = home.consented(draft_of(reviewed.plan))
     if not as_json:
@@ -48,6 +56,15 @@ def review(
     if not document["consented"] and document["left_after"] >= 0:
         document["consented"] = _consent(home, reviewed, ask=not (yes or as_json), given=yes)
     output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
+
+
+def _check_table(reviewed: Review, data: str) -> None:
+    """Counts the table as `join` would, for its warnings and errors alone."""
+    from dhdmm.cli.join import counted_for
+    from dhdmm.cli.run import tables_given
+
+    for table in tables_given(data):
+        counted_for(reviewed.plan.study, table, "error")
 
 
 def _consent(home: Home, reviewed: Review, *, ask: bool, given: bool) -> bool:

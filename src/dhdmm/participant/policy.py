@@ -14,7 +14,9 @@ from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
 
-from dhdmm.effort import Limit, allocate, limited
+from threadpoolctl import threadpool_limits
+
+from dhdmm.effort import Limit, borrow, limited
 from dhdmm.errors import StrategyError, StudyError, TooCostly
 from dhdmm.participant.limits import Policy, PolicyRefusal, Reason
 from dhdmm.planning.calibrate import (
@@ -39,8 +41,6 @@ UNKNOWN_STUDY = Limit(megabytes=300, seconds=2)
 """What checking a plan may cost while nobody here has agreed to its study."""
 AGREED_STUDY = Limit(megabytes=8_000, seconds=600)
 """The same for a study that the policy lists."""
-MOST_QUERIES = 2 * 10**7
-"""Answers of a study: each has its own error bar."""
 MODULUS_KINDS: tuple[ModulusKind, ...] = ("power-of-two", "prime")
 
 LARGEST_ROUND_RHO = 1000
@@ -63,7 +63,7 @@ def review(
     encoded: bytes, policy: Policy, roster: Roster, *, expected_digest: bytes | None = None
 ) -> Review:
     """The plan, if every check holds; otherwise `PolicyRefusal` with the first reason."""
-    with _refusing(), limited(_limit(encoded, policy)):
+    with _refusing(), limited(_limit_of(encoded, policy)):
         plan = Plan.from_bytes(encoded)
         if expected_digest is not None and plan.digest != expected_digest:
             raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan that was expected")
@@ -75,7 +75,7 @@ def review(
 def review_preview(encoded: bytes, policy: Policy) -> Review:
     """The same before anybody knows who takes part: every check but that of the roster."""
     nobody = Roster((), ())
-    with _refusing(), limited(_limit(encoded, policy)):
+    with _refusing(), limited(_limit_of(encoded, policy)):
         plan = Plan.from_bytes(encoded)
         for check in _CHECKS:
             if check is not _roster:
@@ -83,13 +83,22 @@ def review_preview(encoded: bytes, policy: Policy) -> Review:
     return Review(plan)
 
 
-def _limit(encoded: bytes, policy: Policy) -> Limit:
-    """What checking may cost: little, unless the study is one that was agreed to."""
+@contextmanager
+def within_limits(plan: Plan, policy: Policy) -> Iterator[None]:
+    """Whatever else is computed from a reviewed plan: what costs too much is refused as well."""
+    with _refusing(), limited(_limit(plan.study.digest, policy)):
+        yield
+
+
+def _limit_of(encoded: bytes, policy: Policy) -> Limit:
     if len(encoded) > policy.max_plan_bytes:
         raise PolicyRefusal(Reason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
-    if policy.studies and sha256(encoded_study(encoded)).hexdigest() in policy.studies:
-        return AGREED_STUDY
-    return UNKNOWN_STUDY
+    return _limit(sha256(encoded_study(encoded)).digest(), policy)
+
+
+def _limit(study_digest: bytes, policy: Policy) -> Limit:
+    """Little, unless the study is one that was agreed to."""
+    return AGREED_STUDY if study_digest.hex() in policy.studies else UNKNOWN_STUDY
 
 
 @contextmanager
@@ -122,9 +131,8 @@ def _size(plan: Plan, policy: Policy, roster: Roster) -> None:
     """Rows of the strategy, answers of the study, and what measuring will need."""
     rows, queries = plan.strategy.rows, plan.study.workload.queries
     _require(rows <= policy.max_rows, Reason.TOO_LARGE, f"the strategy has {rows:,} rows")
-    _require(queries <= MOST_QUERIES, Reason.TOO_LARGE, f"the study has {queries:,} answers")
     values = sum(len(axis.orbit) for axis in plan.strategy.axes)
-    allocate(rows + len(plan.strategy.blocks) * values / 8)
+    borrow(4 * queries + rows + len(plan.strategy.blocks) * values / 8)
 
 
 def _study(plan: Plan, policy: Policy, roster: Roster) -> None:
@@ -272,14 +280,17 @@ def _measured(plan: Plan, policy: Policy, roster: Roster) -> None:
     A row space that contains the workload's and has no more dimensions is the workload's.
     """
     strategy, workload = plan.strategy, plan.study.workload
+    more_is_allowed = plan.study.model.extra_measurements
+    with threadpool_limits(limits=1, user_api="blas"):  # many small products
+        complete = strategy.contains(workload, seed=plan.digest)
+        asked = None if more_is_allowed else rank(workload)
     _require(
-        strategy.contains(workload, seed=plan.digest),
+        complete,
         Reason.STRATEGY,
         "the strategy does not measure all that the study asks for",
     )
-    if plan.study.model.extra_measurements:
+    if more_is_allowed:
         return
-    asked = rank(workload)
     known = "" if asked is None else f", where {asked:,} would do"
     _require(
         asked is not None and strategy.rows <= asked,

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from dhdmm.participant.warehouse import WarehouseSource
 
 COLUMNS_SHOWN = 20
+NEARLY_UNIQUE, FEW_ROWS = 0.95, 20
+"""An identifier with more different values than this part of the rows, if they are not few."""
 
 
 class OnUnknown(StrEnum):
@@ -67,6 +69,17 @@ class Report:
     """Different identifiers among the rows that have one; None where no person is bounded."""
     persons_truncated: int = field(repr=False)
     records_truncated: int = field(repr=False)
+
+    def identifier_warning(self, unit: PersonUnit) -> str | None:
+        """For the data holder, where what tells persons apart looks like a row number."""
+        if self.persons is None or self.rows < FEW_ROWS:
+            return None
+        if self.persons <= NEARLY_UNIQUE * self.rows:
+            return None
+        return (
+            f"'{unit.column}' has {self.persons:,} different values in {self.rows:,} rows:"
+            " does it identify persons, or visits? Only what it identifies is protected"
+        )
 
 
 @dataclass(frozen=True)

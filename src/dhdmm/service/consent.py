@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from dhdmm.participant.policy import Policy, Review
+from dhdmm.participant.policy import Policy, Review, within_limits
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.figures import item_figures, promise_words
 from dhdmm.privacy.excess import epsilon_promised
@@ -28,7 +28,8 @@ def figures(
     """The study in words, the cost by our own arithmetic, the budget before and after."""
     plan = reviewed.plan
     allowed = participants_allowed(plan.sections[1])
-    expected = plan.expected_error()
+    with within_limits(plan, policy):
+        expected = plan.expected_error()
     budget = Fraction(repr(policy.total_rho)) if ledger is None else ledger.budget()
     left = budget if ledger is None else ledger.remaining()
     return {

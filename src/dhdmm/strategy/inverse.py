@@ -17,11 +17,12 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg, sparse
 
+from dhdmm.effort import borrow, work
 from dhdmm.strategy.basis import kronecker_rows
 from dhdmm.strategy.blocks import Block, Side, StrategyAxis
 from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.estimate import on_merged, outer
-from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.matrix import FLOAT, Floats, Integers
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.workload import Product
 
@@ -62,7 +63,10 @@ class SideInverse:
     @cached_property
     def _gram_root(self) -> Floats:
         """Lower triangular L with L Lᵀ = A Aᵀ."""
-        inner = np.ones((len(self.side.basis.ids),) * 2)
+        products = len(self.side.basis.ids)
+        borrow(4 * products**2)
+        work(FLOAT * products**2 * (products + len(self.side.T)))
+        inner = np.ones((products, products))
         for i, a in enumerate(self.side.axes):
             vectors = self.axes[a].vectors.astype(np.float64)
             table = (vectors * self.axes[a].sizes) @ vectors.T
@@ -168,6 +172,9 @@ class FactorPair:
     ) -> tuple[tuple[int, ...], Floats]:
         """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis."""
         (left_axes, N), (right_axes, M) = left, right
+        entries = N.size * M.size / N.shape[-1] ** 2
+        borrow(2 * entries)
+        work(entries * (N.shape[-1] * FLOAT + 4))
         tensor = np.tensordot(N, M, axes=(-1, -1))
         open_left, open_right, done = list(left_axes), list(right_axes), list[int]()
         for a in sorted({*left_axes, *right_axes}, key=self._growth):

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.blocks import Block, StrategyAxis
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.inverse import (
@@ -83,6 +84,7 @@ class Reconstruction:
 
     def variances(self, term: Term) -> Floats:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
+        work(len(term.products) ** 2 * len(self.blocks) * (5 * OBJECT + term.queries / 4))
         total = np.zeros(term.row_shape)
         for left, right in _product_pairs(term):
             pair = FactorPair(self.axes, left, right)

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
+from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
 from dhdmm.strategy.blocks import Block, SidePieces, StrategyAxis, columns, entry_bound
@@ -248,7 +250,9 @@ class Strategy:
     @cached_property
     def _variances(self) -> Floats:
         terms = self._attached().terms
-        return np.concatenate([self.reconstruction.variances(term) for term in terms])
+        allocate(4 * sum(term.queries for term in terms))
+        with threadpool_limits(limits=1, user_api="blas"):  # many small products
+            return np.concatenate([self.reconstruction.variances(term) for term in terms])
 
     @cached_property
     def rmse(self) -> float:

@@ -38,9 +38,10 @@ def shell(
     return Shell(tmp_path, monkeypatch, capsys)
 
 
-def lenient(folder: Path) -> None:
+def lenient(folder: Path, **more: str) -> None:
     (folder / "state").mkdir(mode=0o700, exist_ok=True)
     limits = "min_participants: 3\nmax_epsilon: 2.0\nthreat_models: [malicious, semi-honest]\n"
+    limits += "".join(f"{key}: {value}\n" for key, value in more.items())
     (folder / "state" / "policy.yaml").write_text(limits)
 
 
@@ -111,6 +112,39 @@ def test_join_has_counted_its_table_before_the_coordinator_hears_of_it(
     assert "is not pinned" in refused.err
     assert happened[0] == "counted"
     assert happened[1:] == ["asked"] * len(happened[1:])
+
+
+@pytest.mark.fault(17)
+def test_a_review_shows_the_company_that_the_plan_allows_whatever_the_coordinator_says(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    lenient(tmp_path)
+    boasted = {"minimum": 5000, "maximum": 9000}
+    honest = CoordinatorClient.rounds
+    monkeypatch.setattr(
+        CoordinatorClient,
+        "rounds",
+        lambda self: [status.model_copy(update=boasted) for status in honest(self)],
+    )
+    with coordinator(tmp_path, study_of(), roster_file(crowd(tmp_path, 6))) as here:
+        shown = json.loads(shell("review", *arguments(here), "--yes", "--json").out)
+        words = shell("review", *arguments(here), "--yes").out
+    assert shown["participants"] == {"minimum": 6, "maximum": 6}
+    assert "5,000" not in words
+
+
+def test_an_identifier_that_is_nearly_unique_is_pointed_out(shell: Shell, tmp_path: Path):
+    lenient(tmp_path, person_columns="[visit]")
+    rows = [f"{number},{number % 3},F" for number in range(24)]
+    (tmp_path / "visits.csv").write_text("\n".join(["visit,age,sex", *rows, ""]))
+    (tmp_path / "people.csv").write_text("\n".join(["visit,age,sex", *(rows + rows), ""]))
+    person = "unit: {person: {column: visit, max_records: 2, max_participants: 1}}"
+    text = small_text(participants=6, corrupt=0.2).replace("unit: record", person)
+    with coordinator(tmp_path, Study.from_text(text), roster_file(crowd(tmp_path, 6))) as here:
+        warned = shell("review", *arguments(here), "--yes", "--data", "visits.csv")
+        silent = shell("review", *arguments(here), "--yes", "--data", "people.csv")
+    assert "'visit' has 24 different values in 24 rows: does it identify persons" in warned.err
+    assert (silent.code, silent.err) == (0, "")
 
 
 @pytest.mark.fault(37)
