@@ -74,6 +74,18 @@ ROWS = {
     39: Row("More bodies than memory", "they wait; the process lives"),
     40: Row("A skewed clock", "deadlines are monotonic"),
     41: Row("Malformed frames", "a typed error"),
+    42: Row(
+        "A defect of the coordinator in the midst of a turn",
+        "500 with an id that the log has with the traceback; the round goes on as it was",
+    ),
+    43: Row(
+        "The store is away or full for longer than a phase",
+        "the phase's clock stands still; nobody is left out, and no budget spent in vain",
+    ),
+    44: Row(
+        "The store goes on failing",
+        "tried less and less often, a line a minute in the log; not ready",
+    ),
 }
 
 HEAD = """# Faults and attacks

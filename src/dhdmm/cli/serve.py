@@ -117,12 +117,12 @@ def serve(
         on_drain=hub.drain,
         proxies=proxies,
     )
-    if not sys.stderr.isatty():
-        logs.configure(as_json=True)
+    screen = _screen()
+    logs.configure(as_json=screen is None, console=screen)
     database.migrate()  # only now: whatever was given is in order
     rounds = _rounds(database, asked, invited, again)
     try:
-        run(_serve(server, hub, rounds, once))
+        run(_serve(server, hub, rounds, once, screen))
         statuses = asyncio.run(hub.statuses())
     finally:
         database.close()
@@ -132,12 +132,17 @@ def serve(
         raise RoundAborted("a round ended without a release", hint="dhdmm serve --again")
 
 
-async def _serve(server: Server, hub: Hub, rounds: list[str], once: bool) -> None:
-    async with _shown(hub, rounds):
-        ending = asyncio.create_task(_end_with(server, hub)) if once else None
+async def _serve(
+    server: Server, hub: Hub, rounds: list[str], once: bool, screen: Console | None
+) -> None:
+    from dhdmm.service.defects import watched
+
+    async with _shown(hub, rounds, screen):
+        ending = watched(_end_with(server, hub), hub.observer, server.stop) if once else None
+        task = None if ending is None else asyncio.create_task(ending)
         await server.serve()
-        if ending is not None:
-            ending.cancel()
+        if task is not None:
+            task.cancel()
 
 
 async def _end_with(server: Server, hub: Hub) -> None:
@@ -220,18 +225,27 @@ def _rounds(
 # ---- what is shown -------------------------------------------------------------------------------
 
 
+def _screen() -> Console | None:
+    """Standard error while a person watches it; None in a pipe or a file."""
+    from rich.console import Console as Terminal
+
+    return Terminal(stderr=True) if sys.stderr.isatty() else None
+
+
 @contextlib.asynccontextmanager
-async def _shown(hub: Hub, rounds: list[str]) -> AsyncIterator[None]:
-    """A bar a round on standard error while a person watches; nothing in a pipe."""
-    if not sys.stderr.isatty():
+async def _shown(hub: Hub, rounds: list[str], screen: Console | None) -> AsyncIterator[None]:
+    """A bar a round while a person watches, below what is logged; nothing in a pipe."""
+    if screen is None:
         yield
         return
-    from rich.console import Console as Terminal
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from dhdmm.service.defects import watched
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Terminal(stderr=True)) as bars:
-        watching = asyncio.create_task(_watch(hub, rounds, bars))
+    with Progress(*columns, console=screen) as bars:
+        work = watched(_watch(hub, rounds, bars), hub.observer, bars.stop)
+        watching = asyncio.create_task(work)
         try:
             yield
         finally:

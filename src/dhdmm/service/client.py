@@ -22,13 +22,14 @@ from dhdmm.release.wording import printable
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.service import signing
+from dhdmm.service.problems import LONGEST_RETRY
 from dhdmm.service.trust import Address
 
 LONGEST_WAIT = 30
 """Seconds that the coordinator may keep a question before it answers "nothing new"."""
 PATIENCE = 600.0
 """Seconds of failures in a row after which a request is given up."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, LONGEST_RETRY
 LARGEST_REPLY_BYTES = 256 * 2**20
 LARGEST_CONTROL_BYTES = 2**20
 SHOWN_CHARACTERS = 300

@@ -5,6 +5,8 @@ SQLite locks the whole file instead of a row, writes ahead, and syncs at every c
 
 from __future__ import annotations
 
+import errno
+import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +16,43 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    InternalError,
+    NoSuchModuleError,
+    OperationalError,
+)
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from dhdmm.service.store import StoreError, Turn, read_row
+from dhdmm.service.tables import rounds
 
 BUSY_SECONDS = 30
+NO_ROOM = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS])
 _WRITING = "dhdmm_writing"
 _MIGRATION_LOCK = 0x6468646D6D  # an advisory lock's number: "dhdmm"
+
+
+class StoreUnavailable(StoreError):
+    """The store did not do what it was asked, and may do it later: it is away, full or broken."""
+
+    def __init__(self, cause: object) -> None:
+        self.cause = cause
+        super().__init__(f"the store cannot be used: {cause}")
 
 
 class Database:
@@ -37,6 +68,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction, committed at the end of the block unless it raises."""
         with (
+            _outages_named(),
             self._engine.connect().execution_options(**{_WRITING: True}) as connection,
             connection.begin(),
         ):
@@ -44,7 +76,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
+        with _outages_named(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -74,17 +106,47 @@ class Database:
                     )
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
+        except StoreUnavailable as error:
+            raise StoreError(f"the store cannot be opened: {error.cause}") from None
         except DBAPIError as error:
             raise StoreError(f"the store cannot be opened: {error.orig}") from None
+
+    def write_nothing_new(self, round_id: str) -> None:
+        """Commit a round's row as it is: raises unless the store can write."""
+        with self.writing() as connection:
+            same = update(rounds).where(rounds.c.id == round_id).values(version=rounds.c.version)
+            connection.execute(same)
 
     def answers(self) -> bool:
         """Whether the store can be reached now."""
         try:
             with self.reading() as connection:
                 connection.execute(select(1))
-        except DBAPIError:
+        except StoreUnavailable:
             return False
         return True
+
+
+@contextmanager
+def _outages_named() -> Iterator[None]:
+    """What is the store's fault and may pass becomes `StoreUnavailable`; other errors are ours."""
+    try:
+        yield
+    except (DBAPIError, NoConnectionFree, OSError) as error:
+        if not _may_pass(error):
+            raise
+        raise StoreUnavailable(error.orig if isinstance(error, DBAPIError) else error) from error
+
+
+def _may_pass(error: DBAPIError | NoConnectionFree | OSError) -> bool:
+    """Lost connections, full disks, locks, damage. Not wrong statements and broken constraints."""
+    if isinstance(error, OSError):
+        return error.errno in NO_ROOM
+    if isinstance(error, DBAPIError) and not error.connection_invalidated:
+        wrong_statement = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        of_the_store = isinstance(error, OperationalError | InternalError)
+        return (of_the_store or type(error) is DatabaseError) and not wrong_statement
+    return True
 
 
 def _engine(url: str) -> Engine:

@@ -107,6 +107,11 @@ class LiveRound:
         with self._database.reading() as connection:
             return store.read_version(connection, self._id) != self.row.version
 
+    def write_nothing_new(self) -> bool:
+        """Whether the store commits what it is given; if not, it raises."""
+        self._database.write_nothing_new(self._id)
+        return True
+
     def transcript(self) -> bytes | None:
         with self._database.reading() as connection:
             return store.read_transcript(connection, self._id)

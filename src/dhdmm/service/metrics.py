@@ -45,7 +45,10 @@ class Metrics:
             "dhdmm_commit_seconds", "Seconds of one commit", buckets=SECONDS, registry=registry
         )
         self._failed = Counter(
-            "dhdmm_failed_commits", "Commits that the store refused", registry=registry
+            "dhdmm_failed_commits", "Times that the store failed", registry=registry
+        )
+        self._internal = Counter(
+            "dhdmm_internal_errors", "Defects met, each in the log with its id", registry=registry
         )
         self._responses = Counter(
             "dhdmm_responses", "Answers by status", ["status"], registry=registry
@@ -77,6 +80,9 @@ class Metrics:
 
     def commit_failed(self) -> None:
         self._failed.inc()
+
+    def internal_error(self) -> None:
+        self._internal.inc()
 
     def responded(self, status: int) -> None:
         self._responses.labels(str(status)).inc()

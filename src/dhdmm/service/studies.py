@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from dhdmm.errors import DhdmmError
 from dhdmm.planning.calibrate import participants_allowed
@@ -23,7 +22,7 @@ from dhdmm.release.verify import verify
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import store
-from dhdmm.service.database import Database
+from dhdmm.service.database import Database, StoreUnavailable
 from dhdmm.service.enrolment import agree, make_tokens
 from dhdmm.service.host import Host, Observer, Unobserved
 from dhdmm.service.live import LiveRound
@@ -126,7 +125,8 @@ class Hub:
         await asyncio.gather(*(host.stop() for host in self._hosts.values()))
         for task in self._publishing.values():
             task.cancel()
-        await asyncio.gather(*self._publishing.values(), return_exceptions=True)
+        if self._publishing:
+            await asyncio.wait(self._publishing.values())
 
     async def published(self) -> None:
         """Returns when every round that this process hosts is over and its release is saved."""
@@ -191,7 +191,9 @@ class Hub:
         return await self._read(make)
 
     async def ready(self) -> bool:
-        return not self.draining and await asyncio.to_thread(self.database.answers)
+        """Whether requests are best sent here: neither draining nor without a store."""
+        failing = self.draining or any(host.store_fails for host in self._hosts.values())
+        return not failing and await asyncio.to_thread(self.database.answers)
 
     # Releases
 
@@ -257,7 +259,7 @@ class Hub:
     async def _read(self, work: Callable[[], Result]) -> Result:
         try:
             return await asyncio.to_thread(work)
-        except SQLAlchemyError:
+        except StoreUnavailable:
             raise store_unavailable() from None
 
 
