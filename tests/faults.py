@@ -86,6 +86,9 @@ ROWS = {
         "The store goes on failing",
         "tried less and less often, a line a minute in the log; not ready",
     ),
+    45: Row(
+        "A restart in the first phase after enrolment", "the time of a phase, not of an enrolment"
+    ),
 }
 
 HEAD = """# Faults and attacks

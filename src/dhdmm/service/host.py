@@ -78,7 +78,7 @@ class Host:
         clock: Clock = time.monotonic,
     ) -> None:
         self._live, self._observer, self._clock = live, observer, clock
-        self._phase_clock = PhaseClock(deadlines, live.row.state, clock)
+        self._phase_clock = PhaseClock(deadlines, live.row.state, live.roster_given, clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="round")
         self._pending: deque[Asked] = deque()
         self._pending_bytes = 0

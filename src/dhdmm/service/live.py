@@ -62,11 +62,13 @@ class LiveRound:
                 store.read_agreement(connection, round_id),
             )
             study = store.read_study(connection, row.study) if row else None
+            enrolled = store.has_enrolments(connection, round_id)
         if row is None or study is None:
             raise store.StoreError(f"the store has no round {round_id}")
         self.study: StoredStudy = study
         self.row: Row = row
         self.seats: Seats | None = None if agreement is None else Seats(agreement)
+        self.roster_given = agreement is not None and not enrolled
         self._coming: Seats | None = None  # agreed in this turn, and not committed yet
         self.complete = False
 

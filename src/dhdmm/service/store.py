@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from dhdmm.errors import DhdmmError
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.tables import agreements, log, releases, rounds, shards, studies
+from dhdmm.service.tables import agreements, enrolments, log, releases, rounds, shards, studies
 
 ENROLLING = "enrolling"
 OVER = frozenset([CoordinatorState.FINISHED.value, CoordinatorState.ABORTED.value])
@@ -171,6 +171,12 @@ def read_agreement(connection: Connection, round_id: str) -> Agreement | None:
     found = select(agreements.c.plan, agreements.c.roster).where(agreements.c.round == round_id)
     row = connection.execute(found).one_or_none()
     return None if row is None else Agreement(*row)
+
+
+def has_enrolments(connection: Connection, round_id: str) -> bool:
+    """Whether people have taken seats by themselves; nobody has where the roster was given."""
+    found = select(enrolments.c.position).where(enrolments.c.round == round_id).limit(1)
+    return connection.execute(found).first() is not None
 
 
 def read_transcript(connection: Connection, round_id: str) -> bytes | None:

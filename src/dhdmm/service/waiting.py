@@ -63,10 +63,11 @@ class PhaseClock:
         self,
         deadlines: Deadlines,
         state: str,
+        roster_given: bool,
         clock: Clock = time.monotonic,
     ) -> None:
         self._deadlines, self._clock = deadlines, clock
-        self._roster_given = state != ENROLLING
+        self._roster_given = roster_given
         self.see(state)
 
     def see(self, state: str) -> None:

@@ -207,20 +207,42 @@ def test_deadlines_heed_the_monotonic_clock_and_no_calendar(
 @pytest.mark.fault(40)
 def test_a_restart_gives_the_phase_its_full_time_again() -> None:
     now = 0.0
-    first = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-shares", lambda: now)
+    first = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-shares", True, lambda: now)
     now = 9.0
     assert first.remaining == 1
-    assert PhaseClock(Deadlines(100, 10), "collecting-shares", lambda: now).remaining == 10
+    assert PhaseClock(Deadlines(100, 10), "collecting-shares", True, lambda: now).remaining == 10
 
 
 def test_people_arrive_in_the_first_phase_if_the_roster_is_given() -> None:
-    given = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-keys", lambda: 0.0)
+    given = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-keys", True, lambda: 0.0)
     assert given.remaining == 100
-    enrolled = PhaseClock(Deadlines(enrolment=100, phase=10), "enrolling", lambda: 0.0)
+    enrolled = PhaseClock(Deadlines(enrolment=100, phase=10), "enrolling", False, lambda: 0.0)
     enrolled.see("collecting-keys")
     assert enrolled.remaining == 10
     enrolled.see("finished")
     assert enrolled.remaining is None
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize("roster", [None, roster_file(10)], ids=["enrolled", "given"])
+def test_a_restart_in_the_first_phase_gives_it_the_time_that_it_had(
+    tmp_path: Path, roster: RosterFile | None
+) -> None:
+    """People arrive in that phase only if nobody had to enrol."""
+    seconds: list[float] = []
+
+    async def scene(coordinator: Coordinator) -> None:
+        if (await coordinator.status())["state"] == "enrolling":
+            await enrol(coordinator, 10)
+            await coordinator.close()
+        status = await coordinator.status()
+        assert status["state"] == "collecting-keys"
+        seconds.append(status["remaining_s"])
+
+    options = {"roster": roster, "deadlines": Deadlines(3600, 20), "clock": lambda: 0.0}
+    for _life in range(2):
+        play(tmp_path, scene, **options)
+    assert seconds == ([20, 20] if roster is None else [3600, 3600])
 
 
 # ---- the operator, and several rounds -----------------------------------------------------------
