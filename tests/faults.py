@@ -89,6 +89,10 @@ ROWS = {
     45: Row(
         "A restart in the first phase after enrolment", "the time of a phase, not of an enrolment"
     ),
+    46: Row(
+        "A release cannot be saved, or the process is killed while it is",
+        "saved later, once; nothing is left over",
+    ),
 }
 
 HEAD = """# Faults and attacks

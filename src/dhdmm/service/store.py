@@ -21,6 +21,7 @@ from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service.tables import agreements, enrolments, log, releases, rounds, shards, studies
 
 ENROLLING = "enrolling"
+_SAVED = "saved/"
 OVER = frozenset([CoordinatorState.FINISHED.value, CoordinatorState.ABORTED.value])
 
 
@@ -183,6 +184,17 @@ def read_transcript(connection: Connection, round_id: str) -> bytes | None:
     found = select(releases.c.transcript).where(releases.c.round == round_id)
     value: bytes | None = connection.execute(found).scalar_one_or_none()
     return value
+
+
+def was_saved(connection: Connection, round_id: str, place: str) -> bool:
+    """Whether the release has been at this place, even if it was moved away since."""
+    return read_record(connection, round_id, _SAVED + place) is not None
+
+
+def remember_saved(turn: Turn, place: str) -> None:
+    """In the log of a round that is over."""
+    if not was_saved(turn.connection, turn.row.id, place):
+        turn.append([(_SAVED + place, b"")])
 
 
 def read_study(connection: Connection, digest: str) -> StoredStudy | None:

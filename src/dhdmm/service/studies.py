@@ -16,13 +16,14 @@ from sqlalchemy import Connection
 from dhdmm.errors import DhdmmError
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import draft
-from dhdmm.release.directory import ReleaseError, file_stems
+from dhdmm.release.directory import ReleaseError, file_stems, remove_left_overs
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import store
 from dhdmm.service.database import Database, StoreUnavailable
+from dhdmm.service.defects import caught
 from dhdmm.service.enrolment import agree, make_tokens
 from dhdmm.service.host import Host, Observer, Unobserved
 from dhdmm.service.live import LiveRound
@@ -31,9 +32,12 @@ from dhdmm.service.problems import Problem, Reason, not_found, store_unavailable
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.status import Status
 from dhdmm.service.store import StoredStudy, StudyHead, Turn
+from dhdmm.service.trouble import Trouble
 from dhdmm.service.waiting import Clock, Deadlines
 from dhdmm.study.spec import Study
 
+LONGEST_PAUSE = 60.0
+"""Seconds between two attempts to save a release."""
 Result = TypeVar("Result")
 
 
@@ -110,8 +114,11 @@ class Hub:
     async def start(self) -> None:
         """Go on with every round of the store that is not over."""
         for status in await self.statuses():
-            saved = self.directory(status).exists()
-            if status.state not in store.OVER or (_is_finished(status) and not saved):
+            if _is_finished(status):
+                await asyncio.to_thread(self._tidy, status)
+            if status.state not in store.OVER or (
+                _is_finished(status) and not await self._was_saved(status)
+            ):
                 await self.host(status.round)
 
     def drain(self) -> None:
@@ -223,10 +230,26 @@ class Hub:
         status = host.status()
         logger().info("round over", round=status.round, phase=status.state, reason=status.reason)
         if _is_finished(status):
-            try:
-                await self._save(host)
-            except (DhdmmError, Problem) as error:
-                logger().error("release not saved", round=status.round, exc_info=error)
+            await self._save_at_last(host)
+
+    async def _save_at_last(self, host: Host) -> None:
+        """However often it takes, until there is room for it; a release is saved by itself once."""
+        status, saved = host.status(), False
+        trouble = Trouble("saving the release", self.clock, LONGEST_PAUSE, round=status.round)
+        while not saved:
+            failure: Exception | None = None
+            with caught(self.observer, round=status.round):
+                try:
+                    if not await self._was_saved(status):
+                        await self._save(host)
+                        await self._remember_saved(status)
+                    saved = True
+                except (DhdmmError, Problem) as error:
+                    failure = error
+            if not saved:
+                trouble.failed(failure)
+                await asyncio.sleep(trouble.pause)
+        trouble.ended()
 
     async def _save(self, host: Host) -> None:
         """Once: another worker may have been faster. The store keeps the transcript anyway."""
@@ -241,6 +264,33 @@ class Hub:
             except ReleaseError:
                 if not place.exists():
                     raise
+
+    async def _was_saved(self, status: Status) -> bool:
+        """Here and by itself, though the operator may have moved it away since."""
+        if self.directory(status).exists():
+            await self._remember_saved(status)
+            return True
+        return await self._read(lambda: self._known_as_saved(status))
+
+    async def _remember_saved(self, status: Status) -> None:
+        def remember() -> None:
+            with self.database.turn(status.round) as turn:
+                store.remember_saved(turn, self._place(status))
+
+        await self._read(remember)
+
+    def _known_as_saved(self, status: Status) -> bool:
+        with self.database.reading() as connection:
+            return store.was_saved(connection, status.round, self._place(status))
+
+    def _place(self, status: Status) -> str:
+        return str(self.directory(status).resolve())
+
+    def _tidy(self, status: Status) -> None:
+        try:
+            remove_left_overs(self.directory(status))
+        except OSError as error:
+            logger().warning("left-overs stay", round=status.round, exc_info=error)
 
     # The store, in a thread of its own
 

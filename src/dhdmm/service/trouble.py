@@ -54,7 +54,8 @@ class Trouble:
         """Seconds until it may be tried again; 0 if that is now."""
         return self._backoff.pause
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception | None) -> None:
+        """Again, or for the first time; without an error if that has been reported."""
         now = self._clock()
         self._failures += 1
         if self._failures == 1:

@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import logging
 import os
 import pty
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import structlog
 
-from dhdmm.service import logs
 from dhdmm.service.live import LiveRound
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.requests import Close, Outcome, Request
@@ -40,17 +36,6 @@ from tests.service.server.rounds import (
 )
 
 SECRET = "what-the-error-says"
-
-
-@pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    written = io.StringIO()
-    handlers, level = logging.root.handlers[:], logging.root.level
-    logs.configure(as_json=True, stream=written)
-    yield written
-    structlog.reset_defaults()
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
 
 
 def lines(log: io.StringIO, event: str) -> list[dict[str, Any]]:

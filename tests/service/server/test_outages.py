@@ -6,7 +6,6 @@ import asyncio
 import errno
 import io
 import json
-import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import structlog
 from sqlalchemy.exc import (
     DatabaseError,
     IntegrityError,
@@ -26,7 +24,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from dhdmm.service import client, host, logs
+from dhdmm.service import client, host
 from dhdmm.service.database import Database, StoreUnavailable
 from dhdmm.service.trouble import Backoff
 from dhdmm.service.waiting import Deadlines
@@ -75,17 +73,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(host, "POLL_SECONDS", 0.005)
     monkeypatch.setattr(host, "IDLE_POLL_SECONDS", 0.005)
     return Clock()
-
-
-@pytest.fixture
-def log() -> Iterator[io.StringIO]:
-    written = io.StringIO()
-    handlers, level = logging.root.handlers[:], logging.root.level
-    logs.configure(as_json=True, stream=written)
-    yield written
-    structlog.reset_defaults()
-    logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
 
 
 @pytest.fixture
