@@ -93,6 +93,10 @@ ROWS = {
         "A release cannot be saved, or the process is killed while it is",
         "saved later, once; nothing is left over",
     ),
+    47: Row(
+        "Participants fall silent, a round aborts, a defect is met, a certificate runs out",
+        "an alert for each, and none where there is nothing",
+    ),
 }
 
 HEAD = """# Faults and attacks

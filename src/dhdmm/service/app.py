@@ -90,7 +90,11 @@ def _measured(hub: Hub, metrics: Metrics) -> Callable[[Request], Coroutine[Any, 
 
 
 def _figures(status: Status) -> RoundFigures:
-    return RoundFigures(status.round, status.state, status.enrolled, status.alive, status.departed)
+    """Dropouts are all who cannot be counted any more, whether they said so or fell silent."""
+    dropped = 0 if status.plan_digest is None else status.enrolled - status.alive
+    return RoundFigures(
+        status.round, status.state, status.enrolled, status.alive, status.departed, dropped
+    )
 
 
 async def _refused(_request: Request, problem: Problem) -> Response:

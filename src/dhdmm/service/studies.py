@@ -226,9 +226,12 @@ class Hub:
         self._publishing[round_id] = asyncio.create_task(self._publish(host))
 
     async def _publish(self, host: Host) -> None:
+        ended_before = host.over
         await host.ended()
         status = host.status()
         logger().info("round over", round=status.round, phase=status.state, reason=status.reason)
+        if not ended_before:
+            self.observer.round_ended(status.state)
         if _is_finished(status):
             await self._save_at_last(host)
 

@@ -14,6 +14,7 @@ import pytest
 from dhdmm.errors import DhdmmError
 from dhdmm.release.directory import MANIFEST
 from dhdmm.service import enrolment
+from dhdmm.service.metrics import Metrics
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.store import read_rounds
 from dhdmm.service.studies import add_study, current_round, next_round
@@ -287,6 +288,24 @@ def test_the_operator_ends_a_round(tmp_path: Path) -> None:
         assert again.json()["version"] == ended.json()["version"]
 
     play(tmp_path, scene, roster=roster_file())
+
+
+@pytest.mark.fault(47)
+def test_a_round_that_is_aborted_is_counted_by_the_process_that_saw_it(tmp_path: Path) -> None:
+    async def aborting(coordinator: Coordinator) -> None:
+        target = f"/v1/rounds/{coordinator.round_id}/abort"
+        await coordinator.http.post(target, headers=AS_OPERATOR)
+        await coordinator.hub.published()
+
+    async def looking(coordinator: Coordinator) -> None:
+        assert (await coordinator.status())["state"] == "aborted"
+        await coordinator.hub.published()
+
+    for scene, count in ((aborting, 1), (looking, 0)):
+        metrics = Metrics()
+        play(tmp_path, scene, roster=roster_file(), observer=metrics)
+        shown = metrics.text().decode()
+        assert f'dhdmm_rounds_ended_total{{phase="aborted"}} {count}.0' in shown
 
 
 def test_a_study_runs_again_beside_another_and_each_gives_its_sum(tmp_path: Path) -> None:
