@@ -97,6 +97,11 @@ ROWS = {
         "Participants fall silent, a round aborts, a defect is met, a certificate runs out",
         "an alert for each, and none where there is nothing",
     ),
+    48: Row(
+        "Secret files that others can read; the operator's token in a log",
+        "refused; the store is its owner's alone; no token is logged",
+    ),
+    49: Row("A mistyped key; a round id that is none", "a clear error"),
 }
 
 HEAD = """# Faults and attacks

@@ -119,6 +119,8 @@ def serve(
     )
     screen = _screen()
     logs.configure(as_json=screen is None, console=screen)
+    if operator_token_file is None and screen is None:
+        logs.logger().warning("nobody can operate the rounds: give --operator-token-file")
     database.migrate()  # only now: whatever was given is in order
     rounds = _rounds(database, asked, invited, again)
     try:
@@ -177,20 +179,20 @@ def _require_service() -> None:
 
 
 def _operator_token(path: Path | None) -> str:
-    """From the file, which is made if it is missing; without a file, one for this run."""
-    from dhdmm.service.files import create_new, require_private
+    """From the file, which is made if it is missing; without a file, one for this run.
+
+    That one is shown to whoever watches, and never where it would end up in a log.
+    """
+    from dhdmm.service.files import create_new, read_secret
 
     if path is None:
         token = secrets.token_urlsafe(32)
-        print(f"operator token: {token}", file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"operator token: {token}", file=sys.stderr)
         return token
     if not path.exists():
         create_new(path, secrets.token_urlsafe(32).encode() + b"\n", private=True)
-    require_private(path)
-    token = path.read_text(encoding="ascii").strip()
-    if not token:
-        raise DhdmmError("there is no token in the file", where=str(path))
-    return token
+    return read_secret(path)
 
 
 def _identity(path: Path | None) -> Identity:

@@ -12,10 +12,10 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import httpx
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dhdmm.errors import DhdmmError, ExitCode, Refused
 from dhdmm.release.wording import printable
@@ -58,11 +58,11 @@ class Status(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    round: str
+    round: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     study: str
-    study_digest: str
+    study_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     threat_model: str
-    state: str
+    state: Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
     minimum: int
     maximum: int
     enrolled: int
@@ -244,8 +244,13 @@ Read = TypeVar("Read")
 def _read(form: TypeAdapter[Read], body: bytes) -> Read:
     try:
         return form.validate_json(body)
-    except ValidationError:
-        raise DhdmmError("the coordinator's answer cannot be understood") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DhdmmError(
+            "the coordinator's answer cannot be understood",
+            hint=printable(f"{place}: {first['msg']}", SHOWN_CHARACTERS),
+        ) from None
 
 
 def _answered(reply: _Reply) -> Answered:

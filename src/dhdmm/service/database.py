@@ -6,9 +6,10 @@ SQLite locks the whole file instead of a row, writes ahead, and syncs at every c
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,13 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
+from dhdmm.service.files import keep_private
 from dhdmm.service.store import StoreError, Turn, read_row
 from dhdmm.service.tables import rounds
 
 BUSY_SECONDS = 30
+CONNECT_SECONDS, ANSWER_SECONDS = 10, 30
+"""After these a server that is silent is gone: for a connection, and for what was sent to it."""
 NO_ROOM = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS])
 _WRITING = "dhdmm_writing"
 _MIGRATION_LOCK = 0x6468646D6D  # an advisory lock's number: "dhdmm"
@@ -156,7 +160,9 @@ def _engine(url: str) -> Engine:
             return _sqlite(parsed)
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True)
+        waiting = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 1000 * ANSWER_SECONDS}
+        known = {key: value for key, value in waiting.items() if key not in parsed.query}
+        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True, connect_args=known)
     except (ArgumentError, NoSuchModuleError):
         raise StoreError(
             "this is not a store's address",
@@ -168,10 +174,15 @@ def _sqlite(url: URL) -> Engine:
     """A file: several threads and processes may use it, one writes at a time."""
     if not url.database or url.database == ":memory:":
         raise StoreError("a store in memory forgets", hint="name a file: sqlite:///coordinator.db")
-    Path(url.database).resolve().parent.mkdir(parents=True, exist_ok=True)
+    file = Path(url.database).resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
         url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}, hide_parameters=True
     )
+
+    @event.listens_for(engine, "do_connect")
+    def make_private(_dialect: Any, _record: Any, _given: Any, _options: Any) -> None:
+        _keep_private(file)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
@@ -184,3 +195,17 @@ def _sqlite(url: URL) -> Engine:
         connection.execute(text("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN"))
 
     return engine
+
+
+def _keep_private(file: Path) -> None:
+    """SQLite gives its other files the mode of this one; those of earlier runs may have another."""
+    if not file.exists():
+        with suppress(OSError):  # SQLite tries the same, and says what is wrong
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            keep_private(file.with_name(file.name + suffix))
+    except PermissionError:
+        raise StoreError(
+            "other users can read the store", where=str(file), hint="chmod 600, as its owner"
+        ) from None

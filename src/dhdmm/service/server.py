@@ -26,6 +26,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.service import logs
 from dhdmm.service.connections import BREATH, Connection, Entrance
 from dhdmm.service.defects import caught
+from dhdmm.service.files import OTHERS_BUT_READERS_OF_THE_GROUP, require_private
 from dhdmm.service.guard import Application, Guard
 from dhdmm.service.limits import Limits
 from dhdmm.service.metrics import Metrics
@@ -50,6 +51,7 @@ class Certificate:
         context.num_tickets = 0  # participants do not resume sessions
         try:
             expires = self.expires()
+            require_private(self.key, OTHERS_BUT_READERS_OF_THE_GROUP)
             context.load_cert_chain(self.chain, self.key)
         except (OSError, ValueError) as error:
             raise DhdmmError(
@@ -200,7 +202,7 @@ def make_server(
     limits = _within_open_files(limits or Limits())
     counted = metrics or Metrics()
     config = uvicorn.Config(
-        Guard(app, limits, counted, logs.logger()),
+        Guard(app, limits, counted),
         host=host,
         port=port,
         loop="uvloop",
