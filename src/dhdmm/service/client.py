@@ -60,7 +60,7 @@ class Status(BaseModel):
 
     round: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     study: str
-    study_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    study_digest: str
     threat_model: str
     state: Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
     minimum: int

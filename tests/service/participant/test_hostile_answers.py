@@ -72,7 +72,6 @@ def shell(
         {"round": "xyz" + "0" * 29},
         {"round": "abc"},
         {"round": "ab" * 16 + "\n"},
-        {"study_digest": "none"},
         {"state": "\x1b[2J"},
     ],
     ids=lambda wrong: repr(wrong),
