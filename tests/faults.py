@@ -74,6 +74,34 @@ ROWS = {
     39: Row("More bodies than memory", "they wait; the process lives"),
     40: Row("A skewed clock", "deadlines are monotonic"),
     41: Row("Malformed frames", "a typed error"),
+    42: Row(
+        "A defect of the coordinator in the midst of a turn",
+        "500 with an id that the log has with the traceback; the round goes on as it was",
+    ),
+    43: Row(
+        "The store is away or full for longer than a phase",
+        "the phase's clock stands still; nobody is left out, and no budget spent in vain",
+    ),
+    44: Row(
+        "The store goes on failing",
+        "tried less and less often, a line a minute in the log; not ready",
+    ),
+    45: Row(
+        "A restart in the first phase after enrolment", "the time of a phase, not of an enrolment"
+    ),
+    46: Row(
+        "A release cannot be saved, or the process is killed while it is",
+        "saved later, once; nothing is left over",
+    ),
+    47: Row(
+        "Participants fall silent, a round aborts, a defect is met, a certificate runs out",
+        "an alert for each, and none where there is nothing",
+    ),
+    48: Row(
+        "Secret files that others can read; the operator's token in a log",
+        "refused; the store is its owner's alone; no token is logged",
+    ),
+    49: Row("A mistyped key; a round id that is none", "a clear error"),
 }
 
 HEAD = """# Faults and attacks

@@ -7,6 +7,9 @@ import io
 import json
 import re
 import shutil
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release import plot
+from dhdmm.release import directory, plot
 from dhdmm.release.directory import LONGEST_NAME, NO_FILE_NAMES, ReleaseError, file_stems
 from dhdmm.release.release import Release
 from tests.release.releases import release_of, study_of
@@ -53,6 +56,40 @@ def npy(array, **options) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, **options)
     return buffer.getvalue()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dhdmm.release import directory
+from dhdmm.release.release import Release
+directory._flush = lambda _path: os.kill(os.getpid(), signal.SIGKILL)
+Release.load(Path(sys.argv[1])).save(Path(sys.argv[2]))
+"""
+
+
+@pytest.mark.fault(46)
+def test_what_killed_processes_left_is_removed_by_the_next_that_saves(saved, tmp_path):
+    place = tmp_path / "release"
+    for kills in (1, 2):
+        killed = subprocess.run([sys.executable, "-c", KILLED, str(saved), str(place)])
+        assert killed.returncode == -signal.SIGKILL
+        assert len(list(tmp_path.glob(".release.*"))) == 1, f"after {kills} kills"
+    Release.load(saved).save(place)
+    assert list(tmp_path.iterdir()) == [place]
+
+
+@pytest.mark.fault(46)
+def test_only_what_nobody_writes_any_more_is_removed(saved, tmp_path):
+    """Neither another process's draft, nor what only looks like one."""
+    written, gone = (tmp_path / f".release.{digit * 16}" for digit in "ab")
+    others = [tmp_path / name for name in (".release.old", ".release", ".other." + "a" * 16)]
+    for folder in (written, gone, *others):
+        folder.mkdir()
+    with directory._held(written) as ours:
+        assert ours
+        Release.load(saved).save(tmp_path / "release")
+    assert set(tmp_path.iterdir()) == {tmp_path / "release", written, *others}
 
 
 def test_round_trip_is_bit_identical(tmp_path):

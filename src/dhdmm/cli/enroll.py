@@ -44,10 +44,9 @@ def enroll(
 
 def _secret(given: str | None, path: Path | None) -> str:
     if path is not None:
-        try:
-            return path.read_text(encoding="ascii").strip()
-        except OSError as error:
-            raise DhdmmError(error.strerror or str(error), where=str(path)) from None
+        from dhdmm.service.files import read_secret
+
+        return read_secret(path)
     if given is None:
         raise DhdmmError(
             "only the operator makes tokens",

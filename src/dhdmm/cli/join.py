@@ -115,10 +115,18 @@ def _pin(registrar: str | None, fingerprint: str | None) -> Pin:
 
     key = None
     if registrar is not None:
-        written = load_public(Path(registrar)).key if Path(registrar).is_file() else registrar
-        key = parse_digest(written, "a registrar's key")
+        written = load_public(Path(registrar)).key if _is_file(registrar) else registrar
+        no_file = "there is no file of this name either"
+        key = parse_digest(written, "a registrar's key", no_file)
     digest = None if fingerprint is None else parse_digest(fingerprint, "a roster's fingerprint")
     return Pin(key, digest)
+
+
+def _is_file(written: str) -> bool:
+    try:
+        return Path(written).is_file()
+    except OSError:  # no file has so long a name
+        return False
 
 
 def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None:

@@ -117,12 +117,14 @@ def serve(
         on_drain=hub.drain,
         proxies=proxies,
     )
-    if not sys.stderr.isatty():
-        logs.configure(as_json=True)
+    screen = _screen()
+    logs.configure(as_json=screen is None, console=screen)
+    if operator_token_file is None and screen is None:
+        logs.logger().warning("nobody can operate the rounds: give --operator-token-file")
     database.migrate()  # only now: whatever was given is in order
     rounds = _rounds(database, asked, invited, again)
     try:
-        run(_serve(server, hub, rounds, once))
+        run(_serve(server, hub, rounds, once, screen))
         statuses = asyncio.run(hub.statuses())
     finally:
         database.close()
@@ -132,12 +134,17 @@ def serve(
         raise RoundAborted("a round ended without a release", hint="dhdmm serve --again")
 
 
-async def _serve(server: Server, hub: Hub, rounds: list[str], once: bool) -> None:
-    async with _shown(hub, rounds):
-        ending = asyncio.create_task(_end_with(server, hub)) if once else None
+async def _serve(
+    server: Server, hub: Hub, rounds: list[str], once: bool, screen: Console | None
+) -> None:
+    from dhdmm.service.defects import watched
+
+    async with _shown(hub, rounds, screen):
+        ending = watched(_end_with(server, hub), hub.observer, server.stop) if once else None
+        task = None if ending is None else asyncio.create_task(ending)
         await server.serve()
-        if ending is not None:
-            ending.cancel()
+        if task is not None:
+            task.cancel()
 
 
 async def _end_with(server: Server, hub: Hub) -> None:
@@ -172,20 +179,20 @@ def _require_service() -> None:
 
 
 def _operator_token(path: Path | None) -> str:
-    """From the file, which is made if it is missing; without a file, one for this run."""
-    from dhdmm.service.files import create_new, require_private
+    """From the file, which is made if it is missing; without a file, one for this run.
+
+    That one is shown to whoever watches, and never where it would end up in a log.
+    """
+    from dhdmm.service.files import create_new, read_secret
 
     if path is None:
         token = secrets.token_urlsafe(32)
-        print(f"operator token: {token}", file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"operator token: {token}", file=sys.stderr)
         return token
     if not path.exists():
         create_new(path, secrets.token_urlsafe(32).encode() + b"\n", private=True)
-    require_private(path)
-    token = path.read_text(encoding="ascii").strip()
-    if not token:
-        raise DhdmmError("there is no token in the file", where=str(path))
-    return token
+    return read_secret(path)
 
 
 def _identity(path: Path | None) -> Identity:
@@ -220,18 +227,27 @@ def _rounds(
 # ---- what is shown -------------------------------------------------------------------------------
 
 
+def _screen() -> Console | None:
+    """Standard error while a person watches it; None in a pipe or a file."""
+    from rich.console import Console as Terminal
+
+    return Terminal(stderr=True) if sys.stderr.isatty() else None
+
+
 @contextlib.asynccontextmanager
-async def _shown(hub: Hub, rounds: list[str]) -> AsyncIterator[None]:
-    """A bar a round on standard error while a person watches; nothing in a pipe."""
-    if not sys.stderr.isatty():
+async def _shown(hub: Hub, rounds: list[str], screen: Console | None) -> AsyncIterator[None]:
+    """A bar a round while a person watches, below what is logged; nothing in a pipe."""
+    if screen is None:
         yield
         return
-    from rich.console import Console as Terminal
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from dhdmm.service.defects import watched
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Terminal(stderr=True)) as bars:
-        watching = asyncio.create_task(_watch(hub, rounds, bars))
+    with Progress(*columns, console=screen) as bars:
+        work = watched(_watch(hub, rounds, bars), hub.observer, bars.stop)
+        watching = asyncio.create_task(work)
         try:
             yield
         finally:

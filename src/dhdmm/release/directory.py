@@ -22,9 +22,10 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -39,7 +40,11 @@ from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
 
+if sys.platform != "win32":
+    import fcntl
+
 FORMAT: Literal[1] = 1
+DRAFT_BYTES = 8
 MANIFEST, PLAN, MEASUREMENT, PICTURE, TRANSCRIPT = (
     "release.json",
     "plan.cbor",
@@ -91,13 +96,49 @@ def save(release: Release, directory: Path, overwrite: bool = False) -> None:
     with _os_errors(directory):
         _check_free(directory, overwrite)
         directory.parent.mkdir(parents=True, exist_ok=True)
-        draft = directory.with_name(f".{directory.name}.{secrets.token_hex(8)}")
+        remove_left_overs(directory)
+        draft = directory.with_name(f".{directory.name}.{secrets.token_hex(DRAFT_BYTES)}")
         draft.mkdir()
         try:
-            _write_files(release, draft)
-            _put_in_place(draft, directory)
+            with _held(draft):
+                _write_files(release, draft)
+                _put_in_place(draft, directory)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+
+def remove_left_overs(directory: Path) -> None:
+    """What processes that were killed while they saved this release have left beside its place."""
+    name = re.compile(rf"\.{re.escape(directory.name)}\.[0-9a-f]{{{2 * DRAFT_BYTES}}}")
+    if directory.parent.is_dir():
+        for draft in directory.parent.iterdir():
+            if name.fullmatch(draft.name):
+                with suppress(FileNotFoundError), _held(draft) as ours:
+                    if ours:
+                        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool]:
+    """A lock, which ends with its process. Whether we have it: folders may be another's, or on a
+    system that has no locks for them.
+    """
+    if sys.platform == "win32":
+        yield False
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        yield _lock(opened)
+    finally:
+        os.close(opened)
+
+
+def _lock(opened: int) -> bool:
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _check_free(directory: Path, overwrite: bool) -> None:

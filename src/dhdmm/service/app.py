@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 
 import dhdmm
 from dhdmm.service import control, exchange
+from dhdmm.service.defects import report
 from dhdmm.service.metrics import CONTENT_TYPE, Metrics, RoundFigures
 from dhdmm.service.problems import Problem, Reason, problem_response
 from dhdmm.service.status import Status
@@ -47,7 +48,11 @@ def create_app(
         finally:
             await hub.stop()
 
+    async def defective(_request: Request, error: Exception) -> Response:
+        return problem_response(report(error, hub.observer).problem())
+
     refusals: dict[int | type[Exception], Refusal] = {
+        Exception: defective,
         Problem: _refused,
         HTTPException: _no_route,
         RequestValidationError: _invalid,
@@ -85,7 +90,11 @@ def _measured(hub: Hub, metrics: Metrics) -> Callable[[Request], Coroutine[Any, 
 
 
 def _figures(status: Status) -> RoundFigures:
-    return RoundFigures(status.round, status.state, status.enrolled, status.alive, status.departed)
+    """Dropouts are all who cannot be counted any more, whether they said so or fell silent."""
+    dropped = 0 if status.plan_digest is None else status.enrolled - status.alive
+    return RoundFigures(
+        status.round, status.state, status.enrolled, status.alive, status.departed, dropped
+    )
 
 
 async def _refused(_request: Request, problem: Problem) -> Response:

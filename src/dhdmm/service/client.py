@@ -12,23 +12,24 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import httpx
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from dhdmm.errors import DhdmmError, ExitCode, Refused
 from dhdmm.release.wording import printable
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.service import signing
+from dhdmm.service.problems import LONGEST_RETRY
 from dhdmm.service.trust import Address
 
 LONGEST_WAIT = 30
 """Seconds that the coordinator may keep a question before it answers "nothing new"."""
 PATIENCE = 600.0
 """Seconds of failures in a row after which a request is given up."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, LONGEST_RETRY
 LARGEST_REPLY_BYTES = 256 * 2**20
 LARGEST_CONTROL_BYTES = 2**20
 SHOWN_CHARACTERS = 300
@@ -57,11 +58,11 @@ class Status(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    round: str
+    round: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     study: str
     study_digest: str
     threat_model: str
-    state: str
+    state: Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
     minimum: int
     maximum: int
     enrolled: int
@@ -243,8 +244,13 @@ Read = TypeVar("Read")
 def _read(form: TypeAdapter[Read], body: bytes) -> Read:
     try:
         return form.validate_json(body)
-    except ValidationError:
-        raise DhdmmError("the coordinator's answer cannot be understood") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DhdmmError(
+            "the coordinator's answer cannot be understood",
+            hint=printable(f"{place}: {first['msg']}", SHOWN_CHARACTERS),
+        ) from None
 
 
 def _answered(reply: _Reply) -> Answered:

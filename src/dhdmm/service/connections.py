@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dhdmm.service.defects import caught
 from dhdmm.service.limits import KIB, Limits
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.problems import MEDIA_TYPE, Problem, Reason
@@ -207,14 +208,18 @@ class Entrance:
             accepted.close()
             left()
             return
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: TurnedAway(self._limits, left) if full else self._connection(left),
-                accepted,
-                ssl=self.tls,
-                ssl_handshake_timeout=self._limits.header_seconds if self.tls else None,
-                ssl_shutdown_timeout=self._limits.close_seconds if self.tls else None,
-            )
-        except OSError:  # all that TLS, time and the network have to say
-            self._metrics.rejected("handshake")
+        with caught(self._metrics) as defect:
+            try:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: TurnedAway(self._limits, left) if full else self._connection(left),
+                    accepted,
+                    ssl=self.tls,
+                    ssl_handshake_timeout=self._limits.header_seconds if self.tls else None,
+                    ssl_shutdown_timeout=self._limits.close_seconds if self.tls else None,
+                )
+            except OSError:  # all that TLS, time and the network have to say
+                self._metrics.rejected("handshake")
+                left()
+        if defect.id is not None:
+            accepted.close()
             left()

@@ -23,8 +23,9 @@ from dhdmm.service.studies import Hub
 MOST_TOKENS = 100_000
 LONGEST_TOKEN_LIFE = 366 * 24 * 3600
 LARGEST_VERSION = 2**31 - 1
-WALLS = (400, 413, 415, 429, 503)
-"""Whatever is asked may be unreadable, too large, compressed, too often, or at a bad time."""
+WALLS = (400, 413, 415, 429, 500, 503)
+"""Whatever is asked may be unreadable, too large, compressed, too often, or at a bad time, or it
+may meet a defect of ours."""
 
 RoundId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
 StudyDigest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
@@ -69,6 +70,7 @@ class ProblemDocument(Body):
     reason: str
     detail: str
     hint: str | None
+    id: str | None
 
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -5,8 +5,11 @@ SQLite locks the whole file instead of a row, writes ahead, and syncs at every c
 
 from __future__ import annotations
 
+import errno
+import os
+import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +17,46 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.exc import (
+    ArgumentError,
+    DatabaseError,
+    DBAPIError,
+    InternalError,
+    NoSuchModuleError,
+    OperationalError,
+)
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
+from dhdmm.service.files import keep_private
 from dhdmm.service.store import StoreError, Turn, read_row
+from dhdmm.service.tables import rounds
 
 BUSY_SECONDS = 30
+CONNECT_SECONDS, ANSWER_SECONDS = 10, 30
+"""After these a server that is silent is gone: for a connection, and for what was sent to it."""
+NO_ROOM = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS])
 _WRITING = "dhdmm_writing"
 _MIGRATION_LOCK = 0x6468646D6D  # an advisory lock's number: "dhdmm"
+
+
+class StoreUnavailable(StoreError):
+    """The store did not do what it was asked, and may do it later: it is away, full or broken."""
+
+    def __init__(self, cause: object) -> None:
+        self.cause = cause
+        super().__init__(f"the store cannot be used: {cause}")
 
 
 class Database:
@@ -37,6 +72,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction, committed at the end of the block unless it raises."""
         with (
+            _outages_named(),
             self._engine.connect().execution_options(**{_WRITING: True}) as connection,
             connection.begin(),
         ):
@@ -44,7 +80,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
+        with _outages_named(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -74,17 +110,47 @@ class Database:
                     )
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
+        except StoreUnavailable as error:
+            raise StoreError(f"the store cannot be opened: {error.cause}") from None
         except DBAPIError as error:
             raise StoreError(f"the store cannot be opened: {error.orig}") from None
+
+    def write_nothing_new(self, round_id: str) -> None:
+        """Commit a round's row as it is: raises unless the store can write."""
+        with self.writing() as connection:
+            same = update(rounds).where(rounds.c.id == round_id).values(version=rounds.c.version)
+            connection.execute(same)
 
     def answers(self) -> bool:
         """Whether the store can be reached now."""
         try:
             with self.reading() as connection:
                 connection.execute(select(1))
-        except DBAPIError:
+        except StoreUnavailable:
             return False
         return True
+
+
+@contextmanager
+def _outages_named() -> Iterator[None]:
+    """What is the store's fault and may pass becomes `StoreUnavailable`; other errors are ours."""
+    try:
+        yield
+    except (DBAPIError, NoConnectionFree, OSError) as error:
+        if not _may_pass(error):
+            raise
+        raise StoreUnavailable(error.orig if isinstance(error, DBAPIError) else error) from error
+
+
+def _may_pass(error: DBAPIError | NoConnectionFree | OSError) -> bool:
+    """Lost connections, full disks, locks, damage. Not wrong statements and broken constraints."""
+    if isinstance(error, OSError):
+        return error.errno in NO_ROOM
+    if isinstance(error, DBAPIError) and not error.connection_invalidated:
+        wrong_statement = getattr(error.orig, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        of_the_store = isinstance(error, OperationalError | InternalError)
+        return (of_the_store or type(error) is DatabaseError) and not wrong_statement
+    return True
 
 
 def _engine(url: str) -> Engine:
@@ -94,7 +160,9 @@ def _engine(url: str) -> Engine:
             return _sqlite(parsed)
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
-        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True)
+        waiting = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 1000 * ANSWER_SECONDS}
+        known = {key: value for key, value in waiting.items() if key not in parsed.query}
+        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True, connect_args=known)
     except (ArgumentError, NoSuchModuleError):
         raise StoreError(
             "this is not a store's address",
@@ -106,10 +174,15 @@ def _sqlite(url: URL) -> Engine:
     """A file: several threads and processes may use it, one writes at a time."""
     if not url.database or url.database == ":memory:":
         raise StoreError("a store in memory forgets", hint="name a file: sqlite:///coordinator.db")
-    Path(url.database).resolve().parent.mkdir(parents=True, exist_ok=True)
+    file = Path(url.database).resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(
         url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}, hide_parameters=True
     )
+
+    @event.listens_for(engine, "do_connect")
+    def make_private(_dialect: Any, _record: Any, _given: Any, _options: Any) -> None:
+        _keep_private(file)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
@@ -122,3 +195,17 @@ def _sqlite(url: URL) -> Engine:
         connection.execute(text("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN"))
 
     return engine
+
+
+def _keep_private(file: Path) -> None:
+    """SQLite gives its other files the mode of this one; those of earlier runs may have another."""
+    if not file.exists():
+        with suppress(OSError):  # SQLite tries the same, and says what is wrong
+            os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+    try:
+        for suffix in ("", "-wal", "-shm"):
+            keep_private(file.with_name(file.name + suffix))
+    except PermissionError:
+        raise StoreError(
+            "other users can read the store", where=str(file), hint="chmod 600, as its owner"
+        ) from None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from dhdmm.errors import DhdmmError, Refused
 
 OTHERS = 0o077
+OTHERS_BUT_READERS_OF_THE_GROUP = 0o037
 
 
 def private_folder(path: Path) -> Path:
@@ -25,11 +27,32 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def require_private(path: Path) -> None:
+def require_private(path: Path, others: int = OTHERS) -> None:
     """Others may neither read nor change it."""
-    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & OTHERS:
+    if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & others:
         mode = "700" if path.is_dir() else "600"
         raise Refused("it is open to other users", where=str(path), hint=f"chmod {mode} and check")
+
+
+def read_secret(path: Path) -> str:
+    """The one line of a file that is its owner's alone."""
+    try:
+        require_private(path)
+        secret = path.read_text(encoding="ascii").strip()
+    except OSError as error:
+        raise DhdmmError(error.strerror or str(error), where=str(path)) from None
+    except UnicodeDecodeError:
+        raise DhdmmError("a token is plain ASCII", where=str(path)) from None
+    if not secret:
+        raise DhdmmError("there is no token in the file", where=str(path))
+    return secret
+
+
+def keep_private(path: Path) -> None:
+    """A file of ours that others could read or change is closed to them."""
+    with suppress(FileNotFoundError):
+        if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & OTHERS:
+            path.chmod(0o600)
 
 
 def create_new(path: Path, content: bytes, *, private: bool) -> None:

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from dhdmm.service.limits import Buckets, Limits, SharedBudget
-from dhdmm.service.logs import place
+from dhdmm.service.logs import logger, place
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.problems import Problem, Reason, problem_response
 
@@ -51,10 +51,9 @@ class Guard:
         app: Application,
         limits: Limits,
         metrics: Metrics,
-        log: Any,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._app, self._limits, self._metrics, self._log = app, limits, metrics, log
+        self._app, self._limits, self._metrics = app, limits, metrics
         self._memory = SharedBudget(limits.memory_bytes, limits.memory_bytes_per_address)
         self._signed = Buckets(limits.requests, limits.callers, clock)
         self._unsigned = Buckets(limits.unsigned_requests, limits.callers, clock)
@@ -136,7 +135,7 @@ class Guard:
         if status == 401:
             self._refusals.take(_address(scope))
         if status >= 400:
-            self._log.info(
+            logger().info(
                 "refused", method=scope["method"], path=place(scope["path"]), status=status
             )
 

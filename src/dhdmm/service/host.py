@@ -3,6 +3,10 @@
 Requests that arrive while a turn is being taken form the next batch. All work on the session
 happens in one thread that belongs to the round; the event loop only ever reads what that thread has
 left: the round's row, and the messages that somebody has asked for.
+
+While the store fails nothing is asked of it but, less and less often, whether it works again:
+requests are answered 503 at once, and the phase's clock stands still. A turn that meets a defect of
+ours is answered 500. In both cases nothing has happened, and the session is made anew.
 """
 
 from __future__ import annotations
@@ -10,18 +14,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import sha256
 from typing import Protocol, TypeVar
 
 from dhdmm.secagg.coordinator import Reply
+from dhdmm.service.database import StoreUnavailable
+from dhdmm.service.defects import DefectCounter, caught
 from dhdmm.service.live import LiveRound, Seats
-from dhdmm.service.logs import logger
-from dhdmm.service.problems import Problem, Reason, store_unavailable
+from dhdmm.service.problems import LONGEST_RETRY, Problem, Reason, store_unavailable
 from dhdmm.service.requests import Close, Outcome, Request, Seat, Upload
 from dhdmm.service.status import Status
+from dhdmm.service.trouble import Backoff, Trouble
 from dhdmm.service.waiting import Clock, Deadlines, PhaseClock, Signal
 
 BATCH = 256
@@ -29,12 +35,15 @@ PENDING = 8192
 PENDING_BYTES = 192 * 2**20
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.2, 2.0
 LONGEST_WAIT = 30.0
+AFTER_AN_OUTAGE = 2 * LONGEST_RETRY
+"""Seconds that a phase lasts at least once the store works again: everybody has tried by then."""
 UNKNOWN = "unknown"  # no digest is written so
 
 Result = TypeVar("Result")
+Asked = tuple[Request, asyncio.Future[Outcome]]
 
 
-class Observer(Protocol):
+class Observer(DefectCounter, Protocol):
     """Is told what happens, for metrics."""
 
     def upload(self, reply: str, size: int) -> None:
@@ -45,6 +54,8 @@ class Observer(Protocol):
 
     def commit_failed(self) -> None: ...
 
+    def round_ended(self, phase: str) -> None: ...
+
 
 class Unobserved:
     """Nobody is interested."""
@@ -54,6 +65,10 @@ class Unobserved:
     def committed(self, messages: int, seconds: float) -> None: ...
 
     def commit_failed(self) -> None: ...
+
+    def round_ended(self, phase: str) -> None: ...
+
+    def internal_error(self) -> None: ...
 
 
 class Host:
@@ -67,9 +82,9 @@ class Host:
         clock: Clock = time.monotonic,
     ) -> None:
         self._live, self._observer, self._clock = live, observer, clock
-        self._phase_clock = PhaseClock(deadlines, live.row.state, clock)
+        self._phase_clock = PhaseClock(deadlines, live.row.state, live.roster_given, clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="round")
-        self._pending: deque[tuple[Request, asyncio.Future[Outcome]]] = deque()
+        self._pending: deque[Asked] = deque()
         self._pending_bytes = 0
         self.received_bytes = 0  # of messages that this process has served
         self._wanted: dict[int, asyncio.Future[None]] = {}
@@ -78,7 +93,10 @@ class Host:
         self._work, self._ended = asyncio.Event(), asyncio.Event()
         self._progress, self._phase = Signal(), Signal()
         self._draining, self._behind = False, True
-        self._tasks: list[asyncio.Task[None]] = []
+        self._seen = (live.row.state, live.row.version)  # by those who wait
+        self._in_time: int | None = None  # pending requests that came before the phase's end
+        self._store = Trouble("store", clock, round=live.row.id)
+        self._defective = Backoff(clock)  # before we do again what nobody asked for
 
     # Beginning and end
 
@@ -86,7 +104,7 @@ class Host:
         """Go on from where the store is."""
         if self.over:
             self._ended.set()
-        self._tasks = [asyncio.create_task(self._pump()), asyncio.create_task(self._watch())]
+        self._task = asyncio.create_task(self._run())
         self._work.set()
 
     def drain(self) -> None:
@@ -99,9 +117,7 @@ class Host:
     async def stop(self) -> None:
         """After everything that has been asked is answered."""
         self.drain()
-        pump, watch = self._tasks
-        watch.cancel()
-        await asyncio.gather(pump, watch, return_exceptions=True)
+        await self._task
         self._thread.shutdown()
 
     async def ended(self) -> None:
@@ -113,6 +129,11 @@ class Host:
     @property
     def over(self) -> bool:
         return self._live.row.over
+
+    @property
+    def store_fails(self) -> bool:
+        """Whether the last attempt to use the store failed."""
+        return self._store.failing
 
     @property
     def seats(self) -> Seats | None:
@@ -128,10 +149,10 @@ class Host:
     async def transcript(self) -> bytes | None:
         if not self.over:
             return None
-        found = await self._attempt(lambda: (self._live.transcript(),))
-        if found is None:
-            raise store_unavailable()
-        return found[0]
+        try:
+            return await self._in_thread(self._live.transcript)
+        except StoreUnavailable:
+            raise store_unavailable() from None
 
     # What can be waited for
 
@@ -177,6 +198,8 @@ class Host:
             raise Problem(503, Reason.DRAINING, "this coordinator is going away", retry_after=1)
         if len(self._pending) >= PENDING or self._pending_bytes + size > PENDING_BYTES:
             raise Problem(503, Reason.BUSY, "too many uploads at once", retry_after=1)
+        if self._store.pause:
+            raise store_unavailable(self._store.pause)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._pending.append((request, future))
         self._pending_bytes += size
@@ -194,63 +217,114 @@ class Host:
         """Close enrolment or the present phase now, unless another than this one is open."""
         await self.ask(Close(state or self._live.row.state))
 
-    # The round's thread, and the two tasks that keep it busy
+    # The round's thread, and the task that keeps it busy
 
-    async def _pump(self) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            if self._behind:
-                self._behind = False
-                await self._turn([])
-            while self._pending or self._wanted or (self._live.complete and not self._draining):
+    async def _run(self) -> None:
+        while not self._draining or self._pending or self._wanted:
+            with caught(self._observer, round=self._live.row.id) as defect:
+                await self._serve(asked=await self._rest())
+            if defect.id is not None:
+                self._defective.failed()
+                await asyncio.sleep(self._defective.pause)
+
+    async def _rest(self) -> bool:
+        """Until something is asked, or it is time to look around; whether it was the former."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._until_next_look()):
+                await self._work.wait()
+        asked = self._work.is_set()
+        self._work.clear()
+        return asked
+
+    def _until_next_look(self) -> float | None:
+        """Seconds: for the next deadline, for another worker's deeds, for a store that failed."""
+        if self._store.failing:
+            return min(POLL_SECONDS, max(self._store.pause, self._defective.pause))
+        if self.over:
+            return None
+        waited_for = self._progress.waiting or self._phase.waiting
+        poll = POLL_SECONDS if waited_for else IDLE_POLL_SECONDS
+        return min(poll, self._defective.pause or self._phase_clock.remaining or 0.0)
+
+    async def _serve(self, asked: bool) -> None:
+        """Do what there is to do now, in as many turns as it takes."""
+        if not self._store.pause and not self._defective.pause:
+            await self._catch_up(look=not asked)
+        while not self._store.pause and (
+            (closing := self._closes_now()) or self._pending or self._wanted
+        ):
+            if closing:
+                self._in_time = None
+                await self._turn([Close(self._live.row.state)])
+            else:
                 await self._take_batch()
-                await self._fetch_messages()
-            if self._draining:
-                return
+            await self._fetch_messages()
+        if self._store.pause:
+            self._turn_away()
 
-    async def _watch(self) -> None:
-        """Notice when a deadline has passed, and when another worker has been here."""
-        while not self.over:
-            remaining = self._phase_clock.remaining or 0.0
-            waited_for = self._progress.waiting or self._phase.waiting
-            await asyncio.sleep(min(POLL_SECONDS if waited_for else IDLE_POLL_SECONDS, remaining))
-            if self._phase_clock.remaining == 0.0:
-                with suppress(Problem):  # the store has failed: again after a while
-                    await self.close_phase()
-            elif self._behind or await self._attempt(self._live.is_behind) is not False:
-                self._behind = True
-                self._work.set()
+    async def _catch_up(self, look: bool) -> None:
+        """Follow other workers, and find out whether a store that failed can commit again."""
+        if self._store.failing:
+            await self._turn([])
+            if not self._store.pause and await self._attempt(self._live.write_nothing_new) is True:
+                self._store.ended()
+                self._phase_clock.go_on(AFTER_AN_OUTAGE)
+        elif self._behind or (
+            look and not self.over and await self._attempt(self._live.is_behind) is True
+        ):
+            await self._turn([])
+
+    def _closes_now(self) -> bool:
+        """Everybody has spoken or the time is up, and whoever came before that is served."""
+        due = self._live.complete or self._phase_clock.remaining == 0.0
+        if not due or self._draining or self._defective.pause:
+            self._in_time = None
+            return False
+        if self._in_time is None:
+            self._in_time = len(self._pending)
+        return self._in_time == 0
 
     async def _take_batch(self) -> None:
         batch = [self._pending.popleft() for _ in range(min(BATCH, len(self._pending)))]
-        requests = [request for request, _ in batch]
-        if self._live.complete and not batch:
-            requests = [Close(self._live.row.state)]
-        if not requests:
+        if not batch:
             return
-        outcomes = await self._turn(requests)
-        for (request, future), outcome in zip(batch, outcomes, strict=False):
+        if self._in_time is not None:
+            self._in_time = max(self._in_time - len(batch), 0)
+        self._answer(batch, await self._turn([request for request, _ in batch]))
+
+    def _turn_away(self) -> None:
+        """Nobody waits for a store that fails."""
+        self._answer(self._pending, [store_unavailable(self._store.pause) for _ in self._pending])
+        self._pending.clear()
+        for future in self._wanted.values():
+            future.set_exception(store_unavailable(self._store.pause))
+        self._wanted.clear()
+
+    def _answer(self, asked: Iterable[Asked], outcomes: Sequence[Outcome]) -> None:
+        for (request, future), outcome in zip(asked, outcomes, strict=True):
             self._pending_bytes -= _size(request)
             if not future.done():
                 future.set_result(outcome)
 
     async def _turn(self, requests: Sequence[Request]) -> Sequence[Outcome]:
-        before, started = self._live.row, time.perf_counter()
+        """Outcomes that are durable; if the turn fails, nothing of it has happened."""
+        started = time.perf_counter()
         outcomes = await self._attempt(lambda: self._live.turn(requests))
-        if outcomes is None:
-            self._observer.commit_failed()
+        self._behind = isinstance(outcomes, Problem)
+        self._notice()
+        if isinstance(outcomes, Problem):
             self._live.complete = False  # found out again when the turn is repeated
-            self._behind = True
-            return [store_unavailable() for _ in requests]
+            return [outcomes.again() for _ in requests]
         if requests:
             self._observer.committed(len(requests), time.perf_counter() - started)
-        self._notice(before.state, before.version)
         return outcomes
 
-    def _notice(self, state: str, version: int) -> None:
+    def _notice(self) -> None:
+        """Tell those who wait what has changed since they were last told."""
         row = self._live.row
+        (state, version), self._seen = self._seen, (row.state, row.version)
         if row.version != version:
+            self._defective.succeeded()
             self._progress.happen()
         if row.state != state:
             self._digests.clear()
@@ -269,10 +343,13 @@ class Host:
 
     async def _fetch_messages(self) -> None:
         wanted = [(i, self._wanted.pop(i)) for i in list(self._wanted)[:BATCH]]
+        if not wanted:
+            return
         found = await self._attempt(lambda: self._live.messages(i for i, _ in wanted))
+        self._notice()
         for position, future in wanted:
-            if found is None:
-                future.set_exception(store_unavailable())
+            if isinstance(found, Problem):
+                future.set_exception(found.again())
                 continue
             message = found[position]
             if message is not None:
@@ -280,14 +357,24 @@ class Host:
             self._digests[position] = None if message is None else sha256(message).hexdigest()
             future.set_result(None)
 
-    async def _attempt(self, work: Callable[[], Result]) -> Result | None:
-        """In the round's thread. A failure, whatever it is, means that nothing has happened."""
-        done = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        await asyncio.wait([done])
-        error = done.exception()
-        if error is not None:
-            logger().error("turn failed", round=self._live.row.id, exc_info=error)
-        return None if error else done.result()
+    async def _attempt(self, work: Callable[[], Result]) -> Result | Problem:
+        """In the round's thread; if it fails, what is to be answered."""
+        begun = self._clock()
+        with caught(self._observer, round=self._live.row.id) as defect:
+            try:
+                done = await self._in_thread(work)
+            except StoreUnavailable as error:
+                self._observer.commit_failed()
+                self._store.failed(error)
+                self._phase_clock.stop(begun)
+                return store_unavailable(self._store.pause)
+        if defect.id is not None:
+            self._defective.failed()
+            return defect.problem()
+        return done
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 def _size(request: Request) -> int:

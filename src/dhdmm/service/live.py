@@ -62,11 +62,13 @@ class LiveRound:
                 store.read_agreement(connection, round_id),
             )
             study = store.read_study(connection, row.study) if row else None
+            enrolled = store.has_enrolments(connection, round_id)
         if row is None or study is None:
             raise store.StoreError(f"the store has no round {round_id}")
         self.study: StoredStudy = study
         self.row: Row = row
         self.seats: Seats | None = None if agreement is None else Seats(agreement)
+        self.roster_given = agreement is not None and not enrolled
         self._coming: Seats | None = None  # agreed in this turn, and not committed yet
         self.complete = False
 
@@ -106,6 +108,11 @@ class LiveRound:
         """Whether another worker has been here since our last turn."""
         with self._database.reading() as connection:
             return store.read_version(connection, self._id) != self.row.version
+
+    def write_nothing_new(self) -> bool:
+        """Whether the store commits what it is given; if not, it raises."""
+        self._database.write_nothing_new(self._id)
+        return True
 
     def transcript(self) -> bytes | None:
         with self._database.reading() as connection:

@@ -1,8 +1,8 @@
 """The coordinator's log: one event a line, and only keys that were thought about.
 
 What is not on the list is not written, whoever logs it: a participant's name, a key, a token, a
-message. An error is its type and where it was raised. Its text is left out, since the text of a
-database's error may hold the values of the statement.
+message. An error is its type and where it was raised; a defect has its whole traceback. The text of
+an error is left out, since that of a database's error may hold the values of the statement.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import sys
 import traceback
 from collections.abc import MutableMapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TextIO
 
 import structlog
+from rich.console import Console
+from rich.text import Text
 
 ALLOWED = frozenset(
     {
@@ -30,40 +31,46 @@ ALLOWED = frozenset(
         # requests
         "method", "path", "status",
         # the process
-        "scheme", "port", "signal", "error", "raised",
+        "scheme", "port", "signal", "error", "raised", "id", "traceback",
     }
 )  # fmt: skip
 """Keys that may be written. A new one needs a thought: whose secret could be its value?"""
 
+REPORTED = "reported_as"
+"""An error that was logged already has its id under this name."""
 LONGEST = 200
+MOST_FRAMES = 50
+"""Of one error in a traceback: the innermost."""
 _PLACES = re.compile(
     r"/(?:healthz|readyz|metrics|openapi\.json|v1/(?:tokens|rounds|studies/[0-9a-f]{64}/rounds"
     r"|rounds/[0-9a-f]{32}(?:/(?:enrolment|close|abort|draft|plan|roster|message|transcript"
     r"|release\.zip))?))"
 )
-_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 Event = MutableMapping[str, Any]
 
 
-def configure(*, as_json: bool, stream: TextIO | None = None) -> None:
-    """Log to the stream from here on: as JSON lines, or for a person to read.
+def configure(
+    *, as_json: bool, stream: TextIO | None = None, console: Console | None = None
+) -> None:
+    """Log from here on: JSON lines to the stream, or what a person reads to the console.
 
-    What libraries log takes the same way; of them, only warnings.
+    What libraries log takes the same way; of them, only warnings. Somebody who watches a console is
+    told of warnings and errors only.
     """
     out = sys.stderr if stream is None else stream
-    show = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(
-        colors=out.isatty()
-    )  # fmt: skip
+    least = logging.INFO if console is None else logging.WARNING
+    screen = Console(file=out) if console is None else console
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _errors_without_their_text,
             _only_allowed,
-            show,
+            structlog.processors.JSONRenderer() if as_json else _for_people,
         ],
-        logger_factory=structlog.PrintLoggerFactory(out),
+        wrapper_class=structlog.make_filtering_bound_logger(least),
+        logger_factory=structlog.PrintLoggerFactory(out) if as_json else lambda: _Screen(screen),
     )
     logging.basicConfig(handlers=[_FromLibraries()], level=logging.WARNING, force=True)
 
@@ -91,8 +98,9 @@ def place(path: str) -> str:
 def _errors_without_their_text(_logger: object, _method: str, event: Event) -> Event:
     told = event.pop("exc_info", None)
     raised = told if isinstance(told, BaseException) else sys.exc_info()[1] if told else None
-    if isinstance(told, tuple):
-        raised = told[1]
+    traced = event.pop("traceback", None)
+    if isinstance(traced, BaseException):
+        event["traceback"] = _Traceback(_traceback(traced))
     if raised is not None:
         event["error"] = type(raised).__name__
         event["raised"] = " < ".join(
@@ -102,13 +110,45 @@ def _errors_without_their_text(_logger: object, _method: str, event: Event) -> E
     return event
 
 
+class _Traceback(str):
+    """Made here, and therefore written whole."""
+
+
+def _traceback(error: BaseException) -> str:
+    """As Python shows it, without what the errors say: lines of programs, and no values."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    earlier = "" if before is None else _traceback(before) + "which led to\n"
+    frames = traceback.extract_tb(error.__traceback__)[-MOST_FRAMES:]
+    return "".join([earlier, *traceback.format_list(frames), type(error).__name__, "\n"])
+
+
+def _for_people(_logger: object, method: str, event: Event) -> str:
+    """A line, and the traceback under it."""
+    traced = event.pop("traceback", "")
+    when, level, what = (event.pop(key, "") for key in ("timestamp", "level", "event"))
+    values = " ".join(f"{key}={value}" for key, value in event.items())
+    return f"{when} {level}: {what} {values}\n{traced}".rstrip()
+
+
+class _Screen:
+    """A person's console, which may have progress bars below what is printed."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def msg(self, message: str) -> None:
+        self._console.print(Text(message), soft_wrap=True)
+
+    debug = info = warning = error = msg
+
+
 def _only_allowed(_logger: object, _method: str, event: Event) -> Event:
     return {key: _short(value) for key, value in event.items() if key in ALLOWED}
 
 
 def _short(value: object) -> object:
     """Numbers as they are; anything else as a short text; bytes and what an error says, never."""
-    if value is None or isinstance(value, bool | int | float):
+    if value is None or isinstance(value, bool | int | float | _Traceback):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
         return "bytes"
@@ -123,4 +163,7 @@ class _FromLibraries(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         said = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
         write = logger().error if record.levelno >= logging.ERROR else logger().warning
-        write(f"{record.name}: {said.strip()}", exc_info=record.exc_info)
+        error = record.exc_info[1] if record.exc_info else None
+        if hasattr(error, REPORTED):
+            return
+        write(f"{record.name}: {said.strip()}", exc_info=error, traceback=error)

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+OVER = ("aborted", "finished")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -25,6 +26,7 @@ class RoundFigures(NamedTuple):
     enrolled: int
     alive: int
     departed: int
+    dropped: int
 
 
 class Metrics:
@@ -45,7 +47,10 @@ class Metrics:
             "dhdmm_commit_seconds", "Seconds of one commit", buckets=SECONDS, registry=registry
         )
         self._failed = Counter(
-            "dhdmm_failed_commits", "Commits that the store refused", registry=registry
+            "dhdmm_failed_commits", "Times that the store failed", registry=registry
+        )
+        self._internal = Counter(
+            "dhdmm_internal_errors", "Defects met, each in the log with its id", registry=registry
         )
         self._responses = Counter(
             "dhdmm_responses", "Answers by status", ["status"], registry=registry
@@ -60,10 +65,12 @@ class Metrics:
         self._body_bytes = Gauge(
             "dhdmm_body_bytes", "Bytes of memory promised to request bodies", registry=registry
         )
-
-        self._expiry = Gauge(
-            "dhdmm_certificate_expires", "When the TLS certificate expires", registry=registry
+        self._ended = Counter(
+            "dhdmm_rounds_ended", "Rounds that ended in this process", ["phase"], registry=registry
         )
+        for phase in OVER:  # an increase is seen only of what was there before
+            self._ended.labels(phase)
+        self._expiry: Gauge | None = None
 
     def upload(self, reply: str, size: int) -> None:
         """A message was answered: `reply` is the word of the answer or of the refusal."""
@@ -77,6 +84,12 @@ class Metrics:
 
     def commit_failed(self) -> None:
         self._failed.inc()
+
+    def internal_error(self) -> None:
+        self._internal.inc()
+
+    def round_ended(self, phase: str) -> None:
+        self._ended.labels(phase).inc()
 
     def responded(self, status: int) -> None:
         self._responses.labels(str(status)).inc()
@@ -92,6 +105,13 @@ class Metrics:
         self._body_bytes.set(count)
 
     def certificate_expires(self, timestamp: float) -> None:
+        """Not shown where there is none: a proxy's certificate is no business of ours."""
+        if self._expiry is None:
+            self._expiry = Gauge(
+                "dhdmm_certificate_expires",
+                "When the TLS certificate expires; only if there is one",
+                registry=self._registry,
+            )
         self._expiry.set(timestamp)
 
     def watch(self, rounds: Callable[[], Iterable[RoundFigures]]) -> None:
@@ -116,6 +136,6 @@ class _Rounds(Collector):
         )
         for figures in self._rounds():
             phase.add_metric([figures.round, figures.phase], 1)
-            for standing in ("enrolled", "alive", "departed"):
+            for standing in ("enrolled", "alive", "departed", "dropped"):
                 people.add_metric([figures.round, standing], getattr(figures, standing))
         yield from (phase, people)

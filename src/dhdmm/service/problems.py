@@ -6,6 +6,7 @@ people. Neither ever repeats what was sent.
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Any
 
@@ -14,6 +15,8 @@ from starlette.responses import JSONResponse
 from dhdmm.secagg.errors import RemoteProtocolError
 
 MEDIA_TYPE = "application/problem+json"
+LONGEST_RETRY = 15.0
+"""Seconds that a participant pauses at most before it repeats what could not be answered."""
 
 
 class Reason(StrEnum):
@@ -35,6 +38,7 @@ class Reason(StrEnum):
     INVALID = "invalid-request"
     BUSY = "busy"  # come again after `Retry-After` seconds
     STORE = "store-unavailable"  # nothing was kept; come again
+    INTERNAL = "internal-error"  # a defect of the coordinator; `id` is in its log
     DRAINING = "draining"  # this process is ending
 
 
@@ -49,9 +53,10 @@ class Problem(Exception):
         *,
         hint: str | None = None,
         retry_after: int | None = None,
+        id: str | None = None,
     ) -> None:
         self.status, self.reason, self.detail = status, str(reason), detail
-        self.hint, self.retry_after = hint, retry_after
+        self.hint, self.retry_after, self.id = hint, retry_after, id
         super().__init__(f"{status} {reason}: {detail}" if detail else f"{status} {reason}")
 
     @classmethod
@@ -59,12 +64,24 @@ class Problem(Exception):
         """The refusal of a participant's message."""
         return cls(error.status_hint, error.reason, error.detail)
 
+    def again(self) -> Problem:
+        """The same, for somebody else: an error is raised once."""
+        return Problem(
+            self.status,
+            self.reason,
+            self.detail,
+            hint=self.hint,
+            retry_after=self.retry_after,
+            id=self.id,
+        )
+
     def document(self) -> dict[str, Any]:
         return {
             "status": self.status,
             "reason": self.reason,
             "detail": self.detail,
             "hint": self.hint,
+            "id": self.id,
         }
 
 
@@ -79,5 +96,12 @@ def not_found(what: str) -> Problem:
     return Problem(404, Reason.NOT_FOUND, f"there is no such {what}")
 
 
-def store_unavailable() -> Problem:
-    return Problem(503, Reason.STORE, "nothing was kept of this request", retry_after=1)
+def store_unavailable(retry_after: float = 1.0) -> Problem:
+    after = max(math.ceil(retry_after), 1)
+    return Problem(503, Reason.STORE, "nothing was kept of this request", retry_after=after)
+
+
+def internal_error(id: str) -> Problem:
+    """The log has the traceback under this id."""
+    detail = f"a defect of the coordinator, which its log has as {id}; nothing was kept"
+    return Problem(500, Reason.INTERNAL, detail, id=id)

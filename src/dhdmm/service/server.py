@@ -24,7 +24,9 @@ from cryptography import x509
 
 from dhdmm.errors import DhdmmError
 from dhdmm.service import logs
-from dhdmm.service.connections import Connection, Entrance
+from dhdmm.service.connections import BREATH, Connection, Entrance
+from dhdmm.service.defects import caught
+from dhdmm.service.files import OTHERS_BUT_READERS_OF_THE_GROUP, require_private
 from dhdmm.service.guard import Application, Guard
 from dhdmm.service.limits import Limits
 from dhdmm.service.metrics import Metrics
@@ -49,6 +51,7 @@ class Certificate:
         context.num_tickets = 0  # participants do not resume sessions
         try:
             expires = self.expires()
+            require_private(self.key, OTHERS_BUT_READERS_OF_THE_GROUP)
             context.load_cert_chain(self.chain, self.key)
         except (OSError, ValueError) as error:
             raise DhdmmError(
@@ -117,11 +120,18 @@ class Server(uvicorn.Server):
             place = f"{config.host}:{config.port}"
             raise DhdmmError(f"cannot listen: {error.strerror}", where=place) from None
         self._listener.setblocking(False)
-        self._accepting = asyncio.create_task(self._entrance.accept(self._listener))
+        self._accepting = asyncio.create_task(self._accept())
         self.port = self._listener.getsockname()[1]
         self.started = True
         scheme = "https" if self._certificate else "http"
         logs.logger().info("listening", scheme=scheme, port=self.port)
+
+    async def _accept(self) -> None:
+        """For ever: a defect is reported, and does not end it."""
+        while True:
+            with caught(self._metrics):
+                await self._entrance.accept(self._listener)
+            await asyncio.sleep(BREATH)
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         logs.logger().info("draining", connections=len(self.server_state.connections))
@@ -192,7 +202,7 @@ def make_server(
     limits = _within_open_files(limits or Limits())
     counted = metrics or Metrics()
     config = uvicorn.Config(
-        Guard(app, limits, counted, logs.logger()),
+        Guard(app, limits, counted),
         host=host,
         port=port,
         loop="uvloop",

@@ -18,9 +18,10 @@ from sqlalchemy.exc import IntegrityError
 from dhdmm.errors import DhdmmError
 from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.tables import agreements, log, releases, rounds, shards, studies
+from dhdmm.service.tables import agreements, enrolments, log, releases, rounds, shards, studies
 
 ENROLLING = "enrolling"
+_SAVED = "saved/"
 OVER = frozenset([CoordinatorState.FINISHED.value, CoordinatorState.ABORTED.value])
 
 
@@ -173,10 +174,27 @@ def read_agreement(connection: Connection, round_id: str) -> Agreement | None:
     return None if row is None else Agreement(*row)
 
 
+def has_enrolments(connection: Connection, round_id: str) -> bool:
+    """Whether people have taken seats by themselves; nobody has where the roster was given."""
+    found = select(enrolments.c.position).where(enrolments.c.round == round_id).limit(1)
+    return connection.execute(found).first() is not None
+
+
 def read_transcript(connection: Connection, round_id: str) -> bytes | None:
     found = select(releases.c.transcript).where(releases.c.round == round_id)
     value: bytes | None = connection.execute(found).scalar_one_or_none()
     return value
+
+
+def was_saved(connection: Connection, round_id: str, place: str) -> bool:
+    """Whether the release has been at this place, even if it was moved away since."""
+    return read_record(connection, round_id, _SAVED + place) is not None
+
+
+def remember_saved(turn: Turn, place: str) -> None:
+    """In the log of a round that is over."""
+    if not was_saved(turn.connection, turn.row.id, place):
+        turn.append([(_SAVED + place, b"")])
 
 
 def read_study(connection: Connection, digest: str) -> StoredStudy | None:

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from dhdmm.errors import DhdmmError
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import draft
-from dhdmm.release.directory import ReleaseError, file_stems
+from dhdmm.release.directory import ReleaseError, file_stems, remove_left_overs
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import store
-from dhdmm.service.database import Database
+from dhdmm.service.database import Database, StoreUnavailable
+from dhdmm.service.defects import caught
 from dhdmm.service.enrolment import agree, make_tokens
 from dhdmm.service.host import Host, Observer, Unobserved
 from dhdmm.service.live import LiveRound
@@ -32,9 +32,12 @@ from dhdmm.service.problems import Problem, Reason, not_found, store_unavailable
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.status import Status
 from dhdmm.service.store import StoredStudy, StudyHead, Turn
+from dhdmm.service.trouble import Trouble
 from dhdmm.service.waiting import Clock, Deadlines
 from dhdmm.study.spec import Study
 
+LONGEST_PAUSE = 60.0
+"""Seconds between two attempts to save a release."""
 Result = TypeVar("Result")
 
 
@@ -111,8 +114,11 @@ class Hub:
     async def start(self) -> None:
         """Go on with every round of the store that is not over."""
         for status in await self.statuses():
-            saved = self.directory(status).exists()
-            if status.state not in store.OVER or (_is_finished(status) and not saved):
+            if _is_finished(status):
+                await asyncio.to_thread(self._tidy, status)
+            if status.state not in store.OVER or (
+                _is_finished(status) and not await self._was_saved(status)
+            ):
                 await self.host(status.round)
 
     def drain(self) -> None:
@@ -126,7 +132,8 @@ class Hub:
         await asyncio.gather(*(host.stop() for host in self._hosts.values()))
         for task in self._publishing.values():
             task.cancel()
-        await asyncio.gather(*self._publishing.values(), return_exceptions=True)
+        if self._publishing:
+            await asyncio.wait(self._publishing.values())
 
     async def published(self) -> None:
         """Returns when every round that this process hosts is over and its release is saved."""
@@ -191,7 +198,9 @@ class Hub:
         return await self._read(make)
 
     async def ready(self) -> bool:
-        return not self.draining and await asyncio.to_thread(self.database.answers)
+        """Whether requests are best sent here: neither draining nor without a store."""
+        failing = self.draining or any(host.store_fails for host in self._hosts.values())
+        return not failing and await asyncio.to_thread(self.database.answers)
 
     # Releases
 
@@ -217,14 +226,33 @@ class Hub:
         self._publishing[round_id] = asyncio.create_task(self._publish(host))
 
     async def _publish(self, host: Host) -> None:
+        ended_before = host.over
         await host.ended()
         status = host.status()
         logger().info("round over", round=status.round, phase=status.state, reason=status.reason)
+        if not ended_before:
+            self.observer.round_ended(status.state)
         if _is_finished(status):
-            try:
-                await self._save(host)
-            except (DhdmmError, Problem) as error:
-                logger().error("release not saved", round=status.round, exc_info=error)
+            await self._save_at_last(host)
+
+    async def _save_at_last(self, host: Host) -> None:
+        """However often it takes, until there is room for it; a release is saved by itself once."""
+        status, saved = host.status(), False
+        trouble = Trouble("saving the release", self.clock, LONGEST_PAUSE, round=status.round)
+        while not saved:
+            failure: Exception | None = None
+            with caught(self.observer, round=status.round):
+                try:
+                    if not await self._was_saved(status):
+                        await self._save(host)
+                        await self._remember_saved(status)
+                    saved = True
+                except (DhdmmError, Problem) as error:
+                    failure = error
+            if not saved:
+                trouble.failed(failure)
+                await asyncio.sleep(trouble.pause)
+        trouble.ended()
 
     async def _save(self, host: Host) -> None:
         """Once: another worker may have been faster. The store keeps the transcript anyway."""
@@ -239,6 +267,33 @@ class Hub:
             except ReleaseError:
                 if not place.exists():
                     raise
+
+    async def _was_saved(self, status: Status) -> bool:
+        """Here and by itself, though the operator may have moved it away since."""
+        if self.directory(status).exists():
+            await self._remember_saved(status)
+            return True
+        return await self._read(lambda: self._known_as_saved(status))
+
+    async def _remember_saved(self, status: Status) -> None:
+        def remember() -> None:
+            with self.database.turn(status.round) as turn:
+                store.remember_saved(turn, self._place(status))
+
+        await self._read(remember)
+
+    def _known_as_saved(self, status: Status) -> bool:
+        with self.database.reading() as connection:
+            return store.was_saved(connection, status.round, self._place(status))
+
+    def _place(self, status: Status) -> str:
+        return str(self.directory(status).resolve())
+
+    def _tidy(self, status: Status) -> None:
+        try:
+            remove_left_overs(self.directory(status))
+        except OSError as error:
+            logger().warning("left-overs stay", round=status.round, exc_info=error)
 
     # The store, in a thread of its own
 
@@ -257,7 +312,7 @@ class Hub:
     async def _read(self, work: Callable[[], Result]) -> Result:
         try:
             return await asyncio.to_thread(work)
-        except SQLAlchemyError:
+        except StoreUnavailable:
             raise store_unavailable() from None
 
 

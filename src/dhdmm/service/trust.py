@@ -121,12 +121,12 @@ class _PinnedContext(ssl.SSLContext):
             raise ssl.SSLCertVerificationError("the pinned certificate has expired")
 
 
-def parse_digest(written: str, what: str) -> bytes:
+def parse_digest(written: str, what: str, hint: str | None = None) -> bytes:
     """32 bytes in hexadecimal; colons and spaces between digits are common and allowed."""
     try:
         digest = bytes.fromhex(written.replace(":", ""))
     except ValueError:
         digest = b""
     if len(digest) != 32:
-        raise DhdmmError(f"{what} has 64 hexadecimal digits", where=written[:80])
+        raise DhdmmError(f"{what} has 64 hexadecimal digits", where=written[:80], hint=hint)
     return digest

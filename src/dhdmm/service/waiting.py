@@ -55,22 +55,46 @@ class PhaseClock:
     """How long the present phase may still last.
 
     Counted on this process's monotonic clock from when it first saw the phase: nobody's calendar
-    plays a part, and a restart gives the phase its full time again.
+    plays a part, and a restart gives the phase its full time again. It stands still while the store
+    cannot commit, since nobody can be heard then.
     """
 
-    def __init__(self, deadlines: Deadlines, state: str, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        state: str,
+        roster_given: bool,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self._deadlines, self._clock = deadlines, clock
-        self._roster_given = state != ENROLLING
+        self._roster_given = roster_given
         self.see(state)
 
     def see(self, state: str) -> None:
         """This phase has begun."""
         self._state, self._begun = state, self._clock()
+        self._stopped: float | None = None
+
+    def stop(self, at: float) -> None:
+        """It has stood still since then."""
+        if self._stopped is None:
+            self._stopped = max(at, self._begun)
+
+    def go_on(self, least: float) -> None:
+        """From where it stopped, and for at least so many seconds."""
+        remaining, self._stopped = self.remaining, None
+        if remaining is not None:
+            now = self._clock()
+            self._begun = now + max(remaining, least) - self._allowed
 
     @property
     def remaining(self) -> float | None:
         """Seconds; None when there is nothing left to wait for."""
         if self._state in OVER:
             return None
-        allowed = self._deadlines.of(self._state, self._roster_given)
-        return max(self._begun + allowed - self._clock(), 0.0)
+        now = self._clock() if self._stopped is None else self._stopped
+        return max(self._begun + self._allowed - now, 0.0)
+
+    @property
+    def _allowed(self) -> float:
+        return self._deadlines.of(self._state, self._roster_given)

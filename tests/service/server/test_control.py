@@ -14,6 +14,7 @@ import pytest
 from dhdmm.errors import DhdmmError
 from dhdmm.release.directory import MANIFEST
 from dhdmm.service import enrolment
+from dhdmm.service.metrics import Metrics
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.store import read_rounds
 from dhdmm.service.studies import add_study, current_round, next_round
@@ -207,20 +208,42 @@ def test_deadlines_heed_the_monotonic_clock_and_no_calendar(
 @pytest.mark.fault(40)
 def test_a_restart_gives_the_phase_its_full_time_again() -> None:
     now = 0.0
-    first = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-shares", lambda: now)
+    first = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-shares", True, lambda: now)
     now = 9.0
     assert first.remaining == 1
-    assert PhaseClock(Deadlines(100, 10), "collecting-shares", lambda: now).remaining == 10
+    assert PhaseClock(Deadlines(100, 10), "collecting-shares", True, lambda: now).remaining == 10
 
 
 def test_people_arrive_in_the_first_phase_if_the_roster_is_given() -> None:
-    given = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-keys", lambda: 0.0)
+    given = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-keys", True, lambda: 0.0)
     assert given.remaining == 100
-    enrolled = PhaseClock(Deadlines(enrolment=100, phase=10), "enrolling", lambda: 0.0)
+    enrolled = PhaseClock(Deadlines(enrolment=100, phase=10), "enrolling", False, lambda: 0.0)
     enrolled.see("collecting-keys")
     assert enrolled.remaining == 10
     enrolled.see("finished")
     assert enrolled.remaining is None
+
+
+@pytest.mark.fault(45)
+@pytest.mark.parametrize("roster", [None, roster_file(10)], ids=["enrolled", "given"])
+def test_a_restart_in_the_first_phase_gives_it_the_time_that_it_had(
+    tmp_path: Path, roster: RosterFile | None
+) -> None:
+    """People arrive in that phase only if nobody had to enrol."""
+    seconds: list[float] = []
+
+    async def scene(coordinator: Coordinator) -> None:
+        if (await coordinator.status())["state"] == "enrolling":
+            await enrol(coordinator, 10)
+            await coordinator.close()
+        status = await coordinator.status()
+        assert status["state"] == "collecting-keys"
+        seconds.append(status["remaining_s"])
+
+    options = {"roster": roster, "deadlines": Deadlines(3600, 20), "clock": lambda: 0.0}
+    for _life in range(2):
+        play(tmp_path, scene, **options)
+    assert seconds == ([20, 20] if roster is None else [3600, 3600])
 
 
 # ---- the operator, and several rounds -----------------------------------------------------------
@@ -265,6 +288,24 @@ def test_the_operator_ends_a_round(tmp_path: Path) -> None:
         assert again.json()["version"] == ended.json()["version"]
 
     play(tmp_path, scene, roster=roster_file())
+
+
+@pytest.mark.fault(47)
+def test_a_round_that_is_aborted_is_counted_by_the_process_that_saw_it(tmp_path: Path) -> None:
+    async def aborting(coordinator: Coordinator) -> None:
+        target = f"/v1/rounds/{coordinator.round_id}/abort"
+        await coordinator.http.post(target, headers=AS_OPERATOR)
+        await coordinator.hub.published()
+
+    async def looking(coordinator: Coordinator) -> None:
+        assert (await coordinator.status())["state"] == "aborted"
+        await coordinator.hub.published()
+
+    for scene, count in ((aborting, 1), (looking, 0)):
+        metrics = Metrics()
+        play(tmp_path, scene, roster=roster_file(), observer=metrics)
+        shown = metrics.text().decode()
+        assert f'dhdmm_rounds_ended_total{{phase="aborted"}} {count}.0' in shown
 
 
 def test_a_study_runs_again_beside_another_and_each_gives_its_sum(tmp_path: Path) -> None:

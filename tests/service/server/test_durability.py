@@ -16,13 +16,14 @@ from dhdmm.secagg import messages
 from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.keys import KeyPair
 from dhdmm.service import host, store
-from dhdmm.service.database import Database
+from dhdmm.service.database import Database, StoreUnavailable
 from dhdmm.service.enrolment import make_tokens
 from dhdmm.service.host import Unobserved
 from dhdmm.service.live import LiveRound
 from dhdmm.service.requests import Close, Enrol, Outcome, Request, Upload
 from dhdmm.service.store import Turn
 from dhdmm.service.studies import add_study, current_round
+from tests.service.server.outages import restarted
 from tests.service.server.rounds import (
     PARTICIPANTS,
     SERVER_KEY,
@@ -87,11 +88,6 @@ async def answered(visitor: Visitor, body: bytes) -> int:
     return response.status_code
 
 
-def restarted(people: list[Visitor]) -> list[Visitor]:
-    """The same journals, new processes."""
-    return [Visitor(v.http, v.round_id, v.position, v.histogram, v.journal) for v in people]
-
-
 class Failing(Database):
     """Every second turn that has something to write is lost at its commit, or the `nth` alone."""
 
@@ -144,7 +140,7 @@ def test_an_agreement_is_not_told_before_it_is_committed(tmp_path: Path) -> None
         for i, token in enumerate(tokens)
     ]
     live.turn(for_all)
-    with pytest.raises(OperationalError):
+    with pytest.raises(StoreUnavailable):
         live.turn([Close(store.ENROLLING)])
     assert (live.seats, live.row.state) == (None, store.ENROLLING)
     live.turn([Close(store.ENROLLING)])
@@ -158,7 +154,7 @@ class Clinging(LiveRound):
         kept = self._aggregation
         try:
             return super().turn(requests)
-        except OperationalError:
+        except StoreUnavailable:
             self._aggregation = kept
             raise
 
@@ -179,7 +175,7 @@ def test_a_retry_after_a_failed_commit_is_kept_unless_the_session_was(
     pairs = [KeyPair.from_secret(bytes([i]) * 32).public for i in (1, 2)]
     session = live.seats.plan.round(bytes.fromhex(round_id)).session
     upload = Upload(0, messages.Keys(session, 0, *pairs).encode())
-    with pytest.raises(OperationalError):
+    with pytest.raises(StoreUnavailable):
         live.turn([upload])
     assert live.turn([upload]) == [Reply.REPEATED if loses else Reply.ACCEPTED]
     with database.reading() as connection:

@@ -93,6 +93,7 @@ def certificate(folder: Path, *, days: float = 1) -> Files:
     )
     files = Files(folder / "server.pem", folder / "server.key")
     files.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files.key.touch(0o600)
     files.key.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM,

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import make_url
 
+from dhdmm.service.app import _figures
 from dhdmm.service.database import Database
+from dhdmm.service.metrics import Metrics, RoundFigures
+from dhdmm.service.status import Status
+from dhdmm.service.store import Row, StudyHead
 from tests.docs.pages import Block, blocks
 from tests.participant.postgres import Server, require_postgres, running_server
-from tests.service.walls.page import PAGE, PROJECT, metrics, rewritten
+from tests.service.walls.page import PAGE, PROJECT, rewritten
 
 DEPLOY = PROJECT / "deploy"
+DAY = 86400
+SELECTOR = re.compile(r"(?P<name>\b(?:dhdmm_\w+|up)\b)(?P<labels>\{[^}]*\})?")
 FILES = {
     "ini": "dhdmm-coordinator.service",
     "dockerfile": "Containerfile",
@@ -44,18 +53,121 @@ def test_limits_metrics_and_logged_keys_are_current() -> None:
     assert page.count("<!-- made: ") == 3
 
 
+@pytest.mark.fault(47)
 def test_alerts_are_about_metrics_that_exist() -> None:
-    (group,) = yaml.safe_load((DEPLOY / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
-    known = metrics()
-    for rule in group["rules"]:
-        names = [word for word in _words(rule["expr"]) if word.startswith("dhdmm_")]
-        assert rule["alert"] == "CoordinatorIsDown" or names
-        for name in names:
-            assert f"`{name.removesuffix('_bucket').removesuffix('_total')}`" in known
+    """Name by name, with the labels that are asked for: of a coordinator that met everything."""
+    shown = after(everything).text().decode()
+    for alert, expression in alerts().items():
+        asked = [match[0] for match in SELECTOR.finditer(expression)]
+        assert asked
+        for selector in asked:
+            assert alert == "CoordinatorIsDown" or value(selector, shown) is not None, selector
 
 
-def _words(expression: str) -> list[str]:
-    return "".join(c if c.isalnum() or c == "_" else " " for c in expression).split()
+def everything(made: Metrics) -> None:
+    made.committed(1, 0.1)
+    made.responded(401)
+    made.rejected("rate")
+    made.certificate_expires(0)
+    made.watch(lambda: [RoundFigures("0f", "collecting-keys", 12, 12, 0, 0)])
+
+
+@pytest.mark.fault(47)
+@pytest.mark.parametrize(
+    ("alert", "happened"),
+    [
+        ("StoreRefusesCommits", Metrics.commit_failed),
+        ("InternalErrors", Metrics.internal_error),
+        ("RoundAborted", lambda made: made.round_ended("aborted")),
+        ("ManyDropouts", lambda made: silent(made, "collecting-inputs", 2)),
+        ("CertificateExpires", lambda made: made.certificate_expires(13 * DAY)),
+    ],
+)
+def test_an_alert_is_raised_by_what_it_is_for_and_by_nothing_else(
+    alert: str, happened: Callable[[Metrics], None]
+) -> None:
+    assert raised(after(happened)) == {alert}
+
+
+@pytest.mark.fault(47)
+@pytest.mark.parametrize(
+    "happened",
+    [
+        lambda _made: None,  # behind a proxy, without a certificate
+        lambda made: made.certificate_expires(15 * DAY),
+        lambda made: made.round_ended("finished"),
+        lambda made: silent(made, "collecting-inputs", 0),
+        lambda made: silent(made, "finished", 2),  # nothing can be done about it any more
+        lambda made: made.watch(lambda: [RoundFigures("0f", "enrolling", 0, 0, 0, 0)]),
+    ],
+)
+def test_no_alert_is_raised_where_all_is_well(happened: Callable[[Metrics], None]) -> None:
+    assert raised(after(happened)) == set()
+
+
+@pytest.mark.fault(47)
+def test_dropouts_are_those_who_said_so_and_those_who_fell_silent() -> None:
+    row = Row("0f", "5d", 1, "collecting-inputs", enrolled=12, alive=9, departed=1)
+    study = StudyHead("5d", "small", "malicious", 10, 12)
+    agreed = replace(row, plan_digest="00")
+    assert _figures(Status.of(agreed, study, None)).dropped == 3
+    enrolling = replace(row, state="enrolling", alive=0)
+    assert _figures(Status.of(enrolling, study, None)).dropped == 0
+
+
+def test_prometheus_understands_the_alerts() -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed")
+    subprocess.run(["promtool", "check", "rules", str(DEPLOY / FILES["yaml"])], check=True)
+
+
+def after(happened: Callable[[Metrics], None]) -> Metrics:
+    made = Metrics()
+    happened(made)
+    return made
+
+
+def silent(made: Metrics, phase: str, count: int) -> None:
+    made.watch(lambda: [RoundFigures("0f", phase, 12, 12 - count, 0, count)])
+
+
+def alerts() -> dict[str, str]:
+    (group,) = yaml.safe_load((DEPLOY / FILES["yaml"]).read_text(encoding="utf-8"))["groups"]
+    return {rule["alert"]: rule["expr"] for rule in group["rules"]}
+
+
+def raised(made: Metrics) -> set[str]:
+    """Of the alerts, those that hold at the time 0 of what was counted since the start."""
+    shown = made.text().decode()
+    return {alert for alert, expression in alerts().items() if holds(expression, shown)}
+
+
+def holds(expression: str, shown: str) -> bool:
+    """By SQLite, which reckons and compares like Prometheus once selectors are numbers."""
+    plain = re.sub(r"histogram_quantile\(.*\)", "NULL", expression).replace("time()", "0")
+    plain = re.sub(r"\b(ignoring|on)\(\w+\)|(rate|increase)(?=\()|\[\w+\]", "", plain)
+    numbers = SELECTOR.sub(lambda match: _number(value(match[0], shown)), plain)
+    (found,) = sqlite3.connect(":memory:").execute(f"SELECT {numbers}").fetchone()
+    return bool(found)
+
+
+def _number(found: float | None) -> str:
+    return "NULL" if found is None else str(found)
+
+
+def value(selector: str, shown: str) -> float | None:
+    """Of the one series that the selector is about; None if there is none."""
+    match = SELECTOR.fullmatch(selector)
+    assert match is not None
+    wanted = re.findall(r'(\w+)(=~?)"([^"]*)"', match["labels"] or "")
+    for family in text_string_to_metric_families(shown):
+        for sample in family.samples:
+            if sample.name == match["name"] and all(
+                re.fullmatch(text if sign == "=~" else re.escape(text), sample.labels[label])
+                for label, sign, text in wanted
+            ):
+                return sample.value
+    return None
 
 
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
