@@ -10,10 +10,18 @@ import numpy as np
 import pytest
 
 from dhdmm.errors import PrivacyError
-from dhdmm.planning.calibrate import calibrated_variance, modulus_bound, noise_reach
+from dhdmm.planning.calibrate import (
+    calibrated_variance,
+    modulus_bound,
+    noise_reach,
+    unit_sensitivity_squared,
+)
+from dhdmm.planning.draft import draft
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.privacy.zcdp import Conversion, release_rho
+from dhdmm.secagg.parameters import ThreatModel, choose
 from tests.planning.studies import planned, replanned, study, with_triangle
+from tests.planning.test_unit_sensitivity import UNITS
 
 
 @pytest.mark.parametrize(
@@ -62,9 +70,26 @@ def test_everybody_has_a_noise_of_three_at_least(participants: int) -> None:
     assert make_plan(asked, strategy=unit).participant_variance >= 9
 
 
+def test_everybody_has_enough_noise_whoever_enrols() -> None:
+    """Of 2,019 participants more are certain to be honest survivors than of 2,020.
+
+    ρ is such that the scale 2,000 would just do for 2,020; for 2,019 it would not.
+    """
+    sections = {"corrupt_fraction": 0.05}, {"max_dropout": 0.05, "threat_model": "semi-honest"}
+    floors = [choose(n, 0.05, 0.05, ThreatModel.SEMI_HONEST).honest_floor for n in (2019, 2020)]
+    assert floors[0] > floors[1]
+    rho = round(2000**2 / (18 * floors[1]) * (1 - 1e-7), 8)
+    asked = study(
+        privacy={"epsilon": None, "rho": rho, **sections[0]},
+        aggregation={"participants": {"min": 2019, "max": 2020}, **sections[1]},
+    )
+    drafted = draft(asked, with_triangle(planned().strategy, np.eye(5, dtype=np.int64)))
+    assert all(drafted.plan(n).participant_variance >= 9 for n in (2019, 2020))
+
+
 @pytest.mark.parametrize("rho", [0.001, 0.1, 2.0])
 def test_a_promise_exceeds_the_gaussian_curve_by_a_ten_thousandth_at_most(rho: float) -> None:
-    """The scale is raised until it does; at the scale that σ_c ≥ 3 alone asks for it is far more."""
+    """The scale is raised until it does; the scale that σ_c ≥ 3 asks for gives far more."""
     asked = study(privacy={"epsilon": None, "rho": rho})
     plan = make_plan(asked, strategy=with_triangle(planned().strategy, np.eye(5, dtype=np.int64)))
     curve = Conversion.GAUSSIAN.epsilon(plan.rho, plan.promise.delta)
@@ -77,6 +102,18 @@ def test_the_noise_relies_on_honest_survivors_alone() -> None:
     assert plan.honest_floor == 10
     cost = Fraction(plan.sensitivity_squared) / (2 * 10 * plan.participant_variance)
     assert plan.rho * (1 - Fraction(1, 2**39)) < cost <= plan.rho
+
+
+@pytest.mark.parametrize(("unit", "records"), UNITS, ids=lambda value: str(value)[:40])
+def test_a_unit_is_protected_with_all_the_records_it_may_have(unit, records: int) -> None:
+    """All of them in the longest column; or, replaced, from there to where it is furthest away."""
+    A = planned().strategy.to_sparse().toarray()
+    longest = max(np.square(A).sum(axis=0))
+    furthest = max(np.square(A[:, :, None] - A[:, None, :]).sum(axis=0).max(), longest)
+    assert furthest > longest
+    for relation, column in (("zero-out", longest), ("replace", furthest)):
+        asked = study(privacy={"unit": unit, "relation": relation})
+        assert unit_sensitivity_squared(asked, planned().strategy) == records**2 * column
 
 
 def test_a_stated_promise_is_kept_by_the_plan_itself() -> None:

@@ -87,7 +87,8 @@ def stated_excess(variance: float, shares: int, k: int) -> mpmath.mpf:
 
 CASES = [
     (1.02, 1, 100),  # ln ϑ(σ) and 1/640σ⁴ of η₋
-    (1.0, 2, 1000),  # τ, and ϑ(σ″) of η₊
+    (1.0, 2, 1000),  # τ in η₊ and beside it
+    (1.1, 1, 10**6),  # ϑ(σ″) of η₊
     (1.0, 3, 40),
     (2.0, 1, 10**6),  # η₊ at its edge σ″ = 1
     (9.0, 1, 1000),

@@ -293,6 +293,14 @@ def _alive_neighbours(chosen: Setting) -> list[Neighbour]:
     return found
 
 
+@pytest.mark.parametrize("change", [lambda tags: tags[1:], lambda tags: (*tags, tags[0])])
+def test_evidence_that_is_missing_or_left_over_is_refused(change) -> None:
+    def lie(_: Network, message: m.EvidencedSurvivors) -> m.Message:
+        return replace(message, evidence=change(tuple(message.evidence)))
+
+    assert left_after(setting(5), {m.EvidencedSurvivors: lie}) is AbortReason.BAD_EVIDENCE
+
+
 def test_acks_that_are_named_and_not_shown_are_refused() -> None:
     def lie(_: Network, message: m.RelayedAcks) -> m.Message:
         return replace(message, evidence=message.evidence[1:])

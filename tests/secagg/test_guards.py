@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dhdmm.secagg import conditions
+from dhdmm.secagg import conditions, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.channels import keys_statement
@@ -28,6 +28,7 @@ from dhdmm.secagg.parameters import GraphParameters, ParameterError, ThreatModel
 from dhdmm.secagg.round import Roster
 from dhdmm.secagg.tails import log_binomial_tail, log_hypergeometric_tail
 from tests.protocol.network import identity, roster_of, setting
+from tests.secagg.seeded import scripted, seeded
 from tests.secagg.test_keys import HIGH_BIT, LOW_ORDER, NOT_CANONICAL
 
 SEMI_HONEST, MALICIOUS = ThreatModel.SEMI_HONEST, ThreatModel.MALICIOUS
@@ -194,6 +195,29 @@ def test_a_share_or_an_edge_of_no_kind_is_not_read(kind: type[m.Message], place:
         m.decode(bytes(encoded))
 
 
+# Shares
+
+
+def test_no_holder_is_handed_the_secret() -> None:
+    """The secret lies at 0, where no holder is: not even the first of the roster."""
+    secret = bytes(range(32))
+    alone = shamir.split([secret], 1, [0], seeded("alone"))[0][0]
+    for share in shamir.split([secret], 2, list(range(6)), seeded("shares"))[0]:
+        assert share != alone, "with a threshold of one everybody's share is the secret"
+
+
+def test_every_drawn_coefficient_counts() -> None:
+    """Shares of a threshold of three move with each limb of each of the two coefficients."""
+    words = np.arange(1, 2 * shamir.LIMBS + 1, dtype="<u4")
+    seen = set[tuple[bytes, ...]]()
+    for changed in range(len(words)):
+        drawn = words.copy()
+        drawn[changed] += 1000
+        shares = shamir.split([bytes(32)], 3, [0, 1, 2], scripted(drawn.tobytes()))[0]
+        seen.add(tuple(shares))
+    assert len(seen) == 2 * shamir.LIMBS
+
+
 # The graph
 
 
@@ -242,15 +266,23 @@ def test_a_sparse_graph_that_calls_itself_complete_is_refused() -> None:
             check(claimed, 1_000, 0.05, 0.05, MALICIOUS)
 
 
+def test_graphs_that_break_one_condition_alone_are_refused_by_it() -> None:
+    """Honest survivors that may be cut off, and more in-neighbours than a participant accepts."""
+    cut_off = GraphParameters(16, 2, 80, 1, 0, complete=False)
+    with pytest.raises(ParameterError, match="E2"):
+        check(cut_off, 100, 0.01, 0.2, SEMI_HONEST)
+    drowned = GraphParameters(7, 7, 30, 1, 28, complete=False)
+    with pytest.raises(ParameterError, match="E6"):
+        check(drowned, 30, 0.03, 0, MALICIOUS)
+
+
 @pytest.mark.parametrize(("n", "k"), [(300, 4), (1_000, 8)])
-def test_honest_survivors_that_could_be_cut_off_are_a_refusal(n: int, k: int) -> None:
-    """E2: of k neighbours in a row all may be corrupt or dropped; E1 and E3 are kept apart."""
+def test_who_is_corrupt_connects_nobody(n: int, k: int) -> None:
+    """E2 counts the corrupt among the absent, as in the exact ½n(n−k−1)·C(n−k, B−k)/C(n, B)."""
     absent = n // 2
+    ways = Fraction(math.comb(n - k, absent - k), math.comb(n, absent))
+    assert Fraction(n * (n - k - 1), 2) * ways > Fraction(1, 2**41)
     assert not conditions.e2_holds(n, absent, n, k)
-    exact = Fraction(n * (n - k - 1), 2) * Fraction(
-        math.comb(n - k, absent - k), math.comb(n, absent)
-    )
-    assert exact > Fraction(1, 2**41)
     assert not conditions.e2_holds(n, 0, n - absent, k)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dense import random_workload, replace_squared
-from workloads import marginals
+from workloads import marginals, one_attribute
 
 from dhdmm.strategy import blocks as blocks_module
 from dhdmm.strategy import maximise
@@ -16,6 +16,8 @@ from dhdmm.strategy.matrix import largest, multiply, squared_column_norms
 from dhdmm.strategy.maximise import TableSum, maximum
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.factor import Ranges
+from tests.planning.studies import with_triangle
 
 # Products
 
@@ -81,6 +83,18 @@ def test_sensitivity_is_exact_whatever_the_size_of_entries(name: str) -> None:
         assert wide.max_entry == np.abs(A).max() * factor
 
 
+def test_sensitivity_of_many_equal_rows_is_exact() -> None:
+    """A column of 64 entries, each as large as any: the sum has six bits more than a square."""
+    ones = with_triangle(
+        optimise(one_attribute(Ranges.prefixes(64))), np.triu(np.ones((64, 64), np.int64))
+    )
+    A = ones.to_sparse().toarray().astype(object)
+    assert max(np.square(A).sum(axis=0)) == 64 * np.abs(A).max() ** 2
+    for bits in range(24, 34):
+        wide = magnified(ones, 2**bits + 1)
+        assert wide.sensitivity_squared == 64 * (2**bits + 1) ** 2 * np.abs(A).max() ** 2
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_sensitivity_of_large_pieces_is_exact_and_entries_are_bounded(monkeypatch, seed) -> None:
     """Sides that are too large to write out are sums of pieces, whose entries add up."""
@@ -116,7 +130,7 @@ def test_some_sides_fall_into_pieces_and_their_entries_add_up(monkeypatch) -> No
 def small_tables(seed: int) -> tuple[dict[int, int], list]:
     """Values so close to each other that the winner wins by one."""
     rng = np.random.default_rng(seed)
-    domain = {a: 4 for a in range(4)}
+    domain = dict.fromkeys(range(4), 4)
     sets = list(itertools.combinations(range(4), 2))
     return domain, [(s, rng.integers(0, 4, [domain[a] for a in s])) for s in sets]
 
