@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 from tests.mutants.mutant import PROJECT, SOURCES, Mutant
@@ -30,7 +32,7 @@ class Verdict:
 
     mutant: Mutant
     outcome: Outcome | None
-    """None if the tests neither passed nor failed."""
+    """None if the tests neither passed nor failed, or the module could not be imported."""
     printed: str
 
     @property
@@ -79,12 +81,17 @@ def judged(mutants: Sequence[Mutant], folder: Path) -> list[Verdict]:
     """All of them, as many at a time as there are cores; the sources as they are come first."""
     whole = folder / "whole"
     shutil.copytree(SOURCES, whole)
-    every = sorted({path for mutant in mutants for path in mutant.paths})
-    outcome, printed = trial(whole, "dhdmm", every)
-    if outcome is not Outcome.SURVIVED:
-        sys.exit(f"{printed}\nthe tests must pass before anything is weakened")
     with ThreadPoolExecutor(os.cpu_count()) as workers:
+        for outcome, printed in workers.map(partial(trial, whole, "dhdmm"), by_file(mutants)):
+            if outcome is not Outcome.SURVIVED:
+                sys.exit(f"{printed}\nthe tests must pass before anything is weakened")
         return list(workers.map(lambda mutant: judge(mutant, whole, folder), mutants))
+
+
+def by_file(mutants: Iterable[Mutant]) -> list[list[str]]:
+    """Every test once, those of one file together."""
+    every = sorted({path for mutant in mutants for path in mutant.paths})
+    return [list(paths) for _, paths in groupby(every, lambda path: path.partition("::")[0])]
 
 
 def main(*only: str) -> None:

@@ -62,11 +62,11 @@ EVIDENCE = Mutant(
     [
         (EVIDENCE.weakened, Outcome.KILLED),
         ("return bool(hmac.compare_digest(tag, expected))", Outcome.SURVIVED),
-        ("return hmac.compare_digest(tag, expected", Outcome.NOT_IMPORTED),
+        ("return hmac.compare_digest(tag, expected", None),
     ],
     ids=["killed", "equivalent", "no program"],
 )
-def test_outcomes_are_told_apart(tmp_path: Path, weakened: str, outcome: Outcome) -> None:
+def test_outcomes_are_told_apart(tmp_path: Path, weakened: str, outcome: Outcome | None) -> None:
     whole = tmp_path / "whole"
     shutil.copytree(SOURCES, whole)
     verdict = judge(replace(EVIDENCE, weakened=weakened), whole, tmp_path)
