@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RUN_STAMP := .venv/.run-installed
 DEV_STAMP := .venv/.dev-installed
 
-.PHONY: help install demo test check format soak bench bench-service screenshots docs lock sbom wheel clean
+.PHONY: help install demo test mutants check format soak bench bench-service screenshots docs lock sbom wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -30,6 +30,9 @@ demo: $(RUN_STAMP)  ## the main job, here and now
 
 test: $(DEV_STAMP)  ## every test, within ten minutes on two cores
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
+
+mutants: $(DEV_STAMP)  ## weaken the guards one by one: a test must notice each
+	$(BIN)/python -m tests.mutants
 
 check: $(DEV_STAMP)  ## format, lint, types, import directions, advisories
 	$(BIN)/ruff format --check .

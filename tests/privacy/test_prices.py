@@ -1,0 +1,30 @@
+"""What a round takes from a ledger is the ρ of its plan, wherever the round is run from."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dhdmm.cli.run import _budget
+from dhdmm.privacy.ledger import Ledger
+from dhdmm.runner import enrol
+from tests.round.small import small_plan
+from tests.service.participant.people import coordinator, crowd, roster_file, study_of
+
+
+def test_a_run_on_one_machine_reserves_and_spends_its_price(tmp_path: Path) -> None:
+    enrolment, path = enrol(small_plan()), tmp_path / "ledger"
+    with _budget(path, 1.0, enrolment) as pay:
+        ledger = Ledger(path, lambda: datetime(2030, 1, 1, tzinfo=UTC))
+        assert (ledger.reserved(), ledger.spent()) == (enrolment.plan.rho, 0)
+        pay()
+        assert (ledger.reserved(), ledger.spent()) == (0, enrolment.plan.rho)
+
+
+def test_a_participant_of_a_service_spends_the_price_of_its_plan(tmp_path: Path) -> None:
+    persons = crowd(tmp_path, 6)
+    with coordinator(tmp_path, study_of(), roster_file(persons)) as here:
+        here.consent(*persons)
+        outcomes = here.join_all(persons)
+    for person, outcome in zip(persons, outcomes, strict=True):
+        assert person.member.ledger.spent() == outcome.verified.release.plan.rho
