@@ -155,6 +155,7 @@ def reproducible(version: str, exhibit: str) -> Iterator[Stream]:
         "secrets.token_urlsafe": lambda size: stream(size).hex(),
         "time.time": NOW.timestamp,
         "dhdmm.service.home.now": lambda: NOW,
+        "dhdmm.release.made.now": lambda: NOW,
         "dhdmm.__version__": version,
         "dhdmm.release.plot.DOTS_PER_INCH": 20,  # a small picture
     }

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from dhdmm.participant.limits import written
 from dhdmm.participant.policy import Policy, review
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
@@ -28,7 +29,6 @@ from dhdmm.service.requests import Close, Enrol, Upload
 from dhdmm.service.store import ENROLLING, StoredStudy
 from dhdmm.service.studies import current_round
 from dhdmm.session.participant import ParticipantSession
-from dhdmm.study.document import write
 from tests.museum import stores
 from tests.museum.cast import (
     COORDINATOR,
@@ -121,7 +121,7 @@ class _Making:
         home = Home(self.folder / "people" / str(position))
         home.root.mkdir(mode=0o700, parents=True)
         identities.create(home.identity, person_name(position), person_seed(position))
-        (home.root / "policy.yaml").write_text(write(self.policy().model_dump()), encoding="utf-8")
+        (home.root / "policy.yaml").write_text(written(self.policy()), encoding="utf-8")
         home.consent_to(self.draft)
         return home
 

@@ -17,8 +17,11 @@ from typing import Any
 import numpy as np
 
 import dhdmm
-from dhdmm.participant.limits import commented
+from dhdmm import formats
+from dhdmm.formats import Format
+from dhdmm.participant.limits import commented, written
 from dhdmm.participant.policy import review, review_preview
+from dhdmm.planning.plan import Plan
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.release.release import Release
 from dhdmm.secagg.journal import MemoryJournal
@@ -29,7 +32,7 @@ from dhdmm.service.identity import PublicIdentity
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.session.participant import ParticipantSession
 from dhdmm.simulation.trace import Trace
-from dhdmm.study.document import write
+from dhdmm.study.canonical import format_of
 from dhdmm.study.spec import Study
 from tests.museum.cast import (
     COORDINATOR,
@@ -56,6 +59,7 @@ ROUND_ID = bytes(range(16))
 SILENT = 1
 """Who drops out before the inputs of a round that leads to a release."""
 FURTHER = "SELECT COUNT(*) FROM data WHERE sex = 'm' OR age < 3"
+PERSON = "rounds/*/people/*"
 OPENING = """# dhdmm {version}
 
 Small files of every kind, as dhdmm {version} made them. `index.json` says of each what it is, which
@@ -63,27 +67,26 @@ format number it has and its SHA-256; under `facts` are digests and numbers that
 **All keys are for tests only**: they are derived from words in `tests/museum/cast.py`, as are the
 tokens. Nothing here is ever changed; `tests/museum` reads, verifies and resumes all of it.
 """
-KINDS = {
-    "study file": ("studies/*.yaml", None),
-    "study": ("studies/*.json", 1),
-    "strategy": ("strategies/*.cbor", 1),
-    "plan": ("plans/*.cbor", 1),
-    "roster": ("rosters/*.json", None),
-    "identity": ("identities/*.identity", None),
-    "public identity": ("identities/*.json", None),
-    "transcript": ("transcripts/*.cbor", 1),
-    "release": ("releases/**/*", 1),
-    "policy": ("policies/*.yaml", None),
-    "ledger": ("ledger/ledger", 1),
-    "ledger anchor": ("ledger/ledger.anchor", None),
-    "trace": ("trace.npz", 1),
-    "store": ("rounds/*/store.json", "0001"),
-    "store file": ("rounds/*/coordinator.db", "0001"),
-    "own folder": ("rounds/*/people/**/*", None),
-    "journal": ("rounds/*/people/*/journals/*.journal", 1),
-    "consent": ("rounds/*/people/*/consents/*.json", None),
+KINDS: dict[str, tuple[Format | None, tuple[str, ...]]] = {
+    "study file": (None, ("studies/*.yaml",)),
+    "study": (formats.STUDY, ("studies/*.json",)),
+    "strategy": (formats.STRATEGY, ("strategies/*.cbor",)),
+    "plan": (formats.PLAN, ("plans/*.cbor",)),
+    "roster": (formats.ROSTER, ("rosters/*.json",)),
+    "identity": (formats.IDENTITY, ("identities/*.identity", f"{PERSON}/identity.json")),
+    "public identity": (formats.PUBLIC_IDENTITY, ("identities/*.json",)),
+    "transcript": (formats.TRANSCRIPT, ("transcripts/*.cbor",)),
+    "release": (formats.RELEASE, ("releases/*/*", "releases/*/tables/*")),
+    "policy": (formats.POLICY, ("policies/*.yaml", f"{PERSON}/policy.yaml")),
+    "ledger": (formats.LEDGER, ("ledger/ledger", f"{PERSON}/ledger")),
+    "ledger anchor": (None, ("ledger/ledger.anchor", f"{PERSON}/ledger.anchor")),
+    "trace": (formats.TRACE, ("trace.npz",)),
+    "store": (formats.STORE, ("rounds/*/store.json",)),
+    "store file": (formats.STORE, ("rounds/*/coordinator.db",)),
+    "journal": (formats.JOURNAL, (f"{PERSON}/journals/*.journal",)),
+    "consent": (formats.CONSENT, (f"{PERSON}/consents/*.json",)),
 }
-"""Each kind of file, where it is, and the number of its format if it has one."""
+"""Each kind of file: its format if it has one, and where it is."""
 
 
 def make(folder: Path, version: str, recorded: Recorded) -> dict[str, Any]:
@@ -91,7 +94,8 @@ def make(folder: Path, version: str, recorded: Recorded) -> dict[str, Any]:
     folder.mkdir()
     facts: dict[str, Any] = {"studies": {}, "releases": {}, "rounds": {}}
     for name in TERMS:
-        facts["studies"][name] = _study(folder, name, recorded)
+        with reproducible(version, f"study {name}"):
+            facts["studies"][name] = _study(folder, name, recorded)
     for name in RELEASED:
         with reproducible(version, f"release {name}"):
             facts["releases"][name] = _release(folder, name, recorded)
@@ -138,12 +142,23 @@ def _study(folder: Path, name: str, recorded: Recorded) -> dict[str, Any]:
 
 def _release(folder: Path, name: str, recorded: Recorded) -> dict[str, Any]:
     """A round with one dropout; the release with its short transcript, and the full one."""
+    plan = recorded.draft(name).plan(PEOPLE, roster_file(signed=True).roster.digest)
+    coordinator = finished_round(plan, clock=lambda: NOW, archive={})
+    release = coordinator.release()
+    assert release.transcript is not None
+    (folder / "transcripts").mkdir(exist_ok=True)
+    (folder / "transcripts" / f"{name}-full.cbor").write_bytes(release.transcript.to_bytes())
+    replace(release, transcript=release.transcript.short()).save(folder / "releases" / name)
+    return _numbers(release)
+
+
+def finished_round(plan: Plan, **options: Any) -> CoordinatorSession:
+    """The coordinator of a round with one dropout, when everything is said."""
     roster = roster_file(signed=True).roster
-    plan = recorded.draft(name).plan(PEOPLE, roster.digest)
     policy = POLICY.model_copy(update={"rosters": [roster.digest.hex()]})
     reviewed = review(plan.to_bytes(), policy, roster)
     coordinator = CoordinatorSession(
-        plan, ROUND_ID, roster, Stream("museum graph"), identity=COORDINATOR, archive={}
+        plan, ROUND_ID, roster, Stream("museum graph"), identity=COORDINATOR, **options
     )
     sessions = {
         i: ParticipantSession(
@@ -168,12 +183,7 @@ def _release(folder: Path, name: str, recorded: Recorded) -> dict[str, Any]:
         invited = coordinator.close_phase()
         told = {i: coordinator.machine.message_for(i) for i in invited}
         answers = {i: sessions[i].receive(message) or b"" for i, message in told.items() if message}
-    release = coordinator.release()
-    assert release.transcript is not None
-    (folder / "transcripts").mkdir(exist_ok=True)
-    (folder / "transcripts" / f"{name}-full.cbor").write_bytes(release.transcript.to_bytes())
-    replace(release, transcript=release.transcript.short()).save(folder / "releases" / name)
-    return _numbers(release)
+    return coordinator
 
 
 def _numbers(release: Release) -> dict[str, Any]:
@@ -204,7 +214,7 @@ def _people(folder: Path) -> None:
         name = "signed" if signed else "unsigned"
         (folder / "rosters" / f"{name}.json").write_bytes(roster_file(signed=signed).to_bytes())
     (folder / "policies" / "default.yaml").write_text(commented(), encoding="utf-8")
-    (folder / "policies" / "museum.yaml").write_text(write(POLICY.model_dump()), encoding="utf-8")
+    (folder / "policies" / "museum.yaml").write_text(written(POLICY), encoding="utf-8")
 
 
 def _ledger(folder: Path) -> dict[str, Any]:
@@ -235,28 +245,24 @@ def index(folder: Path, version: str, facts: dict[str, Any]) -> None:
     exhibits = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder)
-        kinds = [kind for kind, (pattern, _) in KINDS.items() if _matches(name, pattern)]
-        if not kinds:
-            continue
-        digest = sha256(path.read_bytes()).hexdigest()
-        kind = kinds[-1]
-        exhibits[name.as_posix()] = {"kind": kind, "format": KINDS[kind][1], "sha256": digest}
+        for kind, (format, patterns) in KINDS.items():
+            if any(_matches(name, pattern) for pattern in patterns):
+                digest, number = sha256(path.read_bytes()).hexdigest(), format and format.writes
+                if kind == "study":
+                    number = format_of(path.read_bytes())  # in the first that can say it
+                exhibits[name.as_posix()] = {"kind": kind, "format": number, "sha256": digest}
     document = {"dhdmm": version, "exhibits": exhibits, "facts": facts}
     text = json.dumps(document, indent=1)
     (folder / "index.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _matches(name: Path, pattern: str) -> bool:
-    start, everything, _ = pattern.partition("**/*")
-    if not everything:
-        return name.match(pattern) and len(name.parts) == len(Path(pattern).parts)
-    parts = Path(start).parts
-    return len(name.parts) > len(parts) and Path(*name.parts[: len(parts)]).match(start)
+    return len(name.parts) == len(Path(pattern).parts) and name.match(pattern)
 
 
 def main() -> None:
     (version,) = sys.argv[1:]
-    if version != dhdmm.__version__:
+    if version != dhdmm.__version__.partition(".dev")[0]:
         raise SystemExit(f"this is dhdmm {dhdmm.__version__}: it makes no wing of {version}")
     folder = HERE / version
     if folder.exists():

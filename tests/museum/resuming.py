@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import httpx
 
 from dhdmm.planning.plan import Plan
 from dhdmm.release.transcript import Transcript
@@ -25,6 +27,8 @@ from dhdmm.service.trust import Address, trusting
 from dhdmm.service.waiting import Deadlines
 from tests.museum.cast import COORDINATOR, REGISTRAR, noise_of, records_of
 from tests.service.walls.servers import Files, certificate, running
+
+OPERATOR = "operator"
 
 
 @dataclass
@@ -60,12 +64,21 @@ class Resumed:
             )
 
     def join_all(self, homes: dict[int, Home], tokens: list[str]) -> dict[int, Outcome]:
+        """Who fails ends the round for all: nobody waits for somebody that does not come."""
         with ThreadPoolExecutor(len(homes)) as pool:
             joined = {
                 i: pool.submit(self.join, i, home, tokens[i] if tokens else None)
                 for i, home in homes.items()
             }
+            wait(joined.values(), return_when=FIRST_EXCEPTION)
+            if not all(future.done() for future in joined.values()):
+                self.abort()
             return {i: future.result() for i, future in joined.items()}
+
+    def abort(self) -> None:
+        place = f"{self.address}/v1/rounds/{self.round_id.hex()}/abort"
+        authorised = {"Authorization": f"Bearer {OPERATOR}"}
+        httpx.post(place, headers=authorised, verify=self.files.client()).raise_for_status()
 
     def transcript(self) -> Transcript:
         with self.client() as client:
@@ -83,6 +96,6 @@ def resumed(url: str, round_id: bytes, folder: Path) -> Iterator[Resumed]:
     database.migrate()
     hub = Hub(database, COORDINATOR, folder / "releases", Deadlines(600, 600))
     files = certificate(folder)
-    with running(create_app(hub, "operator"), Limits(), files, on_drain=hub.drain) as server:
+    with running(create_app(hub, OPERATOR), Limits(), files, on_drain=hub.drain) as server:
         yield Resumed(f"https://localhost:{server.port}", files, hub, round_id)
     database.close()

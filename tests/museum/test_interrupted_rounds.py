@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 
 from dhdmm.release.release import Release
+from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify
+from dhdmm.secagg import messages
 from dhdmm.secagg.states import CoordinatorState
+from dhdmm.service.database import Database
 from dhdmm.service.driver import Ending
 from dhdmm.service.home import Home
+from dhdmm.service.live import LiveRound
+from dhdmm.service.requests import Close, Enrol
+from dhdmm.service.store import ENROLLING
 from tests.museum import stores
-from tests.museum.cast import COORDINATOR, PEOPLE, exact_sum
+from tests.museum.cast import COORDINATOR, PEOPLE, exact_sum, person_key, person_name
 from tests.museum.resuming import resumed
 from tests.museum.wings import WINGS, Wing
 from tests.participant.postgres import Server, require_postgres, running_server
@@ -61,7 +67,7 @@ def test_the_file_of_a_store_goes_on_as_well(wing: Wing, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("wing", WINGS, ids=str)
-@pytest.mark.parametrize("place", ["malicious-inputs", "semi-honest-keys", "semi-honest-enrolling"])
+@pytest.mark.parametrize("place", ["malicious-inputs", "semi-honest-keys"])
 def test_the_same_in_postgresql(wing: Wing, place: str, server: Server, tmp_path: Path) -> None:
     url = stores.into_database(dump_of(wing, place), fresh_database(server))
     finish(wing, place, url, tmp_path)
@@ -77,6 +83,33 @@ def test_the_release_of_a_finished_round_is_saved_again(
         check_release(coordinator.transcript(), coordinator.round_id, set(range(PEOPLE)))
     (folder,) = (tmp_path / "releases").iterdir()
     assert Release.load(folder).round_id.hex() == facts["round"]
+
+
+def test_a_round_that_enrols_keeps_to_what_its_draft_was_made_for(tmp_path: Path) -> None:
+    """Participants of dhdmm 0.1.0 may be among those who come: they can read all they are sent."""
+    wing, place = WINGS[0], "semi-honest-enrolling"
+    facts = wing.facts["rounds"][place]
+    database = Database(stores.into_sqlite(dump_of(wing, place), tmp_path / "coordinator.db"))
+    database.migrate()
+    live = LiveRound(database, facts["round"], COORDINATOR)
+    for i, token in enumerate(facts["tokens"]):
+        live.turn([Enrol(token.encode(), person_name(i), person_key(i).public)])
+    live.turn([Close(ENROLLING)])
+    assert live.seats is not None
+    assert live.seats.agreement.roster == wing.bytes("rosters/unsigned.json")
+    assert live.seats.agreement.plan == wing.bytes("plans/semi-honest.cbor")
+
+
+@pytest.mark.parametrize("place", [place for wing, place in UNFINISHED if wing is WINGS[0]])
+def test_an_upgraded_log_has_numbers_for_names(place: str, tmp_path: Path) -> None:
+    dump = dump_of(WINGS[0], place)
+    before = [name.split("/") for _, _, name, _ in dump["tables"]["log"]["rows"]]
+    database = Database(stores.into_sqlite(dump, tmp_path / "coordinator.db"))
+    database.migrate()
+    after = [row[2] for row in stores.read(tmp_path / "coordinator.db")["tables"]["log"]["rows"]]
+    numbers = {kind.__name__: str(kind.TYPE) for kind in messages.MESSAGES}
+    assert after == ["/".join([numbers.get(name, name), *rest]) for name, *rest in before]
+    database.migrate()  # again: nothing is left to do
 
 
 def finish(wing: Wing, place: str, url: str, folder: Path) -> None:
@@ -95,7 +128,7 @@ def finish(wing: Wing, place: str, url: str, folder: Path) -> None:
         assert not list((home.root / "journals").glob("*.journal"))
 
 
-def check_release(transcript, round_id: bytes, survivors: set[int]) -> None:
+def check_release(transcript: Transcript, round_id: bytes, survivors: set[int]) -> None:
     release = verify(transcript, COORDINATOR.public).release
     exact = exact_sum(release.plan, round_id, dict.fromkeys(survivors))
     assert np.array_equal(release.measurement, exact)

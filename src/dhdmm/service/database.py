@@ -17,6 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from dhdmm import formats
 from dhdmm.service.store import StoreError, Turn, read_row
 
 BUSY_SECONDS = 30
@@ -69,9 +70,8 @@ class Database:
                     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 current = MigrationContext.configure(connection).get_current_revision()
                 if current is not None and current not in known:
-                    raise StoreError(
-                        f"the store is of a newer version ({current})", hint="upgrade dhdmm"
-                    )
+                    number = int(current) if current.isdecimal() else current
+                    formats.readable(formats.STORE, number, StoreError)
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
         except DBAPIError as error:

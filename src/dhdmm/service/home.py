@@ -7,24 +7,26 @@ changes any of them asks for something nobody here agreed to.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from dhdmm import formats
 from dhdmm.errors import DhdmmError
 from dhdmm.participant.policy import Policy
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.ledger import Ledger
+from dhdmm.release.made import now as now
 from dhdmm.service.files import private_folder, replace_durably
-from dhdmm.service.identity import Document, read_document
+from dhdmm.service.identity import File, read_document
 from dhdmm.service.journal import FileJournal
 
 
-class Consent(Document):
+class Consent(File):
     """Who looked at a draft here has agreed to it."""
 
+    FORMAT = formats.CONSENT
     dhdmm: Literal["consent"] = "consent"
     draft: str
     study: str
@@ -81,9 +83,7 @@ class Home:
             given=now().isoformat(),
         )
         try:
-            replace_durably(
-                folder / f"{consent.draft}.json", consent.model_dump_json(indent=2).encode() + b"\n"
-            )
+            replace_durably(folder / f"{consent.draft}.json", consent.to_bytes())
         except OSError as error:
             raise DhdmmError(
                 f"the consent cannot be kept: {error.strerror}", where=str(folder)
@@ -96,8 +96,4 @@ class Home:
 
 def draft_of(plan: Plan) -> Draft:
     """What a plan, or its preview, was made from."""
-    return Draft(plan.study, plan.strategy, plan.rho)
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
+    return Draft.of(plan)
