@@ -20,6 +20,8 @@ from dhdmm.service.home import Home
 from dhdmm.service.live import LiveRound
 from dhdmm.service.requests import Close, Enrol
 from dhdmm.service.store import ENROLLING
+from dhdmm.service.studies import add_study, current_round
+from dhdmm.study.spec import Study
 from tests.museum import stores
 from tests.museum.cast import COORDINATOR, PEOPLE, exact_sum, person_key, person_name
 from tests.museum.resuming import resumed
@@ -98,6 +100,18 @@ def test_a_round_that_enrols_keeps_to_what_its_draft_was_made_for(tmp_path: Path
     assert live.seats is not None
     assert live.seats.agreement.roster == wing.bytes("rosters/unsigned.json")
     assert live.seats.agreement.plan == wing.bytes("plans/semi-honest.cbor")
+
+
+@pytest.mark.parametrize(("wing", "place"), UNFINISHED, ids=str)
+def test_the_study_file_leads_to_the_round_that_is_under_way(
+    wing: Wing, place: str, tmp_path: Path
+) -> None:
+    """As `dhdmm serve STUDY` looks for it; otherwise it would begin a second round."""
+    name, facts = place.rpartition("-")[0], wing.facts["rounds"][place]
+    database = Database(stores.into_sqlite(dump_of(wing, place), tmp_path / "coordinator.db"))
+    database.migrate()
+    study = add_study(database, Study.load(wing.folder / "studies" / f"{name}.yaml"))
+    assert current_round(database, study) == facts["round"]
 
 
 @pytest.mark.parametrize("place", [place for wing, place in UNFINISHED if wing is WINGS[0]])

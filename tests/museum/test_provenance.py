@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from dhdmm.cli.show import show
@@ -23,6 +24,7 @@ from tests.museum.cast import NOW, PEOPLE, roster_file
 from tests.museum.make import RELEASED, finished_round
 from tests.museum.wings import WINGS, Wing
 from tests.round.small import people, small_plan
+from tests.web.coordinators import add_finished, served
 
 FIRST_WING = WINGS[0]
 
@@ -54,6 +56,20 @@ def test_a_later_release_says_when_and_in_which_formats(wing: Wing, name: str) -
         }
     words = f"made by dhdmm {wing.version}, 2026-01-02 03:04:05 UTC"
     assert words in called(show, place)
+
+
+@pytest.mark.parametrize("wing", WINGS, ids=str)
+def test_pages_say_the_same(wing: Wing, tmp_path: Path) -> None:
+    release = Release.load(wing.folder / "releases" / "malicious")
+    with served(tmp_path, public=True) as coordinator:
+        add_finished(coordinator, release.plan.study, release)
+        page = f"{coordinator.address}/releases/{release.round_id.hex()}"
+        shown = httpx.get(page, headers={"Accept": "text/html"}, timeout=60).text
+        document = httpx.get(f"{page}/release.json", timeout=60).json()
+    assert f"<dd>{release.maker.words}</dd>" in shown
+    numbers = release.maker.formats
+    assert f"study {numbers['study']}, strategy 1, plan {numbers['plan']}, transcript" in shown
+    assert document["provenance"] == release.provenance()
 
 
 def test_a_release_is_shown_as_it_was_made_by_whoever_reads_it(

@@ -227,3 +227,14 @@ def test_a_newer_format_is_refused_by_its_number() -> None:
         Study.from_canonical_bytes(newer, made_by="0.4")
     assert "made by dhdmm 0.4, study format 3; this is dhdmm" in str(refused.value)
     assert "which reads formats 1–2" in str(refused.value)
+
+
+def test_a_form_has_every_default_in_both_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Study.from_text(small_text())
+    assert canonical.form(first.model) == json.loads(first.canonical_bytes())
+    with_one_more_key(monkeypatch)
+    second = Study.from_text(small_text() + "  servers: 2\n")
+    shown = canonical.form(second.model)
+    assert shown["aggregation"] == canonical.form(first.model)["aggregation"] | {"servers": 2}
+    assert "format" not in shown
+    assert second.format == 2

@@ -60,7 +60,7 @@ class Held(NamedTuple):
 
 
 _FORMAT = b"dhdmm participant 1"  # of the first format, which ends nowhere
-_NUMBERED = re.compile(rb"dhdmm memory (\d{1,9})\n")  # of all later ones
+_NUMBERED = re.compile(rb"dhdmm memory ([1-9]\d{0,8})\n")  # of all later ones
 
 
 def format_of(data: bytes) -> int | None:

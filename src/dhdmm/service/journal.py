@@ -21,7 +21,7 @@ from dhdmm.secagg.journal import format_of
 from dhdmm.service.files import private_folder, remove_durably, replace_durably, require_private
 
 MAGIC = b"dhdmm journal %d\n"
-_NUMBERED = re.compile(rb"dhdmm journal (\d{1,9})\n")
+_NUMBERED = re.compile(rb"dhdmm journal ([1-9]\d{0,8})\n")
 _LENGTHS = struct.Struct(">QQ")
 _DIGEST_BYTES = 32
 

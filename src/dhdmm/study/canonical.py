@@ -44,8 +44,15 @@ def write(model: StudyModel) -> bytes:
         values = {"format": formats.STUDY.writes, **brief}
     else:
         values = _written_out(model.model_dump(by_alias=True, exclude_none=True), brief, ())
-    values["schema"] = [_ordered(name, entry) for name, entry in values["schema"].items()]
-    return _spelled(values)
+    return _spelled(values | {"schema": _listed(values["schema"])})
+
+
+def form(model: StudyModel) -> dict[str, Any]:
+    """The study with every key that has a value, for programs that show or edit it."""
+    values = model.model_dump(by_alias=True, exclude_none=True)
+    values["schema"] = _listed(values["schema"])
+    shortest: dict[str, Any] = _shortest(values)
+    return shortest
 
 
 def read(encoded: bytes, made_by: str | None = None) -> StudyModel:
@@ -142,6 +149,11 @@ def _newer_keys(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
     elif isinstance(value, list):
         for entry in value:
             yield from _newer_keys(entry, path)
+
+
+def _listed(schema: dict[str, Any]) -> list[Any]:
+    """Attributes in their order."""
+    return [_ordered(name, entry) for name, entry in schema.items()]
 
 
 def _ordered(name: str, entry: dict[str, Any]) -> dict[str, Any]:
