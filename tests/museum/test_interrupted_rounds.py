@@ -120,9 +120,11 @@ def test_an_upgraded_log_has_numbers_for_names(place: str, tmp_path: Path) -> No
     before = [name.split("/") for _, _, name, _ in dump["tables"]["log"]["rows"]]
     database = Database(stores.into_sqlite(dump, tmp_path / "coordinator.db"))
     database.migrate()
-    after = [row[2] for row in stores.read(tmp_path / "coordinator.db")["tables"]["log"]["rows"]]
+    tables = stores.read(tmp_path / "coordinator.db")["tables"]
+    after = [row[2] for row in tables["records"]["rows"]]
     numbers = {kind.__name__: str(kind.TYPE) for kind in messages.MESSAGES}
     assert after == ["/".join([numbers.get(name, name), *rest]) for name, *rest in before]
+    assert "log" not in tables  # where a process of before would go on writing
     database.migrate()  # again: nothing is left to do
 
 

@@ -1,7 +1,8 @@
 """The log knows messages by their numbers on the wire, and no longer by the names of classes.
 
 The names are those of dhdmm 0.1.0, whatever the classes are called by now. A round that is under
-way goes on from its log as before.
+way goes on from its log as before. The table has another name, too: a process of 0.1.0 that was not
+stopped can then neither misread the log nor write to it.
 """
 
 from __future__ import annotations
@@ -35,3 +36,4 @@ def upgrade() -> None:
         start = f"{name}/"
         values = {"number": str(number), "start": start, "length": len(start), "rest": len(start)}
         op.get_bind().execute(renamed, values)
+    op.rename_table("log", "records")
