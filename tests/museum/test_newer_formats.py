@@ -20,6 +20,7 @@ from dhdmm.participant.policy import Policy, PolicyRefusal, Reason, review_previ
 from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
+from dhdmm.secagg.errors import LocalProtocolError
 from dhdmm.secagg.journal import Memory
 from dhdmm.service import identity as identities
 from dhdmm.service.database import Database
@@ -185,10 +186,11 @@ def test_a_participant_refuses_a_newer_plan_by_its_number() -> None:
     with pytest.raises(PolicyRefusal, match=f"made by dhdmm {MAKER}, plan format {NEWER}") as why:
         review_preview(newer_plan(), POLICY)
     assert why.value.reason is Reason.UNREADABLE
+    assert why.value.hint == formats.UPGRADE
 
 
 def test_the_memory_of_a_newer_participant_is_refused_by_its_machine_as_well() -> None:
-    with pytest.raises(Exception, match=f"memory format {NEWER}; this version reads format 1"):
+    with pytest.raises(LocalProtocolError, match=f"memory format {NEWER}; this version reads"):
         Memory.decode(b"dhdmm memory %d\n" % NEWER + bytes(100))
 
 
