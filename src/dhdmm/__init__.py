@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dhdmm.study.spec import Study
     from dhdmm.study.workload import Workload
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = [
     "Plan",
     "Release",

@@ -20,6 +20,7 @@ from dhdmm.errors import DataError, Refused
 from dhdmm.participant.policy import Policy
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.planning.plan import Plan
+from dhdmm.release import made
 from dhdmm.release.release import Release
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.randomness import uniform_permutation
@@ -161,7 +162,12 @@ def run_round(
         plan.to_bytes(), enrolment.round_id, roster, pinned(policy or permissive(plan), roster)
     )
     coordinator = CoordinatorSession(
-        plan, enrolment.round_id, roster, os.urandom, archive={} if full_transcript else None
+        plan,
+        enrolment.round_id,
+        roster,
+        os.urandom,
+        archive={} if full_transcript else None,
+        clock=made.now,
     )
     silent = dropouts(os.urandom, len(roster), dropout)
     pairs = enumerate(zip(enrolment.identities, histograms, strict=True))

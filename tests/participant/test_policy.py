@@ -87,7 +87,9 @@ BYTES: dict[str, tuple[Callable[[], bytes], Reason]] = {
     "trailing byte": (lambda: planned().to_bytes() + b"\0", Reason.NOT_CANONICAL),
     "second plan behind it": (lambda: 2 * planned().to_bytes(), Reason.NOT_CANONICAL),
     "not a map": (lambda: cbor2.dumps([fields()]), Reason.UNREADABLE),
-    "other version": (lambda: encoded(version=2), Reason.UNREADABLE),
+    "other version": (lambda: encoded(version=3), Reason.UNREADABLE),
+    "format 1 with a field of format 2": (lambda: encoded(version=1), Reason.UNREADABLE),
+    "maker with a line of its own": (lambda: encoded(dhdmm="0.2\n"), Reason.UNREADABLE),
     "unknown field": (lambda: encoded(extra=1), Reason.UNREADABLE),
     "keys in another order": (
         lambda: cbor2.dumps(dict(reversed(fields().items()))),

@@ -118,7 +118,7 @@ def test_every_encoded_field_counts_for_the_digest():
     encoded = cbor2.loads(planned().to_bytes())
     assert set(encoded) == {
         *("version", "study", "strategy", "participants", "roster", "rho", "variance", "modulus"),
-        *("degree", "threshold", "minimum_survivors", "corrupt", "margin"),
+        *("degree", "threshold", "minimum_survivors", "corrupt", "margin", "dhdmm"),
     }
     assert not any(isinstance(value, float) for value in encoded.values())
 
@@ -129,7 +129,9 @@ def test_every_encoded_field_counts_for_the_digest():
         (lambda data: b"", PlanFault.NOT_CBOR),
         (lambda data: data[:-1], PlanFault.NOT_CBOR),
         (lambda data: data + b"\0", PlanFault.NOT_CANONICAL),
-        (lambda data: cbor2.dumps(cbor2.loads(data) | {"version": 2}), PlanFault.VERSION),
+        (lambda data: cbor2.dumps(cbor2.loads(data) | {"version": 3}), PlanFault.VERSION),
+        (lambda data: cbor2.dumps(cbor2.loads(data) | {"version": 1}), PlanFault.FIELD),
+        (lambda data: cbor2.dumps(cbor2.loads(data) | {"dhdmm": "a\nb"}), PlanFault.FIELD),
         (lambda data: cbor2.dumps(cbor2.loads(data) | {"rho": 0.5}), PlanFault.FIELD),
     ],
 )

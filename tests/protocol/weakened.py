@@ -24,6 +24,7 @@ from dhdmm.secagg import messages as m
 from dhdmm.secagg import participant as participant_module
 from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.channels import MacChannels
+from dhdmm.secagg.collected import record_name
 from dhdmm.secagg.coordinator import Coordinator, Reply
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.journal import MemoryJournal
@@ -174,7 +175,7 @@ class CountsEveryCopy(Coordinator):
     """Does not recognise a message of which it already has one."""
 
     def receive(self, position: int, data: bytes) -> Reply:
-        self._store.pop(f"{type(m.decode(data)).__name__}/{position}", None)
+        self._store.pop(record_name(type(m.decode(data)), position), None)
         return super().receive(position, data)
 
 

@@ -177,7 +177,13 @@ def test_the_plan_of_another_release_is_refused(copy):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda m: m.update(format=2), "format"),
+        (lambda m: m.update(format=3), "made by dhdmm .*, release format 3; this is dhdmm"),
+        (lambda m: m.update(format="2"), "not the number of a release format"),
+        (lambda m: m.update(format=1), "contradicts the plan"),
+        (lambda m: m["provenance"].update(dhdmm="0.2\n0.3"), "dhdmm: not the number"),
+        (lambda m: m["provenance"].update(date="yesterday"), "date: not a date"),
+        (lambda m: m["provenance"].pop("formats"), "formats"),
+        (lambda m: m["provenance"]["formats"].update(plan=1), "formats: .* contradicts the plan"),
         (lambda m: m.update(more=1), "more"),
         (lambda m: m.pop("files"), "files"),
         (lambda m: m["files"].pop("plan.cbor"), "plan.cbor is not among its files"),

@@ -11,6 +11,7 @@ from workloads import marginals, one_attribute, plain
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import encoding
+from dhdmm.strategy import strategy as strategy_module
 from dhdmm.strategy.encoding import pack, unpack
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
@@ -62,10 +63,14 @@ HOSTILE = {
     "empty": (b"", "not CBOR"),
     "truncated": (DATA[:-1], "not CBOR"),
     "trailing bytes": (DATA + b"\0", "canonical"),
-    "not an array": (cbor2.dumps({"a": 1}), "the document"),
+    "not an array": (cbor2.dumps({"a": 1}), "not a strategy"),
     "another document": (changed([0], b"dhdmm study"), "not a strategy"),
-    "a later version": (changed([1], 2), "version"),
-    "a boolean version": (changed([1], True), "version"),
+    "a later format": (
+        changed([1], 2),
+        "strategy format 2; this is dhdmm .*, which reads format 1",
+    ),
+    "a boolean format": (changed([1], True), "True is not the number of a strategy format"),
+    "an array too long": (cbor2.dumps([*cbor2.loads(DATA), 0]), "the document"),
     "indefinite length": (b"\x9f" + DATA[1:] + b"\xff", "canonical"),
     "no attribute": (changed([2], []), "no attribute"),
     "no row": (changed([3], []), "no row"),
@@ -86,6 +91,10 @@ HOSTILE = {
     "huge rows": (changed([*SIDE, 1], [2**40, 2**40]), "side's rows"),
     "huge products": (changed([*SIDE, 1], [ROWS, 2**40]), "side's products"),
     "fewer products than rows": (changed([*SIDE, 1], [ROWS, ROWS - 1]), "side's products"),
+    "plain basis written out": (
+        changed([*SIDE, 2], pack(np.ones(ROWS)), changed([*SIDE, 3], pack(np.ones(ROWS)))),
+        "canonical",
+    ),
     "axis that does not exist": (changed([*SIDE, 0], [7]), "an axis"),
     "axes out of order": (changed([*SIDE, 0], [1, 0]), "increasing"),
     "vector that does not exist": (changed([*SIDE, 4], pack(np.full(ROWS, 99))), "out of range"),
@@ -144,7 +153,21 @@ def test_decoded_strategy_measures_and_reconstructs_like_the_original():
 )
 def test_encoding_is_the_same_after_decoding(w):
     data = optimise(w).to_bytes()
-    assert Strategy.from_bytes(data).to_bytes() == data
+    read = Strategy.from_bytes(data)
+    assert encoding.encode(read.axes, read.blocks) == data
+
+
+def test_a_strategy_keeps_its_bytes_with_and_without_its_workload(monkeypatch):
+    monkeypatch.setattr(strategy_module, "encode", None)  # nothing is written again
+    read = Strategy.from_bytes(DATA)
+    assert read.to_bytes() == DATA
+    assert read.over(STRATEGY.workload).to_bytes() == DATA
+
+
+def test_a_rescaled_strategy_has_bytes_of_its_own():
+    larger = Strategy.from_bytes(DATA).rescaled(10 * STRATEGY.sensitivity_squared**0.5)
+    assert larger.to_bytes() != DATA
+    assert Strategy.from_bytes(larger.to_bytes()).sensitivity_squared == larger.sensitivity_squared
 
 
 @given(st.integers(0, len(DATA) - 1), st.integers(0, 255))
@@ -155,7 +178,7 @@ def test_any_changed_byte_is_refused_or_another_canonical_strategy(position, val
         strategy = Strategy.from_bytes(data)
     except StrategyError:
         return
-    assert strategy.to_bytes() == data
+    assert encoding.encode(strategy.axes, strategy.blocks) == data
     assert strategy.sensitivity_squared > 0
 
 

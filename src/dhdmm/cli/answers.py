@@ -46,7 +46,7 @@ def draw_release(screen: Console, release: Release, tables: list[Table]) -> None
 
 
 def draw_provenance(screen: Console, release: Release) -> None:
-    """The study, who took part and what it cost, in four lines."""
+    """The study, who took part, what it cost and where it comes from, in a few lines."""
     facts = release.provenance()
     lines = RichTable(box=None, show_header=False, pad_edge=False)
     lines.add_row("study", Text(printable(facts["study"]), "bold"))
@@ -59,7 +59,8 @@ def draw_provenance(screen: Console, release: Release) -> None:
         "privacy",
         f"ε = {facts['epsilon']:.4g} at δ = {facts['delta']:.2g} (ρ = {facts['rho']:.4g})",
     )
-    lines.add_row("plan", f"{facts['plan_digest'][:16]}…, dhdmm {facts['dhdmm']}")
+    lines.add_row("plan", f"{facts['plan_digest'][:16]}…")
+    lines.add_row("release", release.maker.words)
     screen.print(lines, "")
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from dhdmm.cohort.workers import ONE_THREAD
 from dhdmm.errors import RoundAborted
-from dhdmm.participant.limits import Policy
+from dhdmm.participant.limits import Policy, written
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.round import Roster
 from dhdmm.service import identity as identities
@@ -31,7 +31,6 @@ from dhdmm.service.client import CoordinatorClient, Status
 from dhdmm.service.home import Home
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.trust import Address, trusting
-from dhdmm.study import document
 
 LOADED = [
     *("dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.service.driver", "dhdmm.participant.tabulate"),
@@ -208,7 +207,7 @@ class LocalNetwork:
 
     def _write_homes(self) -> None:
         """An identity and a policy for everybody, and the registrar's roster."""
-        policy = document.write(GENEROUS.model_dump())
+        policy = written(GENEROUS)
         names, keys = [], []
         for number in range(len(self)):
             home = Home(self.home(number))

@@ -55,7 +55,7 @@ def verify(
         "key_pinned": expected is not None,
         "release": None if release is None else str(release),
         "checks": checks,
-        "provenance": verified.release.provenance() | {"dhdmm": transcript.account.dhdmm},
+        "provenance": verified.release.provenance(),
     }
     output.emit(document, as_json, lambda screen: _draw(screen, document))
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import textwrap
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from dhdmm.errors import Refused
+from dhdmm import formats
+from dhdmm.errors import Refused, StudyError
 from dhdmm.study import document
 from dhdmm.study.models import Section
 from dhdmm.study.problems import study_error
@@ -131,15 +133,24 @@ class Policy(Section):
     def load(cls, path: str | Path) -> Policy:
         """The policy in a YAML file; an unknown key or a wrong value names its line."""
         values, place = document.parse(document.read_text(Path(path)), Path(path).name)
+        if isinstance(values, dict):
+            number = values.pop("format", 1)  # the first format has no number
+            formats.readable(formats.POLICY, number, partial(StudyError, where=Path(path).name))
         try:
             return cls.model_validate(values if values is not None else {})
         except ValidationError as error:
             raise study_error(error, values, place) from None
 
 
+def written(policy: Policy) -> str:
+    """The policy as a file, without comments."""
+    return document.write({"format": formats.POLICY.writes, **policy.model_dump()})
+
+
 def commented() -> str:
     """The default policy as a file: every limit under the comment that explains it."""
-    parts = ["# What this participant agrees to take part in. Whatever goes beyond is refused.\n"]
+    opening = "# What this participant agrees to take part in. Whatever goes beyond is refused."
+    parts = [f"{opening}\nformat: {formats.POLICY.writes}\n"]
     for name, field in Policy.model_fields.items():
         comment = textwrap.fill(field.description or "", LINE - 2)
         value = document.inline(field.get_default())

@@ -109,7 +109,7 @@ def _refusing() -> Iterator[None]:
     except PlanError as error:
         canonical = error.fault is not PlanFault.NOT_CANONICAL
         reason = Reason.UNREADABLE if canonical else Reason.NOT_CANONICAL
-        raise PolicyRefusal(reason, error.what) from None
+        raise PolicyRefusal(reason, error.what, error.hint) from None
     except StudyError as error:
         raise PolicyRefusal(Reason.UNUSABLE_STUDY, str(error)) from None
     except StrategyError as error:

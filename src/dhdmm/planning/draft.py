@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
+from dhdmm import formats
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import (
     SMALLEST_PARTICIPANT_VARIANCE,
@@ -47,6 +48,13 @@ class Draft:
     study: Study
     strategy: Strategy
     rho: Fraction
+    made_by: str | None = field(default_factory=formats.this_version)
+    """No part of the digest: people consent to questions, not to a version."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Draft:
+        """What a plan, or its preview, was made from."""
+        return cls(plan.study, plan.strategy, plan.rho, plan.made_by)
 
     @cached_property
     def digest(self) -> bytes:
@@ -86,6 +94,7 @@ class Draft:
             graph=graph,
             participant_variance=variance,
             modulus=modulus_above(bound, modulus),
+            made_by=self.made_by,
         )
 
 

@@ -9,17 +9,19 @@ none of them: `dhdmm.participant.policy` recomputes each from the study and the 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeGuard
 
 import cbor2
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm import formats
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import modulus_bound, unit_sensitivity_squared
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
@@ -31,7 +33,6 @@ from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
 from dhdmm.study.spec import Study
 
-VERSION = 1
 LARGEST_PLAN_BYTES = 64 * 2**20
 NO_ROSTER = bytes(32)
 """The roster digest of a preview: no round can run under it."""
@@ -51,7 +52,11 @@ class Promise:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What everybody agrees on. Make one with `dhdmm.plan`; read one with `Plan.from_bytes`."""
+    """What everybody agrees on. Make one with `dhdmm.plan`; read one with `Plan.from_bytes`.
+
+    `made_by` is the dhdmm that made its draft. Format 1 does not say it: what follows from a draft
+    of format 1 is of format 1, as it was when the draft was agreed on.
+    """
 
     study: Study
     strategy: Strategy
@@ -61,6 +66,12 @@ class Plan:
     graph: GraphParameters
     participant_variance: Fraction
     modulus: Modulus
+    made_by: str | None = field(default_factory=formats.this_version)
+
+    @property
+    def format(self) -> int:
+        """The number of the format that its bytes are in."""
+        return 1 if self.made_by is None else 2
 
     @property
     def honest_floor(self) -> int:
@@ -139,7 +150,7 @@ class Plan:
     def _encoded(self) -> bytes:
         graph = self.graph
         fields: dict[str, Any] = {
-            "version": VERSION,
+            "version": self.format,
             "study": self.study.canonical_bytes(),
             "strategy": self.strategy.to_bytes(),
             "participants": self.participants,
@@ -153,10 +164,10 @@ class Plan:
             "corrupt": graph.corrupt,
             "margin": graph.margin,
         }
-        return _canonical(fields)
+        return _canonical(fields if self.made_by is None else fields | {"dhdmm": self.made_by})
 
     def to_bytes(self) -> bytes:
-        """Canonical CBOR: integers, byte strings and one map; docs/planning.md lists the fields."""
+        """Canonical CBOR, see docs/planning.md; a plan that was read from bytes keeps those."""
         return self._encoded
 
     @classmethod
@@ -170,7 +181,8 @@ class Plan:
             modulus = Modulus(fields["modulus"])
         except SecaggError as error:
             raise PlanError(PlanFault.FIELD, str(error)) from None
-        study = Study.from_canonical_bytes(fields["study"])
+        made_by = fields.get("dhdmm")
+        study = Study.from_canonical_bytes(fields["study"], made_by)
         study.sections()  # refuses a study that only asks
         graph = GraphParameters(
             degree=fields["degree"],
@@ -182,16 +194,16 @@ class Plan:
         )
         plan = cls(
             study=study,
-            strategy=Strategy.from_bytes(fields["strategy"]).over(study.workload),
+            strategy=Strategy.from_bytes(fields["strategy"], made_by).over(study.workload),
             participants=fields["participants"],
             roster_digest=fields["roster"],
             rho=Fraction(*fields["rho"]),
             graph=graph,
             participant_variance=Fraction(*fields["variance"]),
             modulus=modulus,
+            made_by=made_by,
         )
-        if plan.to_bytes() != encoded:  # a fraction that is not in lowest terms
-            raise _not_canonical()
+        vars(plan)["_encoded"] = encoded
         return plan
 
 
@@ -213,9 +225,9 @@ class PlanFault(StrEnum):
 class PlanError(PrivacyError):
     """A byte string that is not a plan."""
 
-    def __init__(self, fault: PlanFault, what: str) -> None:
+    def __init__(self, fault: PlanFault, what: str, hint: str | None = None) -> None:
         self.fault = fault
-        super().__init__(what, where="plan")
+        super().__init__(what, where="plan", hint=hint)
 
 
 def _natural(value: Any) -> TypeGuard[int]:
@@ -230,7 +242,8 @@ def _positive_ratio(value: Any) -> bool:
     )
 
 
-_FIELDS: dict[str, Callable[[Any], bool]] = {
+Fields = dict[str, Callable[[Any], bool]]
+_FIELDS_1: Fields = {
     "version": _natural,
     "study": lambda value: type(value) is bytes,
     "strategy": lambda value: type(value) is bytes,
@@ -245,6 +258,8 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "corrupt": _natural,
     "margin": _natural,
 }
+_FIELDS: dict[int, Fields] = {1: _FIELDS_1, 2: {**_FIELDS_1, "dhdmm": formats.is_maker}}
+"""By format."""
 
 
 def _decode_fields(encoded: bytes) -> dict[str, Any]:
@@ -256,24 +271,22 @@ def _decode_fields(encoded: bytes) -> dict[str, Any]:
         raise PlanError(PlanFault.NOT_CBOR, "not a CBOR value") from None
     if type(fields) is not dict or not all(type(name) is str for name in fields):
         raise PlanError(PlanFault.FIELD, "not a map of named fields")
-    if fields.get("version") != VERSION:
-        raise PlanError(PlanFault.VERSION, f"version {fields.get('version')!r} is not {VERSION}")
-    for name in sorted(_FIELDS.keys() ^ fields.keys()):
+    refusal = partial(PlanError, PlanFault.VERSION)
+    number = formats.readable(formats.PLAN, fields.get("version"), refusal, fields.get("dhdmm"))
+    known = _FIELDS[number]
+    for name in sorted(known.keys() ^ fields.keys()):
         raise PlanError(PlanFault.FIELD, f"field {name!r} is missing or unknown")
-    for name, fits in _FIELDS.items():
+    for name, fits in known.items():
         if not fits(fields[name]):
             raise PlanError(PlanFault.FIELD, f"field {name!r} is not what it should be")
-    if _canonical(fields) != encoded:  # before anything is built from it
-        raise _not_canonical()
+    in_lowest_terms = all(math.gcd(*fields[name]) == 1 for name in ("rho", "variance"))
+    if not in_lowest_terms or _canonical(fields) != encoded:  # before anything is built from it
+        raise PlanError(PlanFault.NOT_CANONICAL, "the encoding is not the canonical one")
     return fields
 
 
 def _canonical(fields: dict[str, Any]) -> bytes:
     return bytes(cbor2.dumps(fields, canonical=True))
-
-
-def _not_canonical() -> PlanError:
-    return PlanError(PlanFault.NOT_CANONICAL, "the encoding is not the canonical one")
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from dhdmm import formats
 from dhdmm.errors import Refused
 from dhdmm.privacy.chain import FORMATS, NEWEST, Checkpoint, Entry
 from dhdmm.privacy.protection import Protection
@@ -104,13 +106,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 def _format(connection: sqlite3.Connection, path: Path) -> int:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if version > NEWEST:
-        raise Refused(
-            f"made by a newer dhdmm: ledger format {version};"
-            f" this version reads formats {FORMATS[0]}–{NEWEST}",
-            where=str(path),
-            hint="use the version that made it, or a later one",
-        )
+    formats.readable(formats.LEDGER, version or FORMATS[0], partial(Refused, where=str(path)))
     if (application, version) == (APPLICATION, NEWEST):
         return NEWEST
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()

@@ -27,23 +27,25 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from dhdmm import formats
 from dhdmm.errors import DhdmmError
 from dhdmm.planning.plan import Plan
 from dhdmm.release.intervals import DEFAULT_LEVEL
+from dhdmm.release.made import FIRST, Made, are_formats, formats_of, is_date
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
 
 if sys.platform != "win32":
     import fcntl
 
-FORMAT: Literal[1] = 1
 DRAFT_BYTES = 8
 MANIFEST, PLAN, MEASUREMENT, PICTURE, TRANSCRIPT = (
     "release.json",
@@ -80,8 +82,8 @@ class Manifest(BaseModel):
     """What release.json says."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-    format: Literal[1]
-    provenance: dict[str, str | int | float]
+    format: int
+    provenance: dict[str, str | int | float | dict[str, int] | None]
     level: float
     tables: list[TableFiles]
     files: dict[PlainPath, Digest]
@@ -169,7 +171,7 @@ def _write_files(release: Release, root: Path) -> None:
     release.plot(path=root / PICTURE)
     written = sorted(path for path in root.rglob("*") if path.is_file())
     manifest = Manifest(
-        format=FORMAT,
+        format=formats.RELEASE.writes,
         provenance=release.provenance(),
         level=DEFAULT_LEVEL,
         tables=entries,
@@ -255,24 +257,40 @@ def load(directory: Path) -> Release:
     if not plan.strategy.contains(plan.study.workload):
         raise ReleaseError("the plan's strategy does not answer its study", where=str(root / PLAN))
     measurement = _decode_measurement(encoded_measurement, plan.strategy.rows, root)
-    release = _release(manifest.provenance, plan, measurement, str(root / MANIFEST))
+    release = _release(manifest, plan, measurement, str(root / MANIFEST))
     if transcript is None:
         return release
     return replace(release, transcript=Transcript.from_bytes(transcript))
 
 
 def read_manifest(root: Path) -> Manifest:
+    """What release.json says, if it is of a format that this version reads."""
     path = root / MANIFEST
     if not path.is_file():
         raise ReleaseError(f"this is not a release: it has no {MANIFEST}", where=str(root))
+    content = path.read_bytes()
+    _check_format(content, path)
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return Manifest.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise ReleaseError(
             f"{key}: {first['msg']}" if key else first["msg"], where=str(path)
         ) from None
+
+
+def _check_format(content: bytes, path: Path) -> None:
+    """The number first; whatever else is wrong is for the model to say."""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(document, dict) and "format" in document:
+        stated = document.get("provenance")
+        maker = stated.get("dhdmm") if isinstance(stated, dict) else None
+        refusal = partial(ReleaseError, where=str(path))
+        formats.readable(formats.RELEASE, document["format"], refusal, maker)
 
 
 def _check_file(path: Path, digest: str) -> None:
@@ -316,22 +334,37 @@ def _decode_measurement(encoded: bytes, rows: int, root: Path) -> NDArray[np.int
     return np.frombuffer(content, "<i8").astype(np.int64)
 
 
-def _release(
-    stated: dict[str, str | int | float], plan: Plan, measurement: NDArray[np.int64], where: str
-) -> Release:
+def _release(manifest: Manifest, plan: Plan, measurement: NDArray[np.int64], where: str) -> Release:
     """The release, if release.json says of it what its plan says."""
+    stated = manifest.provenance
     survivors, round_id = stated.get("survivors"), stated.get("round")
     fewest, most = plan.graph.minimum_survivors, plan.participants
     if not (isinstance(survivors, int) and fewest <= survivors <= most):
         raise ReleaseError(f"survivors: the plan allows {fewest} to {most}", where=where)
     if not (isinstance(round_id, str) and re.fullmatch("([0-9a-f]{2})*", round_id)):
         raise ReleaseError("round: not a hexadecimal number", where=where)
-    release = Release(plan, bytes.fromhex(round_id), survivors, measurement)
-    derived = release.provenance()
+    made = _made(manifest, plan, where)
+    release = Release(plan, bytes.fromhex(round_id), survivors, measurement, made=made)
+    unsaid = ("date", "formats") if manifest.format == 1 else ()
+    derived = {key: fact for key, fact in release.provenance().items() if key not in unsaid}
     for key in derived.keys() | stated.keys():
-        if key != "dhdmm" and not _same(derived.get(key), stated.get(key)):
+        if not _same(derived.get(key), stated.get(key)):
             raise ReleaseError(f"{key}: {stated.get(key)!r} contradicts the plan", where=where)
     return release
+
+
+def _made(manifest: Manifest, plan: Plan, where: str) -> Made:
+    """What made the release, as it was stored; format 1 has neither date nor formats."""
+    unsaid = {"date": None, "formats": FIRST} if manifest.format == 1 else {}
+    stated = {**manifest.provenance, **unsaid}
+    maker, date, numbers = (stated.get(key) for key in ("dhdmm", "date", "formats"))
+    if not formats.is_maker(maker):
+        raise ReleaseError("dhdmm: not the number of a version", where=where)
+    if not is_date(date):
+        raise ReleaseError("date: not a date and time in UTC", where=where)
+    if not are_formats(numbers) or not formats_of(plan).items() <= numbers.items():
+        raise ReleaseError(f"formats: {numbers!r} contradicts the plan", where=where)
+    return Made(maker, date, numbers)
 
 
 def _same(derived: Any, stated: Any) -> bool:

@@ -43,6 +43,8 @@ def compare(release: Release, directory: Path) -> Comparison:
         raise VerificationError("the release counts other survivors", where=where)
     if not np.array_equal(published.measurement, release.measurement):
         raise VerificationError("the release has another measurement", where=where)
+    if published.made != release.made:
+        raise VerificationError("the release has another maker, date or formats", where=where)
     entries = directories.table_files(release)
     if manifest.tables != entries or manifest.level != DEFAULT_LEVEL:
         raise VerificationError("release.json lists other tables or another level", where=where)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-import dhdmm
 from dhdmm.errors import DhdmmError
 from dhdmm.planning.plan import Plan
 from dhdmm.release.effect import REPLICATES
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
+from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.study.names import nearest
@@ -41,6 +41,8 @@ class Release:
     survivors: int
     measurement: NDArray[np.int64]
     transcript: Transcript | None = field(default=None, repr=False)
+    made: Made | None = None
+    """As it was stored; None: by this version, just now."""
 
     @cached_property
     def answers(self) -> Floats:
@@ -161,12 +163,19 @@ class Release:
 
         return plot(self, item, path)
 
+    @property
+    def maker(self) -> Made:
+        """Which dhdmm made it, when and in which formats."""
+        return self.made or Made.here(self.plan)
+
     def provenance(self) -> dict[str, Any]:
         """Where the numbers come from and what they cost."""
-        promise = self.plan.promise
+        promise, made = self.plan.promise, self.maker
         return {
             "study": self.plan.study.name,
-            "dhdmm": dhdmm.__version__,
+            "dhdmm": made.dhdmm,
+            "date": made.date,
+            "formats": {kind: made.formats[kind] for kind in FIRST},
             "plan_digest": self.plan.digest.hex(),
             "roster_digest": self.plan.roster_digest.hex(),
             "round": self.round_id.hex(),

@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm import formats
 from dhdmm.release import transcript_format as form
+from dhdmm.release.made import FIRST, Made
 from dhdmm.release.transcript_format import TranscriptError, VerificationError
 from dhdmm.secagg import messages
 from dhdmm.secagg.bitmap import Bitmap
@@ -53,9 +55,13 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class Account:
-    """What the coordinator states about a round. `coins_digest` is of the recording's coins."""
+    """What the coordinator states about a round. `coins_digest` is of the recording's coins.
 
-    dhdmm: str
+    An account of version 1 says neither when nor in which formats.
+    """
+
+    version: int
+    made: Made
     protocol: int
     round_id: bytes
     session: bytes
@@ -69,15 +75,17 @@ class Account:
 
     def contents(self) -> Iterator[dict[str, Any]]:
         """One map an entry, in the order of the round; the root follows the keys it is over."""
-        yield {
+        opening = {
             "kind": "round",
-            "dhdmm": self.dhdmm,
+            "dhdmm": self.made.dhdmm,
             "protocol": self.protocol,
             "round": self.round_id,
             "session": self.session,
             "evidence": self.evidence.value,
             "coins": self.coins_digest,
         }
+        further = {"date": self.made.date, "formats": dict(self.made.formats)}
+        yield opening if self.version == 1 else opening | further
         yield {"kind": "plan", "plan": self.plan}
         names, identities = list(self.roster.names), list(self.roster.identities)
         yield {"kind": "roster", "names": names, "identities": identities}
@@ -93,9 +101,9 @@ class Account:
         yield {"kind": "result", "measurement": self.measurement.astype("<i8").tobytes()}
 
     @classmethod
-    def from_contents(cls, contents: list[dict[str, Any]]) -> Account:
+    def from_contents(cls, contents: list[dict[str, Any]], version: int) -> Account:
         """The account with these entries; there is no other order or number of them."""
-        by_kind: dict[str, list[dict[str, Any]]] = {kind: [] for kind in form.ENTRIES}
+        by_kind: dict[str, list[dict[str, Any]]] = {kind: [] for kind in form.ENTRIES[version]}
         for content in contents:
             by_kind[content["kind"]].append(content)
         once = {kind: found[0] for kind, found in by_kind.items() if len(found) == 1}
@@ -103,7 +111,8 @@ class Account:
             opening, root = once["round"], once.get("root")
             names, identities = once["roster"]["names"], once["roster"]["identities"]
             account = cls(
-                dhdmm=opening["dhdmm"],
+                version=version,
+                made=Made(opening["dhdmm"], opening.get("date"), opening.get("formats", FIRST)),
                 protocol=opening["protocol"],
                 round_id=opening["round"],
                 session=opening["session"],
@@ -142,6 +151,7 @@ class Transcript:
     key: bytes
     signature: bytes = field(repr=False)
     recording: Recording | None = None
+    version: int = formats.TRANSCRIPT.writes
 
     @classmethod
     def seal(
@@ -150,7 +160,7 @@ class Transcript:
         """The coordinator's word: signed with its Ed25519 key."""
         entries = form.chain(account.contents())
         signature = identity.sign(form.signed_statement(entries))
-        return cls(entries, identity.public, signature, recording)
+        return cls(entries, identity.public, signature, recording, account.version)
 
     @property
     def full(self) -> bool:
@@ -162,14 +172,14 @@ class Transcript:
 
     @cached_property
     def account(self) -> Account:
-        return Account.from_contents(form.unchain(self.entries))
+        return Account.from_contents(form.unchain(self.entries, self.version), self.version)
 
     def to_bytes(self) -> bytes:
         recording = self.recording
         return form.encode(
             {
                 "format": form.FORMAT,
-                "version": form.VERSION,
+                "version": self.version,
                 "entries": list(self.entries),
                 "key": self.key,
                 "signature": self.signature,
@@ -186,7 +196,8 @@ class Transcript:
         if (coins is None) != (said is None):
             raise TranscriptError("half a recording", where="transcript")
         recording = None if coins is None else Recording(coins, tuple(map(tuple, said)))
-        transcript = cls(tuple(fields["entries"]), fields["key"], fields["signature"], recording)
+        entries, key = tuple(fields["entries"]), fields["key"]
+        transcript = cls(entries, key, fields["signature"], recording, fields["version"])
         transcript.check()
         return transcript
 

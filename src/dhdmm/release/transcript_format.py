@@ -2,21 +2,23 @@
 
 An entry is a map with its `kind`, the fields of that kind and `previous`. There is one encoding of
 every value: what does not encode to the very bytes it was read from is refused. docs/transcripts.md
-lists the kinds and their fields.
+lists the kinds and their fields. In version 2 the first entry also says when, and in which formats.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import cbor2
 
+from dhdmm import formats
 from dhdmm.errors import DhdmmError, ExitCode
+from dhdmm.release.made import are_formats, is_date
 
 FORMAT = "dhdmm transcript"
-VERSION = 1
 LARGEST_TRANSCRIPT_BYTES = 2**32
 CHAIN_LABEL = b"dhdmm transcript entry 1"
 SIGNATURE_LABEL = b"dhdmm transcript signature 1"
@@ -69,21 +71,26 @@ FILE: Fields = {
     "coins": optional(blob),
     "messages": optional(listed(listed(blob))),
 }
-ENTRIES: Mapping[str, Fields] = {
-    "round": {
-        "dhdmm": text,
-        "protocol": natural,
-        "round": sized(16),
-        "session": sized(32),
-        "evidence": text,
-        "coins": sized(32),
-    },
+_ROUND: Fields = {
+    "dhdmm": formats.is_maker,
+    "protocol": natural,
+    "round": sized(16),
+    "session": sized(32),
+    "evidence": text,
+    "coins": sized(32),
+}
+_FURTHER: Mapping[str, Fields] = {
     "plan": {"plan": blob},
     "roster": {"names": listed(text), "identities": listed(sized(32))},
     "phase": {"phase": text, "senders": blob, "digests": blob},
     "root": {"root": sized(32)},
     "result": {"measurement": blob},
 }
+ENTRIES: Mapping[int, Mapping[str, Fields]] = {
+    1: {"round": _ROUND, **_FURTHER},
+    2: {"round": {**_ROUND, "date": is_date, "formats": are_formats}, **_FURTHER},
+}
+"""By version."""
 
 
 def encode(value: Any) -> bytes:
@@ -116,10 +123,23 @@ def decode_file(encoded: bytes) -> dict[str, Any]:
     if len(encoded) > LARGEST_TRANSCRIPT_BYTES:
         raise TranscriptError(f"larger than {LARGEST_TRANSCRIPT_BYTES:,} bytes", where=where)
     value = decode(encoded, where)
-    if (value.get("format"), value.get("version")) != (FORMAT, VERSION):
-        raise TranscriptError(f"not a transcript of version {VERSION}", where=where)
+    if value.get("format") != FORMAT:
+        raise TranscriptError("not a transcript", where=where)
+    refusal = partial(TranscriptError, where=where)
+    maker = _maker(value.get("entries"))
+    formats.readable(formats.TRANSCRIPT, value.get("version"), refusal, maker)
     check_fields(value, FILE, encoded, where)
     return value
+
+
+def _maker(entries: Any) -> Any:
+    """What the first entry says of the dhdmm that made it, if it is an entry at all."""
+    if not (type(entries) is list and entries and type(entries[0]) is bytes):
+        return None
+    try:
+        return decode(entries[0], "entry 1").get("dhdmm")
+    except TranscriptError:
+        return None
 
 
 # ---- the chain ----------------------------------------------------------------------------------
@@ -143,16 +163,17 @@ def chain(contents: Iterable[Mapping[str, Any]]) -> tuple[bytes, ...]:
     return tuple(entries)
 
 
-def unchain(entries: Sequence[bytes]) -> list[dict[str, Any]]:
+def unchain(entries: Sequence[bytes], version: int) -> list[dict[str, Any]]:
     """The contents, if every entry is well-formed and follows from the one before."""
+    known = ENTRIES[version]
     contents, previous = [], BEGINNING
     for number, entry in enumerate(entries, start=1):
         content = decode(entry, f"entry {number}")
         kind = str(content.get("kind"))
-        if kind not in ENTRIES:
+        if kind not in known:
             raise TranscriptError("of an unknown kind", where=f"entry {number}")
         where = f"entry {number} ({kind})"
-        check_fields(content, {**ENTRIES[kind], "kind": text, "previous": sized(32)}, entry, where)
+        check_fields(content, {**known[kind], "kind": text, "previous": sized(32)}, entry, where)
         if content.pop("previous") != previous:
             raise VerificationError(
                 "does not follow from the entry before: one of the two was changed", where=where

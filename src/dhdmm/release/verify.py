@@ -16,6 +16,7 @@ from dhdmm.participant.limits import Policy, PolicyRefusal
 from dhdmm.participant.policy import review
 from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
+from dhdmm.release.made import formats_of
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import (
     Account,
@@ -140,7 +141,9 @@ def _release(account: Account, plan: Plan, transcript: Transcript) -> Release:
         "the measurement has a number that the modulus cannot hold",
     )
     survivors = len(_survivors(account))
-    release = Release(plan, account.round_id, survivors, measurement, transcript)
+    found = formats_of(plan) | {"transcript": account.version}
+    _require(account.made.formats == found, "the formats are not those that it is in")
+    release = Release(plan, account.round_id, survivors, measurement, transcript, account.made)
     derived = np.concatenate([release.answers, release.standard_errors])
     _require(bool(np.isfinite(derived).all()), "the measurement leads to no answers")
     return release

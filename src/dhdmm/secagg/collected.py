@@ -30,8 +30,11 @@ DIGEST_BYTES = 32
 
 
 def record_name(kind: type[m.Message], position: int) -> str:
-    """Under which the store keeps a message that counts: its digest, then its encoding."""
-    return f"{kind.__name__}/{position}"
+    """Under which the store keeps a message that counts: its digest, then its encoding.
+
+    Types are known by their numbers on the wire, which stay when a class is given another name.
+    """
+    return f"{kind.TYPE}/{position}"
 
 
 @dataclass
@@ -289,7 +292,7 @@ class Collected:
         flagged = self._depositing[row]
         senders = self.neighbourhoods.positions[row][flagged].tolist()
         backwards = (self._share_places[row][flagged] * size).tolist()
-        records, prefix, pieces = self.records, m.Shares.__name__ + "/", []
+        records, prefix, pieces = self.records, f"{m.Shares.TYPE}/", []
         for j, back in zip(senders, backwards, strict=True):
             record = records[prefix + str(j)]
             start = len(record) - back

@@ -43,7 +43,7 @@ STATE = "state"
 _C = CoordinatorState
 _SUM = "sum/"
 _OVER = (_C.FINISHED, _C.ABORTED)
-_RECORDED = frozenset(kind.__name__ for kind in m.MESSAGES)
+_RECORDED = frozenset(str(kind.TYPE) for kind in m.MESSAGES)
 _QUORATE = (_C.COLLECTING_KEYS, _C.COLLECTING_CHOICES, _C.COLLECTING_SHARES, _C.COLLECTING_INPUTS)
 _OPENINGS: Mapping[ThreatModel, Mapping[_C, Callable[[Collected, int], m.Message]]] = {
     ThreatModel.SEMI_HONEST: {

@@ -8,6 +8,7 @@ what was already used, accepts no second root or bitmap, and never reveals the o
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -58,7 +59,20 @@ class Held(NamedTuple):
     pair: bytes
 
 
-_FORMAT = b"dhdmm participant 1"
+_FORMAT = b"dhdmm participant 1"  # of the first format, which ends nowhere
+_NUMBERED = re.compile(rb"dhdmm memory ([1-9]\d{0,8})\n")  # of all later ones
+
+
+def format_of(data: bytes) -> int | None:
+    """The number of the format that an encoded `Memory` is in; None if it is none.
+
+    >>> format_of(b"dhdmm participant 1..."), format_of(b"dhdmm memory 2\\n..."), format_of(b"")
+    (1, 2, None)
+    """
+    numbered = _NUMBERED.match(data)
+    if numbered is not None:
+        return int(numbered[1])
+    return 1 if data.startswith(_FORMAT) else None
 
 
 @dataclass(slots=True, repr=False)
@@ -105,8 +119,10 @@ class Memory:
 
     @classmethod
     def decode(cls, data: bytes) -> Memory:
-        if not data.startswith(_FORMAT):
-            raise LocalProtocolError("the journal is not of this version")
+        if format_of(data) != 1:
+            raise LocalProtocolError(
+                f"memory format {format_of(data)}; this version reads format 1"
+            )
         reader = wire.Reader(data[len(_FORMAT) :])
         fields: list[Any] = wire.decode_fields(cls, reader)
         reader.finish()

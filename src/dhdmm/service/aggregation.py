@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterable, Iterator, MutableMapping
 
 from dhdmm.planning.plan import Plan
+from dhdmm.release import made
 from dhdmm.release.release import Release
 from dhdmm.secagg.coordinator import STATE, Reply
 from dhdmm.secagg.errors import AbortReason
@@ -81,6 +82,7 @@ class Aggregation:
             self._records,
             identity=identity,
             shard=secrets.token_hex(8),  # nobody else's, and not one of an earlier life
+            clock=made.now,
         )
 
     @property

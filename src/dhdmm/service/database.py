@@ -39,6 +39,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
+from dhdmm import formats
 from dhdmm.service.files import keep_private
 from dhdmm.service.store import StoreError, Turn, read_row
 from dhdmm.service.tables import rounds
@@ -105,9 +106,8 @@ class Database:
                     connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 current = MigrationContext.configure(connection).get_current_revision()
                 if current is not None and current not in known:
-                    raise StoreError(
-                        f"the store is of a newer version ({current})", hint="upgrade dhdmm"
-                    )
+                    number = int(current) if current.isdecimal() else current
+                    formats.readable(formats.STORE, number, StoreError)
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
         except StoreUnavailable as error:

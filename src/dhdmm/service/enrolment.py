@@ -77,14 +77,14 @@ def close_enrolment(turn: Turn, study: StoredStudy) -> Agreement | None:
 
 def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> Agreement | None:
     """Fix the roster and with it the plan; the round is aborted if no plan is safe for so many."""
-    preview = Plan.from_bytes(study.draft)
-    draft = Draft(preview.study, preview.strategy, preview.rho)
+    draft = Draft.of(Plan.from_bytes(study.draft))
     try:
         plan = draft.plan(len(file.roster), file.roster.digest)
     except PrivacyError:
         turn.row.abort(AbortReason.REFUSED_PARAMETERS)
         return None
-    made = Agreement(plan.to_bytes(), file.to_bytes())
+    # where the draft is of dhdmm 0.1.0, so may be the participants: they are sent what it reads
+    made = Agreement(plan.to_bytes(), file.to_bytes(1 if plan.format == 1 else None))
     turn.connection.execute(
         insert(agreements).values(round=turn.row.id, plan=made.plan, roster=made.roster)
     )

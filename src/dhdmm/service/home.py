@@ -8,25 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from dhdmm import formats
 from dhdmm.errors import DhdmmError
 from dhdmm.participant.policy import Policy
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.ledger import Ledger
+from dhdmm.release.made import now as now
 from dhdmm.service.files import private_folder, replace_durably
-from dhdmm.service.identity import Document, read_document
+from dhdmm.service.identity import File, read_document
 from dhdmm.service.journal import FileJournal
 from dhdmm.study.spec import Study
 
 
-class Consent(Document):
+class Consent(File):
     """Who looked at a draft here has agreed to it."""
 
+    FORMAT = formats.CONSENT
     dhdmm: Literal["consent"] = "consent"
     draft: str
     study: str
@@ -82,10 +84,9 @@ class Home:
             threat_model=aggregation.threat_model,
             given=now().isoformat(),
         )
-        written = consent.model_dump_json(indent=2).encode() + b"\n"
         try:
             replace_durably(folder / f"{consent.draft}.study", draft.study.canonical_bytes())
-            replace_durably(folder / f"{consent.draft}.json", written)
+            replace_durably(folder / f"{consent.draft}.json", consent.to_bytes())
         except OSError as error:
             raise DhdmmError(
                 f"the consent cannot be kept: {error.strerror}", where=str(folder)
@@ -104,8 +105,4 @@ class Home:
 
 def draft_of(plan: Plan) -> Draft:
     """What a plan, or its preview, was made from."""
-    return Draft(plan.study, plan.strategy, plan.rho)
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
+    return Draft.of(plan)

@@ -6,14 +6,18 @@ participant's keys and requests and never leaves the file.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from dhdmm import formats
 from dhdmm.errors import DhdmmError, Refused
+from dhdmm.formats import Format
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.service.files import create_new, require_private
@@ -34,7 +38,7 @@ SignatureHex = Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
 
 
 class Document(BaseModel):
-    """A JSON file of ours: strict, and nothing in it that is not known."""
+    """What is in a JSON file of ours: strict, and nothing in it that is not known."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
@@ -50,11 +54,29 @@ class PublicIdentity(Document):
         return fingerprint(bytes.fromhex(self.key))
 
 
-class _PublicFile(PublicIdentity):
+class File(Document):
+    """A JSON file, whose key `dhdmm` says what it is, and from the second format on its number."""
+
+    FORMAT: ClassVar[Format]
+
+    dhdmm: str
+
+    def to_bytes(self, number: int | None = None, indent: int = 2) -> bytes:
+        """In the format with this number, or in the newest."""
+        values = self.model_dump()
+        written = self.FORMAT.writes if number is None else number
+        if written > 1:
+            values = {"dhdmm": values.pop("dhdmm"), "format": written, **values}
+        return json.dumps(values, indent=indent, ensure_ascii=False).encode() + b"\n"
+
+
+class _PublicFile(PublicIdentity, File):
+    FORMAT = formats.PUBLIC_IDENTITY
     dhdmm: Literal["public identity"] = "public identity"
 
 
-class _IdentityFile(Document):
+class _IdentityFile(File):
+    FORMAT = formats.IDENTITY
     dhdmm: Literal["identity"] = "identity"
     name: Name
     public: KeyHex
@@ -85,7 +107,7 @@ def create(path: Path, name: str, randomness: Randomness) -> NamedIdentity:
         content = _IdentityFile(name=name, public=made.public.hex(), secret=made.seed.hex())
     except ValidationError as error:
         raise unreadable(error, "the name") from None
-    create_new(path, content.model_dump_json(indent=2).encode() + b"\n", private=True)
+    create_new(path, content.to_bytes(), private=True)
     return NamedIdentity(name, made)
 
 
@@ -102,7 +124,7 @@ def load(path: Path) -> NamedIdentity:
 def export_public(public: PublicIdentity, path: Path) -> None:
     """The half that others may see, for the registrar."""
     content = _PublicFile(name=public.name, key=public.key)
-    create_new(path, content.model_dump_json(indent=2).encode() + b"\n", private=False)
+    create_new(path, content.to_bytes(), private=False)
 
 
 def load_public(path: Path) -> PublicIdentity:
@@ -110,7 +132,7 @@ def load_public(path: Path) -> PublicIdentity:
     return PublicIdentity(name=kept.name, key=kept.key)
 
 
-Read = TypeVar("Read", bound=Document)
+Read = TypeVar("Read", bound=File)
 
 
 def read_document(kind: type[Read], path: Path, hint: str | None = None) -> Read:
@@ -122,8 +144,16 @@ def read_document(kind: type[Read], path: Path, hint: str | None = None) -> Read
 
 
 def parse_document(kind: type[Read], content: bytes, where: str) -> Read:
+    """The file with this content; its number is looked at first."""
     try:
-        return kind.model_validate_json(content)
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        raise DhdmmError("not a JSON document", where=where) from None
+    if isinstance(values, dict):
+        number = values.pop("format", 1)
+        formats.readable(kind.FORMAT, number, partial(DhdmmError, where=where))
+    try:
+        return kind.model_validate_json(json.dumps(values))
     except ValidationError as error:
         raise unreadable(error, where) from None
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import struct
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
+from dhdmm import formats
 from dhdmm.errors import Refused
+from dhdmm.secagg.journal import format_of
 from dhdmm.service.files import private_folder, remove_durably, replace_durably, require_private
 
-FORMAT = b"dhdmm journal 1\n"
+MAGIC = b"dhdmm journal %d\n"
+_NUMBERED = re.compile(rb"dhdmm journal ([1-9]\d{0,8})\n")
 _LENGTHS = struct.Struct(">QQ")
 _DIGEST_BYTES = 32
 
@@ -55,7 +59,12 @@ class FileJournal:
 
     def write(self, state: bytes, outgoing: bytes) -> None:
         self._require_lock()
-        content = FORMAT + _LENGTHS.pack(len(state), len(outgoing)) + state + outgoing
+        content = (
+            MAGIC % formats.JOURNAL.writes
+            + _LENGTHS.pack(len(state), len(outgoing))
+            + state
+            + outgoing
+        )
         try:
             replace_durably(self._path, content + sha256(content).digest())
         except OSError as error:
@@ -81,18 +90,26 @@ class FileJournal:
             raise self._refused(f"the journal cannot be erased: {error.strerror}") from None
 
     def _parsed(self, content: bytes) -> tuple[bytes, bytes]:
+        numbered = _NUMBERED.match(content)
+        if numbered is None:
+            raise self._refused("the journal is damaged")
+        formats.readable(formats.JOURNAL, int(numbered[1]), self._refused)
         kept, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
-        start = len(FORMAT) + _LENGTHS.size
-        if len(kept) < start or not kept.startswith(FORMAT) or sha256(kept).digest() != digest:
+        start = numbered.end() + _LENGTHS.size
+        if len(kept) < start or sha256(kept).digest() != digest:
             raise self._refused("the journal is damaged")
-        state, outgoing = _LENGTHS.unpack(kept[len(FORMAT) : start])
-        if start + state + outgoing != len(kept):
+        length, outgoing = _LENGTHS.unpack(kept[numbered.end() : start])
+        if start + length + outgoing != len(kept):
             raise self._refused("the journal is damaged")
-        return kept[start : start + state], kept[start + state :]
+        state = kept[start : start + length]
+        number = format_of(state)
+        if number is not None:  # the round's own machine says whether it is its memory
+            formats.readable(formats.MEMORY, number, self._refused)
+        return state, kept[start + length :]
 
     def _require_lock(self) -> None:
         if self._lock is None:
             raise Refused("the journal is not open", where=str(self._path))
 
-    def _refused(self, why: str) -> Refused:
-        return Refused(why, where=str(self._path), hint="stay out of this round")
+    def _refused(self, why: str, hint: str | None = "stay out of this round") -> Refused:
+        return Refused(why, where=str(self._path), hint=hint)

@@ -15,6 +15,7 @@ from sqlalchemy import insert
 
 from dhdmm.planning.plan import Plan
 from dhdmm.secagg import messages
+from dhdmm.secagg.collected import record_name
 from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.keys import Identity
@@ -149,7 +150,7 @@ class LiveRound:
     def _receive(self, turn: Turn, aggregation: Aggregation | None, upload: Upload) -> Reply:
         if aggregation is not None:
             return aggregation.receive(upload.position, upload.body)
-        name = f"{type(messages.decode(upload.body)).__name__}/{upload.position}"
+        name = record_name(type(messages.decode(upload.body)), upload.position)
         known = store.read_record(turn.connection, turn.row.id, name)
         if known is not None and known.startswith(sha256(upload.body).digest()):
             return Reply.REPEATED

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dhdmm import formats
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.participant.limits import PolicyRefusal, Reason
 from dhdmm.secagg.errors import LocalProtocolError
 from dhdmm.secagg.keys import Identity, signature_holds
 from dhdmm.secagg.round import Roster
 from dhdmm.service.identity import (
-    Document,
+    File,
     KeyHex,
     PublicIdentity,
     SignatureHex,
@@ -27,7 +28,8 @@ from dhdmm.service.identity import (
 SIGNATURE_LABEL = b"dhdmm1 roster"
 
 
-class _RosterFile(Document):
+class _RosterFile(File):
+    FORMAT = formats.ROSTER
     dhdmm: Literal["roster"] = "roster"
     members: list[PublicIdentity]
     registrar: KeyHex | None
@@ -52,14 +54,15 @@ class RosterFile:
             return False
         return signature_holds(registrar, SIGNATURE_LABEL + self.roster.digest, self.signature)
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, number: int | None = None) -> bytes:
+        """The file, in the format with this number or in the newest."""
         pairs = zip(self.roster.names, self.roster.identities, strict=True)
         document = _RosterFile(
             members=[PublicIdentity(name=name, key=key.hex()) for name, key in pairs],
             registrar=self.registrar.hex() if self.registrar else None,
             signature=self.signature.hex() if self.signature else None,
         )
-        return document.model_dump_json(indent=1).encode() + b"\n"
+        return document.to_bytes(number, indent=1)
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str = "roster") -> RosterFile:

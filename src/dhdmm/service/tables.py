@@ -69,7 +69,7 @@ enrolments = Table(
     UniqueConstraint("round", "key", name="one_key_one_seat"),
 )
 log = Table(
-    "log",
+    "records",
     metadata,
     Column("round", Text, ForeignKey("rounds.id"), primary_key=True),
     Column("sequence", Integer, primary_key=True, autoincrement=False),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from hashlib import sha256
 
-import dhdmm
+from dhdmm import formats
 from dhdmm.errors import RoundAborted
 from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
+from dhdmm.release.made import Made, date_of
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Account, Transcript, announced_root
 from dhdmm.secagg import messages
@@ -18,13 +21,16 @@ from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.recorder import Recorder
 
+Clock = Callable[[], datetime]
+
 
 class CoordinatorSession:
     """One round: `receive` messages, `close_phase` at deadlines, and in the end ask for `release`.
 
     A `store` that knows the round already is gone on from. The transcript is signed by `identity`,
     or by a key made for this round. With an `archive` it is a full one: the archive then holds
-    every message that counted. Several sessions may share a round as coordinators may.
+    every message that counted. Several sessions may share a round as coordinators may. The date at
+    which the round finished is read off `clock`, once; without a clock it is not recorded.
     """
 
     def __init__(
@@ -38,8 +44,9 @@ class CoordinatorSession:
         identity: Identity | None = None,
         archive: Store | None = None,
         shard: str = "only",
+        clock: Clock | None = None,
     ) -> None:
-        self._plan, self._roster = plan, roster
+        self._plan, self._roster, self._clock = plan, roster, clock
         notes: Store = {} if store is None else store
         self._recorder = Recorder(plan.threat_model, len(roster), notes, archive)
         parameters = plan.round(round_id)
@@ -75,6 +82,8 @@ class CoordinatorSession:
         root = announced_root(self.machine)
         if root is not None:
             self._recorder.announced(root)
+        if self.machine.result is not None:
+            self._recorder.finished(self._date())
         return invited
 
     def release(self) -> Release:
@@ -85,13 +94,22 @@ class CoordinatorSession:
         transcript = self._transcript(result)
         account = transcript.account
         return Release(
-            self._plan, account.round_id, len(result.survivors), account.measurement, transcript
+            self._plan,
+            account.round_id,
+            len(result.survivors),
+            account.measurement,
+            transcript,
+            account.made,
         )
+
+    def _date(self) -> str | None:
+        return None if self._clock is None else date_of(self._clock())
 
     def _transcript(self, result: Aggregate) -> Transcript:
         parameters, recorder = self.machine.parameters, self._recorder
         account = Account(
-            dhdmm=dhdmm.__version__,
+            version=formats.TRANSCRIPT.writes,
+            made=Made.here(self._plan, recorder.date),
             protocol=messages.VERSION,
             round_id=parameters.round_id,
             session=parameters.session,

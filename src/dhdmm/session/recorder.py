@@ -15,7 +15,7 @@ from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.states import CoordinatorState
 
-COINS, ROOT = "transcript/coins", "transcript/root"
+COINS, ROOT, DATE = "transcript/coins", "transcript/root", "transcript/date"
 
 
 class Recorder:
@@ -47,6 +47,16 @@ class Recorder:
     def announced(self, root: bytes) -> None:
         """Everybody is told this Merkle root."""
         self._notes[ROOT] = root
+
+    def finished(self, date: str | None) -> None:
+        """The round has its sum since then. It is noted once: transcripts must not differ in it."""
+        if date is not None and DATE not in self._notes:
+            self._notes[DATE] = date.encode()
+
+    @property
+    def date(self) -> str | None:
+        noted = self._notes.get(DATE)
+        return None if noted is None else noted.decode()
 
     @property
     def coins(self) -> bytes:

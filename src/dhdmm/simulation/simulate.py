@@ -122,6 +122,7 @@ def execute(
     trace.plan_bytes = len(invitation.plan)
     trace.plan_check_seconds = _check_seconds(invitation, cast)
     store = Spool() if plan.participants > SPOOLED else None
+    # without a clock: a simulated round has no date, and is the same whenever it is repeated
     coordinator = CoordinatorSession(plan, cast.round_id, roster, cast.randomness(), store)
     with cohorts_on(engine, invitation, cast.people, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm import formats
 from dhdmm.errors import DataError
 from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
@@ -22,8 +24,6 @@ from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-_FORMAT = 1
 
 
 def phases_of(threat_model: ThreatModel) -> tuple[CoordinatorState, ...]:
@@ -92,7 +92,7 @@ class Trace:
         """One compressed file: the arrays, and the rest as JSON."""
         arrays = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _ARRAYS}
         rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _ARRAYS}
-        text = json.dumps({"format": _FORMAT, **rest}).encode()
+        text = json.dumps({"format": formats.TRACE.writes, **rest}).encode()
         with path.open("wb") as file:
             np.savez_compressed(file, rest=np.frombuffer(text, np.uint8), **arrays)
 
@@ -104,8 +104,9 @@ class Trace:
                 arrays = {name: stored[name] for name in _ARRAYS}
         except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError):
             raise DataError("not a trace of a simulation", where=str(path)) from None
-        if rest.pop("format", None) != _FORMAT:
-            raise DataError("a trace of another version", where=str(path))
+        formats.readable(
+            formats.TRACE, rest.pop("format", None), partial(DataError, where=str(path))
+        )
         return cls(**arrays | rest | {"phases": tuple(rest["phases"])})
 
 

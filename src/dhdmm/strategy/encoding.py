@@ -13,7 +13,8 @@ Integer arrays are packed: one byte with the width in bits, then every entry's z
 then one per orbit) are not written; of T only the upper triangle is; `lengths` (products a row) and
 `coefficients` are empty when every row is a single product of coefficient 1.
 
-There is one encoding of a strategy: what was read is written again and compared. From it anybody
+There is one encoding of a strategy: CBOR in its canonical form, arrays of the smallest width. Both
+are checked of the bytes as they are, and whoever reads a strategy keeps its bytes. From it anybody
 applies A' and recomputes its sensitivity; nothing here is trusted. Sizes are checked before
 anything of that size is made.
 """
@@ -26,6 +27,7 @@ from typing import Any
 import cbor2
 import numpy as np
 
+from dhdmm import formats
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
@@ -34,7 +36,6 @@ from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Integers
 
 MAGIC = b"dhdmm strategy"
-VERSION = 1
 LARGEST_BYTES = 2**28
 LARGEST_ROWS = 2**26
 LARGEST_ATTRIBUTES = 128
@@ -54,22 +55,24 @@ Parts = tuple[tuple[StrategyAxis, ...], tuple[Block, ...]]
 
 def encode(axes: Sequence[StrategyAxis], blocks: Sequence[Block]) -> bytes:
     written = [_axis_document(axis) for axis in axes], [_block_document(b) for b in blocks]
-    return bytes(cbor2.dumps([MAGIC, VERSION, *written], canonical=True))
+    return _canonical([MAGIC, formats.STRATEGY.writes, *written])
 
 
-def decode(data: bytes) -> Parts:
-    """The strategy's parts, or a StrategyError that says what is wrong with the bytes."""
+def decode(data: bytes, made_by: str | None = None) -> Parts:
+    """The strategy's parts, or a StrategyError that says what is wrong with the bytes.
+
+    `made_by` is the dhdmm that made the file they stand in.
+    """
     if len(data) > LARGEST_BYTES:
         raise refused(f"{len(data):,} bytes exceed the limit of {LARGEST_BYTES:,}")
     try:
         document = cbor2.loads(data)
     except (cbor2.CBORDecodeError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise refused("not CBOR") from error
-    magic, version, axes, blocks = _array(document, 4, "the document")
-    if magic != MAGIC:
+    if type(document) is not list or len(document) < 2 or document[0] != MAGIC:
         raise refused("not a strategy")
-    if type(version) is not int or version != VERSION:
-        raise refused(f"version {version!r:.20} is not {VERSION}")
+    formats.readable(formats.STRATEGY, document[1], StrategyError, made_by)
+    _, _, axes, blocks = _array(document, 4, "the document")
     read_axes = _read_axes(_list(axes, LARGEST_ATTRIBUTES, "the axes"))
     read_blocks: list[Block] = []
     rows = 0
@@ -80,9 +83,13 @@ def decode(data: bytes) -> Parts:
             raise refused(f"more than {LARGEST_ROWS:,} rows")
     if not read_blocks:
         raise refused("no row")
-    if encode(read_axes, read_blocks) != data:
+    if _canonical(document) != data:  # now that it is known to hold numbers, bytes and arrays only
         raise refused("not the canonical encoding")
     return read_axes, tuple(read_blocks)
+
+
+def _canonical(document: list[Any]) -> bytes:
+    return bytes(cbor2.dumps(document, canonical=True))
 
 
 def pack(values: Integers) -> bytes:
@@ -114,7 +121,10 @@ def unpack(data: Any, count: int, what: str) -> Integers:
     codes = np.zeros(count, np.int64)
     for position in range(width):
         codes |= bits[:, position].astype(np.int64) << position
-    return (codes >> 1) ^ -(codes & 1)
+    values: Integers = (codes >> 1) ^ -(codes & 1)
+    if pack(values) != data:  # a wider array than needed, or padding that is not zero
+        raise refused(f"{what}: not the canonical encoding")
+    return values
 
 
 def _axis_document(axis: StrategyAxis) -> list[Any]:
@@ -247,6 +257,8 @@ def _read_basis(
         weights = unpack(coefficients, products, "the coefficients")
         if counts.min() < 1 or counts.sum() != products:
             raise refused("the rows' lengths do not add up")
+        if rows == products and np.all(weights == 1):
+            raise refused("not the canonical encoding: a plain basis is not written out")
     numbers = unpack(ids, products * len(axes), "the vector numbers").reshape(products, len(axes))
     for i, axis in enumerate(axes):
         if numbers[:, i].min() < 0 or numbers[:, i].max() >= len(axis.vectors):

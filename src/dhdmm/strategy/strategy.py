@@ -83,14 +83,19 @@ class Strategy:
     def _pieces(self) -> list[SidePieces]:
         return [block.pieces(self.axes) for block in self.blocks]
 
-    def to_bytes(self) -> bytes:
-        """The canonical encoding, see encoding.py."""
+    @cached_property
+    def _encoded(self) -> bytes:
         return encode(self.axes, self.blocks)
 
+    def to_bytes(self) -> bytes:
+        """The canonical encoding, see encoding.py; one that was read from bytes keeps those."""
+        return self._encoded
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> Strategy:
+    def from_bytes(cls, data: bytes, made_by: str | None = None) -> Strategy:
         """Decodes and checks: the result can be measured and its sensitivity recomputed."""
-        strategy = cls(*decode(data))
+        strategy = cls(*decode(data, made_by))
+        vars(strategy)["_encoded"] = data
         if strategy.max_entry > LARGEST_ENTRY:
             raise refused("an entry exceeds 53 bits")
         if strategy.max_entry == 0:
@@ -221,7 +226,10 @@ class Strategy:
         """This strategy with the workload it is said to answer; whether it does is not asked."""
         if workload.schema.shape != self.shape:
             raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
-        return replace(self, workload=workload)
+        same = replace(self, workload=workload)
+        if "_encoded" in vars(self):  # the workload is no part of the bytes
+            vars(same)["_encoded"] = self._encoded
+        return same
 
     def attach(self, workload: Workload) -> Strategy:
         """This strategy for answering `workload`, whose queries must lie in its row space."""

@@ -6,6 +6,7 @@ is empty or a condition can be answered is checked where it is used, with its li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -23,6 +24,11 @@ from dhdmm.study.document import shown
 from dhdmm.study.edges import expand_edges
 from dhdmm.study.names import nearest
 
+KEYS_SINCE: dict[str, str] = {"extra_measurements": "0.2.0"}
+"""The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
+names of attributes and groupings are written *. It may name keys that only a later version knows.
+"""
+
 LARGEST_INTEGER = 2**53
 NAME = r"^[^\s\x00-\x1f\x7f](.{0,98}[^\s\x00-\x1f\x7f])?$"
 
@@ -34,9 +40,28 @@ Value = bool | Integer | Annotated[str, Field(max_length=200)]
 Names = Annotated[list[Name], Field(min_length=1)]
 
 
-def _problem(what: str, hint: str = "", at: tuple[str, ...] = ()) -> PydanticCustomError:
+def key_path(path: Sequence[str | int]) -> tuple[str, ...]:
+    """Where a key stands: without the numbers of lists, and * for a name that people give.
+
+    >>> key_path(["schema", "age", "range"]), key_path(["workload", 0, "terms", 2, "weight"])
+    (('schema', '*', 'range'), ('workload', 'terms', 'weight'))
+    """
+    keys = [key for key in path if isinstance(key, str)]
+    if len(keys) > 1 and keys[0] in ("schema", "groupings"):
+        keys[1] = "*"
+    return tuple(keys)
+
+
+def keys_since(path: Sequence[str | int]) -> str | None:
+    """The version that brought this key, if it came after dhdmm 0.1.0."""
+    return KEYS_SINCE.get(".".join(key_path(path)))
+
+
+def _problem(
+    what: str, hint: str = "", at: tuple[str, ...] = (), kind: Literal["study", "unknown"] = "study"
+) -> PydanticCustomError:
     """A complaint in words; `at` leads from the section to the key that it is about."""
-    return PydanticCustomError("study", "{what}", {"what": what, "hint": hint, "at": at})
+    return PydanticCustomError(kind, "{what}", {"what": what, "hint": hint, "at": at})
 
 
 def _edges(written: str | list[Number]) -> list[int | float]:
@@ -68,7 +93,7 @@ class Section(BaseModel):
             for key in given:
                 if key not in known:
                     hint = nearest(key, known) or ""
-                    raise _problem(f"unknown key {shown(key)}", hint, at=(str(key),))
+                    raise _problem(f"unknown key {shown(key)}", hint, (str(key),), "unknown")
         return given
 
     def exactly_one(self, *keys: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dhdmm.errors import StudyError
 from dhdmm.study.document import Place, shown
+from dhdmm.study.models import keys_since
 from dhdmm.study.names import near_miss, number_text
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def study_error(error: ValidationError, values: Any, place: Place) -> StudyError
     first, _ = min(details, key=lambda entry: (_line(entry[0]), -len(entry[0].path)))
     same = [detail for here, detail in details if here.path == first.path]
     what, hint = _words(same)
-    return first.error(what, hint or None)
+    since = keys_since(first.path) if same[0]["type"] == "unknown" else None
+    return first.error(what, f"dhdmm {since} and later know it" if since else hint or None)
 
 
 def _place(detail: ErrorDetails, values: Any, place: Place) -> Place:
@@ -78,7 +80,7 @@ def _words(details: Sequence[ErrorDetails]) -> tuple[str, str]:
     detail = next(d for d in details if d["type"] not in _EXPECTED)
     given, context = detail["input"], detail.get("ctx", {})
     match detail["type"]:
-        case "study":
+        case "study" | "unknown":
             return context["what"], context["hint"]
         case "missing":
             key = str(detail["loc"][-1])

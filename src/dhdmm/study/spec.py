@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 
 from dhdmm.effort import work
 from dhdmm.errors import StudyError
-from dhdmm.study import document
+from dhdmm.study import canonical, document
 from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, grouping
 from dhdmm.study.items import Names, item
@@ -123,33 +122,27 @@ class Study:
         values = self.model.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
         return document.write(values)
 
-    def canonical_bytes(self) -> bytes:
-        """The checked study as JSON in one spelling: equal studies give equal bytes.
+    @cached_property
+    def _encoded(self) -> bytes:
+        return canonical.write(self.model)
 
-        Keys are sorted, so what is ordered (attributes, labelled values) is a list. Floats are
-        written with the fewest digits that read back as the same number, whole ones as integers.
-        """
-        values = self.model.model_dump(by_alias=True, exclude_none=True)
-        values["schema"] = [_ordered(name, entry) for name, entry in values["schema"].items()]
-        text = json.dumps(
-            _canonical(values), sort_keys=True, separators=(",", ":"), allow_nan=False
-        )
-        return text.encode("ascii")
+    def canonical_bytes(self) -> bytes:
+        """The checked study in one spelling; one that was read from bytes keeps those."""
+        return self._encoded
 
     @classmethod
-    def from_canonical_bytes(cls, encoded: bytes) -> Study:
-        """The study with these canonical bytes; refuses every other byte string."""
+    def from_canonical_bytes(cls, encoded: bytes, made_by: str | None = None) -> Study:
+        """The study with these bytes, which are its identity; refuses every other spelling."""
         work(PARSING * len(encoded))
-        try:
-            values = json.loads(encoded.decode("ascii"))
-            values["schema"] = dict(_named(entry) for entry in values["schema"])
-            study = cls(StudyModel.model_validate(values), Place("study"))
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise StudyError("not an encoded study") from None
-        if study.canonical_bytes() != encoded:
-            raise StudyError("the encoding of the study is not the canonical one")
+        study = cls(canonical.read(encoded, made_by), Place("study"))
+        vars(study)["_encoded"] = encoded
         study.workload  # noqa: B018 - building it checks it
         return study
+
+    @property
+    def format(self) -> int:
+        """The number of the format that its bytes are in."""
+        return canonical.format_of(self.canonical_bytes())
 
     @property
     def digest(self) -> bytes:
@@ -206,28 +199,3 @@ def _attribute(name: str, model: AttributeModel) -> Attribute:
         labels = tuple(model.values.values()) if isinstance(model.values, dict) else ()
         return CategoryAttribute(name, tuple(model.values), labels)
     return NumberAttribute(name, tuple(float(edge) for edge in model.edges))
-
-
-def _ordered(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """An attribute that knows its name, and its labelled values as pairs."""
-    if isinstance(entry.get("values"), dict):
-        entry = {**entry, "values": [list(pair) for pair in entry["values"].items()]}
-    return {**entry, "name": name}
-
-
-def _named(entry: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The inverse of `_ordered`."""
-    rest = {key: value for key, value in entry.items() if key != "name"}
-    values = rest.get("values")
-    if values and all(isinstance(pair, list) for pair in values):
-        rest["values"] = dict(values)
-    return entry["name"], rest
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _canonical(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_canonical(entry) for entry in value]
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
-    return int(value) if whole else value

@@ -24,6 +24,7 @@ from dhdmm.planning.figures import draft_figures, strategy_figures
 from dhdmm.service.studies import stored
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
+from dhdmm.study import canonical
 from dhdmm.study.describe import describe
 from dhdmm.study.spec import Study
 
@@ -70,7 +71,7 @@ NOWHERE: Answer = {"path": "", "line": None, "hint": None}
 def _checked(study: Study) -> Answer:
     return {
         "yaml": study.to_yaml(),
-        "form": json.loads(study.canonical_bytes()),
+        "form": canonical.form(study.model),
         "description": describe(study),
     }
 

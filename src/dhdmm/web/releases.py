@@ -214,6 +214,7 @@ class _Pages:
             "study": plan.study.name,
             "digest": plan.study.digest.hex(),
             "facts": volume.release.provenance(),
+            "made": volume.release.maker.words,
             "cells": plan.study.workload.cells,
         }
 

@@ -71,9 +71,9 @@ class Operator:
 
     def _heard(self, state: CoordinatorState) -> set[int]:
         """Whose message of the phase is in the coordinator's log."""
-        kind = collected_in(self._table, state).__name__
+        kind = collected_in(self._table, state).TYPE
         with closing(sqlite3.connect(self._here.folder / "coordinator.db")) as store:
-            names = store.execute("SELECT name FROM log WHERE name LIKE ?", [f"{kind}/%"])
+            names = store.execute("SELECT name FROM records WHERE name LIKE ?", [f"{kind}/%"])
             return {int(name.partition("/")[2]) for (name,) in names}
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
 from dhdmm.secagg import messages
+from dhdmm.secagg.collected import record_name
 from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.keys import KeyPair
 from dhdmm.service import host, store
@@ -179,7 +180,9 @@ def test_a_retry_after_a_failed_commit_is_kept_unless_the_session_was(
         live.turn([upload])
     assert live.turn([upload]) == [Reply.REPEATED if loses else Reply.ACCEPTED]
     with database.reading() as connection:
-        assert (store.read_record(connection, round_id, "Keys/0") is None) == loses
+        assert (
+            store.read_record(connection, round_id, record_name(messages.Keys, 0)) is None
+        ) == loses
 
 
 @pytest.mark.fault(7)
@@ -218,7 +221,7 @@ def test_a_torn_write_loses_whole_turns_and_never_half_of_one(tmp_path: Path) ->
             torn.close()
         if row is not None:
             assert len(entries) == row.sequence
-            received = [e for e in entries if e.name.startswith("Keys/")]
+            received = [e for e in entries if e.name.startswith(f"{messages.Keys.TYPE}/")]
             assert row.received == len(received)
             seen.add(row.received)
     assert seen >= {0, 3, 6}, "the cuts went through the turns"

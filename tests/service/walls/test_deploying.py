@@ -196,7 +196,7 @@ def test_a_store_is_backed_up_as_the_page_says(tmp_path: Path) -> None:
     store.close()
     with sqlite3.connect(tmp_path / "backup.db") as copy:
         tables = {name for (name,) in copy.execute("SELECT name FROM sqlite_master")}
-    assert {"rounds", "log", "releases"} <= tables
+    assert {"rounds", "records", "releases"} <= tables
     assert Database(f"sqlite:///{tmp_path / 'backup.db'}").answers()
 
 

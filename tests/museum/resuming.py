@@ -1,0 +1,101 @@
+"""The coordinator of an interrupted round, started again on its store, and people who come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from dhdmm.planning.plan import Plan
+from dhdmm.release.transcript import Transcript
+from dhdmm.service import identity as identities
+from dhdmm.service.app import create_app
+from dhdmm.service.client import CoordinatorClient
+from dhdmm.service.database import Database
+from dhdmm.service.driver import Outcome, join
+from dhdmm.service.home import Home
+from dhdmm.service.limits import Limits
+from dhdmm.service.roster import Pin
+from dhdmm.service.seat import Member
+from dhdmm.service.studies import Hub
+from dhdmm.service.trust import Address, trusting
+from dhdmm.service.waiting import Deadlines
+from tests.museum.cast import COORDINATOR, REGISTRAR, noise_of, records_of
+from tests.service.walls.servers import Files, certificate, running
+
+OPERATOR = "operator"
+
+
+@dataclass
+class Resumed:
+    """A coordinator that goes on with a round it finds in its store."""
+
+    address: str
+    files: Files
+    hub: Hub
+    round_id: bytes
+
+    def client(self, member: Member | None = None) -> CoordinatorClient:
+        identity = member.named.identity if member else None
+        return CoordinatorClient(
+            Address.parse(self.address), trusting(self.files.certificate), identity, patience=120.0
+        )
+
+    def join(self, position: int, home: Home, token: str | None) -> Outcome:
+        """With the identity, policy, ledger, consent and journal of the folder."""
+        policy = home.policy(None)
+        pin = Pin(registrar=REGISTRAR.public) if token is None else Pin()
+        member = Member(
+            identities.load(home.identity), policy, home.ledger(None, policy), home, pin
+        )
+        with self.client(member) as client:
+            return join(
+                client,
+                self.round_id,
+                member,
+                lambda _study: records_of(position),
+                token=token,
+                noise=partial(noise_of, position),
+            )
+
+    def join_all(self, homes: dict[int, Home], tokens: list[str]) -> dict[int, Outcome]:
+        """Who fails ends the round for all: nobody waits for somebody that does not come."""
+        with ThreadPoolExecutor(len(homes)) as pool:
+            joined = {
+                i: pool.submit(self.join, i, home, tokens[i] if tokens else None)
+                for i, home in homes.items()
+            }
+            wait(joined.values(), return_when=FIRST_EXCEPTION)
+            if not all(future.done() for future in joined.values()):
+                self.abort()
+            return {i: future.result() for i, future in joined.items()}
+
+    def abort(self) -> None:
+        place = f"{self.address}/v1/rounds/{self.round_id.hex()}/abort"
+        authorised = {"Authorization": f"Bearer {OPERATOR}"}
+        httpx.post(place, headers=authorised, verify=self.files.client()).raise_for_status()
+
+    def transcript(self) -> Transcript:
+        with self.client() as client:
+            return Transcript.from_bytes(client.transcript(self.round_id))
+
+    def plan(self) -> Plan:
+        with self.client() as client:
+            return Plan.from_bytes(client.plan(self.round_id))
+
+
+@contextmanager
+def resumed(url: str, round_id: bytes, folder: Path) -> Iterator[Resumed]:
+    """As `dhdmm serve` begins: the store is brought up to date, and its rounds go on."""
+    database = Database(url)
+    database.migrate()
+    hub = Hub(database, COORDINATOR, folder / "releases", Deadlines(600, 600))
+    files = certificate(folder)
+    with running(create_app(hub, OPERATOR), Limits(), files, on_drain=hub.drain) as server:
+        yield Resumed(f"https://localhost:{server.port}", files, hub, round_id)
+    database.close()
