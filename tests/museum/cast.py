@@ -68,6 +68,11 @@ privacy:
   corrupt_fraction: 0.1
 aggregation: {{threat_model: semi-honest, {ROUND}}}
 """,
+    "more": f"""
+extra_measurements: true
+privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
+aggregation: {{{ROUND}}}
+""",
     "participant": """
 privacy: {unit: participant, epsilon: 4.0, delta: 1e-5, corrupt_fraction: 0.2}
 aggregation: {participants: 5, max_records_per_participant: 8}
@@ -76,12 +81,10 @@ aggregation: {participants: 5, max_records_per_participant: 8}
 """By name: units record, person and participant, both relations, both threat models."""
 
 POLICY = Policy(
-    threat_models=["malicious", "semi-honest"],
-    max_epsilon=5.0,
-    min_participants=4,
-    total_rho=1.0,
-    person_columns=["who"],
+    threat_models=["malicious", "semi-honest"], max_epsilon=5.0, min_participants=4, total_rho=1.0
 )
+REVIEWING = POLICY.model_copy(update={"person_columns": ["who"]})
+"""With a limit that policies of 0.1.0 did not have."""
 
 
 def text_of(name: str) -> str:

@@ -42,6 +42,7 @@ from tests.museum.cast import (
     PEOPLE,
     POLICY,
     REGISTRAR,
+    REVIEWING,
     TERMS,
     Recorded,
     noise_of,
@@ -74,7 +75,7 @@ tokens. Nothing here is ever changed; `tests/museum` reads, verifies and resumes
 """
 KINDS: dict[str, tuple[Format | None, tuple[str, ...]]] = {
     "study file": (None, ("studies/*.yaml",)),
-    "study": (formats.STUDY, ("studies/*.json",)),
+    "study": (formats.STUDY, ("studies/*.json", f"{PERSON}/consents/*.study")),
     "strategy": (formats.STRATEGY, ("strategies/*.cbor",)),
     "plan": (formats.PLAN, ("plans/*.cbor",)),
     "roster": (formats.ROSTER, ("rosters/*.json",)),
@@ -131,7 +132,7 @@ def _study(folder: Path, name: str, recorded: Recorded) -> dict[str, Any]:
     (folder / "strategies" / f"{name}.cbor").write_bytes(draft.strategy.to_bytes())
     (folder / "plans" / f"{name}-preview.cbor").write_bytes(preview.to_bytes())
     (folder / "plans" / f"{name}.cbor").write_bytes(plan.to_bytes())
-    policy = POLICY.model_copy(update={"rosters": [roster.digest.hex()]})
+    policy = REVIEWING.model_copy(update={"rosters": [roster.digest.hex()]})
     return {
         "rho": str(draft.rho),
         "study_digest": study.digest.hex(),
@@ -160,7 +161,7 @@ def _release(folder: Path, name: str, recorded: Recorded) -> dict[str, Any]:
 def finished_round(plan: Plan, **options: Any) -> CoordinatorSession:
     """The coordinator of a round with one dropout, when everything is said."""
     roster = roster_file(signed=True).roster
-    policy = POLICY.model_copy(update={"rosters": [roster.digest.hex()]})
+    policy = REVIEWING.model_copy(update={"rosters": [roster.digest.hex()]})
     reviewed = review(plan.to_bytes(), policy, roster)
     coordinator = CoordinatorSession(
         plan, ROUND_ID, roster, Stream("museum graph"), identity=COORDINATOR, **options

@@ -33,7 +33,7 @@ from tests.museum.cast import (
     PEOPLE,
     POLICY,
     REGISTRAR,
-    TERMS,
+    REVIEWING,
     exact_sum,
     person_key,
     roster_file,
@@ -41,11 +41,16 @@ from tests.museum.cast import (
 from tests.museum.make import PROTECTED, RELEASED, ROUND_ID, SILENT
 from tests.museum.wings import WINGS, Wing
 
-pytestmark = pytest.mark.parametrize("wing", WINGS, ids=str)
-studies = pytest.mark.parametrize("name", TERMS)
-releases = pytest.mark.parametrize("name", RELEASED)
+wings = pytest.mark.parametrize("wing", WINGS, ids=str)
+studies = pytest.mark.parametrize(
+    ("wing", "name"), [(wing, name) for wing in WINGS for name in wing.studies], ids=str
+)
+releases = pytest.mark.parametrize(
+    ("wing", "name"), [(wing, name) for wing in WINGS for name in RELEASED], ids=str
+)
 
 
+@wings
 def test_nothing_in_a_wing_was_changed_or_lost(wing: Wing) -> None:
     found = {name: sha256(wing.bytes(name)).hexdigest() for name in wing.exhibits}
     assert found == {name: exhibit["sha256"] for name, exhibit in wing.exhibits.items()}
@@ -72,7 +77,7 @@ def test_a_strategy_is_read_and_written_as_it_was(wing: Wing, name: str) -> None
 @studies
 def test_a_plan_keeps_its_digests_and_passes_its_review(wing: Wing, name: str) -> None:
     facts, roster = wing.facts["studies"][name], roster_file(signed=True).roster
-    policy = POLICY.model_copy(
+    policy = REVIEWING.model_copy(
         update={"rosters": [roster.digest.hex()], "studies": [facts["study_digest"]]}
     )
     reviewed = review(
@@ -134,6 +139,7 @@ def test_a_full_transcript_adds_up_again(wing: Wing, name: str) -> None:
     assert transcript.short().to_bytes() == short
 
 
+@wings
 def test_a_ledger_opens_and_goes_on(wing: Wing, tmp_path: Path) -> None:
     place = wing.copy("ledger", tmp_path / "ledger") / "ledger"
     ledger, facts = Ledger(place, lambda: NOW), wing.facts["ledger"]
@@ -148,6 +154,7 @@ def test_a_ledger_opens_and_goes_on(wing: Wing, tmp_path: Path) -> None:
         ledger.debit(bytes([1]) * 16, sha256(b"input").digest())
 
 
+@wings
 def test_a_ledger_from_before_its_anchor_is_still_refused(wing: Wing, tmp_path: Path) -> None:
     folder = wing.copy("ledger", tmp_path / "ledger")
     Ledger(folder / "ledger", lambda: NOW).debit(bytes([2]) * 16, sha256(b"input").digest())
@@ -156,6 +163,7 @@ def test_a_ledger_from_before_its_anchor_is_still_refused(wing: Wing, tmp_path: 
         Ledger(folder / "ledger", lambda: NOW)
 
 
+@wings
 def test_consents_still_apply_to_what_was_consented_to(wing: Wing, tmp_path: Path) -> None:
     for number, name in enumerate(RELEASED):
         home = Home(wing.copy(f"rounds/{name}-keys/people/3", tmp_path / str(number)))
@@ -165,6 +173,7 @@ def test_consents_still_apply_to_what_was_consented_to(wing: Wing, tmp_path: Pat
         assert not home.consented(draft_of(other))
 
 
+@wings
 def test_journals_are_read_in_mid_round(wing: Wing, tmp_path: Path) -> None:
     for number, name in enumerate(wing.of_kind("journal")):
         place = wing.copy(str(Path(name).parent), tmp_path / str(number))
@@ -180,6 +189,7 @@ def test_journals_are_read_in_mid_round(wing: Wing, tmp_path: Path) -> None:
         assert outgoing
 
 
+@wings
 def test_policies_load(wing: Wing) -> None:
     assert Policy.load(wing.folder / "policies" / "default.yaml") == Policy()
     assert Policy.load(wing.folder / "policies" / "museum.yaml") == POLICY
@@ -187,6 +197,7 @@ def test_policies_load(wing: Wing) -> None:
     assert pinned.studies == [wing.facts["studies"]["malicious"]["study_digest"]]
 
 
+@wings
 def test_identities_and_rosters_are_believed(wing: Wing, tmp_path: Path) -> None:
     identity = wing.copy("identities/person.identity", tmp_path / "identity")
     assert identities.load(identity).identity.public == person_key(0).public
@@ -198,6 +209,7 @@ def test_identities_and_rosters_are_believed(wing: Wing, tmp_path: Path) -> None
     assert unsigned.roster.digest == signed.roster.digest == roster_file(signed=True).roster.digest
 
 
+@wings
 def test_a_trace_is_read(wing: Wing) -> None:
     trace = Trace.load(wing.folder / "trace.npz")
     assert (trace.participants, trace.plan_bytes) == (PEOPLE, 1000)

@@ -96,7 +96,7 @@ def public_identity(folder: Path) -> None:
 
 def consent(folder: Path) -> None:
     home = Home(NEWEST.copy("rounds/malicious-keys/people/3", folder / "home"))
-    (name,) = (home.root / "consents").iterdir()
+    (name,) = (home.root / "consents").glob("*.json")
     place = name.relative_to(home.root)
     newer_json(f"rounds/malicious-keys/people/3/{place.as_posix()}", name)
     home.consented(draft_of(Plan.from_bytes(NEWEST.bytes("plans/malicious-preview.cbor"))))

@@ -13,7 +13,7 @@ from dhdmm.planning.plan import Plan
 from dhdmm.study.spec import Study
 from tests.museum import test_interrupted_rounds as rounds
 from tests.museum import test_museum as museum
-from tests.museum.cast import PEOPLE, POLICY, TERMS, roster_file
+from tests.museum.cast import PEOPLE, REVIEWING, roster_file
 from tests.museum.make import RELEASED
 from tests.museum.wings import WINGS, Wing
 from tests.study.wider import with_one_more_key
@@ -28,7 +28,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @wings
 def test_studies_strategies_and_plans_are_what_they_were(wing: Wing) -> None:
-    for name in TERMS:
+    for name in wing.studies:
         museum.test_a_study_keeps_its_digest(wing, name)
         museum.test_a_strategy_is_read_and_written_as_it_was(wing, name)
         museum.test_a_plan_keeps_its_digests_and_passes_its_review(wing, name)
@@ -37,7 +37,7 @@ def test_studies_strategies_and_plans_are_what_they_were(wing: Wing) -> None:
 
 @wings
 def test_a_study_file_gives_the_digest_it_gave(wing: Wing) -> None:
-    for name in TERMS:
+    for name in wing.studies:
         found = Study.load(wing.folder / "studies" / f"{name}.yaml").digest.hex()
         assert found == wing.facts["studies"][name]["study_digest"]
 
@@ -66,7 +66,7 @@ def test_the_key_in_use_is_another_study_that_can_be_planned(name: str) -> None:
     used = without.with_aggregation(servers=2)
     assert used.digest != without.digest
     planned = draft(used).plan(PEOPLE, roster.digest)
-    policy = POLICY.model_copy(update={"rosters": [roster.digest.hex()]})
+    policy = REVIEWING.model_copy(update={"rosters": [roster.digest.hex()]})
     assert review(planned.to_bytes(), policy, roster).plan.study.model == used.model
     agreed = policy.model_copy(update={"studies": [without.digest.hex()]})
     with pytest.raises(PolicyRefusal) as refused:

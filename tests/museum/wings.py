@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tests.museum.cast import HERE, TERMS, Recorded
+from tests.museum.cast import HERE, Recorded
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,13 @@ class Wing:
         return self.index["facts"]
 
     @property
+    def studies(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(self.facts["studies"])
+
+    @property
     def recorded(self) -> Recorded:
-        strategies = {name: self.bytes(f"strategies/{name}.cbor") for name in TERMS}
+        strategies = {name: self.bytes(f"strategies/{name}.cbor") for name in self.studies}
         rhos = {name: Fraction(facts["rho"]) for name, facts in self.facts["studies"].items()}
         return Recorded(strategies, rhos)
 
