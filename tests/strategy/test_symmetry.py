@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dense import random_workload, unweighted
 from workloads import plain, rows
 
 from dhdmm.effort import Limit, limited
-from dhdmm.errors import TooCostly
+from dhdmm.errors import StrategyError, TooCostly
 from dhdmm.strategy import membership
 from dhdmm.strategy import optimise as optimise_module
 from dhdmm.strategy.contrast import contrasts
 from dhdmm.strategy.optimise import optimise, rank
+from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import orbits, reduce_workload
 from dhdmm.study.factor import Ranges
 
@@ -98,3 +101,17 @@ def test_probes_follow_from_their_seed(monkeypatch):
     asked = plain((values,), [[rows([unnoticed])]])
     assert strategy.contains(asked)
     assert not strategy.contains(asked, seed=b"a plan's digest")
+
+
+def test_as_many_rows_as_values_that_depend_on_each_other_do_not_measure_them_all():
+    """A stranger's basis may repeat a row; T is not singular all the same."""
+    values = 4
+    asked = plain((values,), [[Ranges.prefixes(values)]])
+    strategy = optimise(asked)
+    (block,) = strategy.blocks
+    (side,) = block.sides
+    repeated = replace(side.basis, ids=np.where(side.basis.ids == values, 1, side.basis.ids))
+    blocks = (replace(block, sides=(replace(side, basis=repeated),)),)
+    hostile = Strategy.from_bytes(replace(strategy, blocks=blocks).to_bytes())
+    with pytest.raises(StrategyError, match="depend on each other"):
+        hostile.contains(asked)

@@ -234,7 +234,7 @@ def _side_image(
 ) -> _Sum:
     """Bᵀ (B D Bᵀ)⁻¹ B x on merged values, D the sizes of orbits; the orbits' means if B is all."""
     orbits = [_gathered(merged[a], axes[a].orbit, len(axes[a].sizes)) % prime for a in side.axes]
-    if side.basis.rows == math.prod(len(x) for x in orbits):
+    if _is_every_unit(side, [len(x) for x in orbits]):
         means = [
             x * np.array([_inverse(int(n), prime) for n in axes[a].sizes], np.int64) % prime
             for a, x in zip(side.axes, orbits, strict=True)
@@ -260,6 +260,18 @@ def _side_image(
         tensor = multiply(K.T, weights[mine]).reshape([len(axes[a].sizes) for a in held])
         parts.append(_expanded(axes, held, tensor, prime))
     return parts
+
+
+def _is_every_unit(side: Side, orbits: Sequence[int]) -> bool:
+    """Whether B is the identity on orbits, but for the order of its rows.
+
+    As many rows as columns are not enough: a stranger's rows may depend on each other.
+    """
+    ids = side.basis.ids
+    if len(ids) != math.prod(orbits) or not side.basis.is_plain:
+        return False
+    units = bool(np.all((ids >= 1) & (ids <= np.array(orbits, np.int64))))
+    return units and len(np.unique(ids, axis=0)) == len(ids)
 
 
 def _product_tensor(vectors: Sequence[Integers], prime: int) -> Integers:
