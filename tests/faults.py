@@ -74,6 +74,10 @@ ROWS = {
     39: Row("More bodies than memory", "they wait; the process lives"),
     40: Row("A skewed clock", "deadlines are monotonic"),
     41: Row("Malformed frames", "a typed error"),
+    42: Row(
+        "A crash, then an abort, then another round",
+        "what was reserved comes back unless the input may have left; secrets are erased",
+    ),
 }
 
 HEAD = """# Faults and attacks

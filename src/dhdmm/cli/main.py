@@ -26,6 +26,7 @@ from dhdmm.cli import (
     query,
     review,
     roster,
+    rounds,
     run,
     serve,
     show,
@@ -97,6 +98,7 @@ app.command("identity")(identity.identity)
 app.command("roster")(roster.roster)
 app.command("review")(review.review)
 app.command("join")(join.join)
+app.command("rounds")(rounds.rounds)
 app.command("dev-network")(dev_network.dev_network)
 app.command("serve")(serve.serve)
 app.command("enroll")(enroll.enroll)

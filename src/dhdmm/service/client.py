@@ -114,6 +114,11 @@ class CoordinatorClient:
     def __exit__(self, *_ended: object) -> None:
         self._http.close()
 
+    @property
+    def base(self) -> str:
+        """The coordinator's address."""
+        return self._address.base
+
     # Routes
 
     def rounds(self) -> list[Status]:

@@ -69,8 +69,13 @@ class Home:
     def _ledger(self) -> Path:
         return self.root / "ledger"
 
+    @property
+    def journals(self) -> Path:
+        return self.root / "journals"
+
     def journal(self, round_id: bytes, identity: bytes) -> FileJournal:
-        return FileJournal(private_folder(self.root) / "journals", round_id, identity)
+        private_folder(self.root)
+        return FileJournal(self.journals, round_id, identity)
 
     def consent_to(self, draft: Draft) -> None:
         folder = private_folder(private_folder(self.root) / "consents")

@@ -3,6 +3,9 @@
 One file a round and identity, readable by its owner only. Whoever opens a journal holds a lock on
 it until the process ends, so two processes never take the same seat. A file that is not whole, or
 cannot be written, ends the participant's part in the round: nothing leaves that is not kept.
+
+Beside it is a note without secrets, written before anything of the round is at stake here, that
+says where the round is.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from dhdmm.errors import Refused
 from dhdmm.service.files import private_folder, remove_durably, replace_durably, require_private
 
 FORMAT = b"dhdmm journal 1\n"
+JOURNAL, NOTE = ".journal", ".round"
 _LENGTHS = struct.Struct(">QQ")
 _DIGEST_BYTES = 32
 
@@ -27,7 +31,8 @@ class FileJournal:
 
     def __init__(self, folder: Path, round_id: bytes, identity: bytes) -> None:
         name = f"{round_id.hex()}-{identity.hex()[:16]}"
-        self._path = private_folder(folder) / f"{name}.journal"
+        self._path = private_folder(folder) / f"{name}{JOURNAL}"
+        self._note_path = folder / f"{name}{NOTE}"
         self._lock_path = folder / f"{name}.lock"
         self._lock: int | None = None
 
@@ -53,6 +58,14 @@ class FileJournal:
             os.close(self._lock)  # which gives up the lock; the file stays, or two could lock two
             self._lock = None
 
+    def remember(self, note: bytes) -> None:
+        """Keep what says where this round is, until the journal is erased."""
+        self._require_lock()
+        try:
+            replace_durably(self._note_path, note)
+        except OSError as error:
+            raise self._refused(f"the round cannot be noted: {error.strerror}") from None
+
     def write(self, state: bytes, outgoing: bytes) -> None:
         self._require_lock()
         content = FORMAT + _LENGTHS.pack(len(state), len(outgoing)) + state + outgoing
@@ -76,7 +89,8 @@ class FileJournal:
         """After the round. The disk may keep what the file held: see docs/limits.md."""
         self._require_lock()
         try:
-            remove_durably(self._path)
+            remove_durably(self._path)  # the secrets first
+            remove_durably(self._note_path)
         except OSError as error:
             raise self._refused(f"the journal cannot be erased: {error.strerror}") from None
 
