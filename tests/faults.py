@@ -78,6 +78,11 @@ ROWS = {
         "A crash, then an abort, then another round",
         "what was reserved comes back unless the input may have left; secrets are erased",
     ),
+    43: Row("More rounds than one answer may hold", "listed in pages; every client copes"),
+    44: Row(
+        "A coordinator that is restarted again and again",
+        "one round at a time; an occurrence has one round",
+    ),
 }
 
 HEAD = """# Faults and attacks

@@ -19,6 +19,7 @@ from dhdmm.cli import (
     identity,
     join,
     ledger,
+    operate,
     output,
     paper,
     plan,
@@ -104,6 +105,7 @@ app.command("serve")(serve.serve)
 app.command("enroll")(enroll.enroll)
 app.command("status")(status.status)
 app.command("budget")(budget.budget)
+app.add_typer(operate.app, name="coordinator")
 
 
 def main() -> None:

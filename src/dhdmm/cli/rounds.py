@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, output
-from dhdmm.errors import DhdmmError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from dhdmm.service.joined import Joined
-
-ROUND_DIGITS = 32
 
 
 def rounds(
@@ -40,26 +37,12 @@ def rounds(
     home = coordinator.home(state)
     kept = home.existing_ledger(ledger)
     if give_up is not None:
-        paid = joined.give_up(home, kept, _round_id(give_up))
+        paid = joined.give_up(home, kept, coordinator.parse_round(give_up))
         document: dict[str, Any] = {"round": give_up, "given_up": True, "paid": paid}
         output.emit(document, as_json, lambda screen: screen.print(_given_up(paid)))
         return
     document = {"rounds": [_figures(one) for one in joined.open_rounds(home, kept)]}
     output.emit(document, as_json, lambda screen: _draw(screen, document["rounds"]))
-
-
-def _round_id(written: str) -> bytes:
-    try:
-        found = bytes.fromhex(written)
-    except ValueError:
-        found = b""
-    if len(written) != ROUND_DIGITS or not found:
-        raise DhdmmError(
-            f"a round has {ROUND_DIGITS} hexadecimal digits",
-            where=written[:80],
-            hint="dhdmm rounds lists yours",
-        )
-    return found
 
 
 def _figures(one: Joined) -> dict[str, Any]:

@@ -7,13 +7,15 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dhdmm.cli import output
+from dhdmm.cli.durations import seconds_of
 from dhdmm.errors import DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
     from dhdmm.service.roster import RosterFile
     from dhdmm.service.server import Server
     from dhdmm.service.status import Status
-    from dhdmm.service.studies import Hub
+    from dhdmm.service.studies import Chosen, Hub
     from dhdmm.study.spec import Study
+
+    Begin = Callable[..., Chosen]
 
 STORE = "sqlite:///coordinator.db"
 WATCH_SECONDS = 0.2
+PURGE_SECONDS = 3600.0
 LINGER_SECONDS = 1.0
 """Round trips for whoever waits for the end, to hear of it and to ask for the transcript."""
 
@@ -65,8 +70,17 @@ def serve(
         Path | None, typer.Option(help="Signs the transcripts (see dhdmm identity).")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Begin a new round of studies that had one.")
+        bool, typer.Option("--again", help="Begin a new round of studies whose last one is over.")
     ] = False,
+    apart: Annotated[
+        str, typer.Option(help="With --again: the least time since the last one began.")
+    ] = "1h",
+    occurrence: Annotated[
+        str | None, typer.Option(help="The same, for this occurrence, which has one round only.")
+    ] = None,
+    purge_after: Annotated[
+        str | None, typer.Option(help="Delete the messages of rounds that ended so long ago.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the rounds are over.")] = False,
     proxies: Annotated[
         str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
@@ -82,7 +96,8 @@ def serve(
     """Coordinate rounds of these studies over HTTPS.
 
     A round that the store knows is gone on with: a coordinator that was killed loses nothing that
-    it had acknowledged. SIGTERM ends it after what is under way.
+    it had acknowledged. SIGTERM ends it after what is under way. Started again, also with --again,
+    it begins no round while one of the study is going on.
     """
     _require_service()
     from dhdmm.service import logs
@@ -95,6 +110,8 @@ def serve(
     from dhdmm.study.spec import Study
 
     signer, invited = _identity(identity), _roster(roster, studies)
+    begin = _beginning(again, seconds_of(apart), occurrence)
+    keep = None if purge_after is None else seconds_of(purge_after)
     asked = [Study.load(path) for path in studies]
     database = Database(store)
     token = _operator_token(operator_token_file)
@@ -120,24 +137,46 @@ def serve(
     if not sys.stderr.isatty():
         logs.configure(as_json=True)
     database.migrate()  # only now: whatever was given is in order
-    rounds = _rounds(database, asked, invited, again)
+    rounds = _rounds(database, asked, invited, begin)
     try:
-        run(_serve(server, hub, rounds, once))
-        statuses = asyncio.run(hub.statuses())
+        run(_serve(server, hub, rounds, once, keep))
+        statuses = asyncio.run(hub.statuses(limit=None))
     finally:
         database.close()
     document = _summary(hub, [status for status in statuses if status.round in rounds])
     output.emit(document, as_json, lambda screen: _draw(screen, document))
     if once and any(entry["state"] != "finished" for entry in document["rounds"]):
-        raise RoundAborted("a round ended without a release", hint="dhdmm serve --again")
+        raise RoundAborted(
+            "a round ended without a release", hint="dhdmm serve --again, or with --occurrence"
+        )
 
 
-async def _serve(server: Server, hub: Hub, rounds: list[str], once: bool) -> None:
+async def _serve(server: Server, hub: Hub, rounds: list[str], once: bool, keep: int | None) -> None:
     async with _shown(hub, rounds):
-        ending = asyncio.create_task(_end_with(server, hub)) if once else None
+        beside = [asyncio.create_task(_end_with(server, hub))] if once else []
+        if keep is not None:
+            beside.append(asyncio.create_task(_purge(hub, keep)))
         await server.serve()
-        if ending is not None:
-            ending.cancel()
+        for task in beside:
+            task.cancel()
+
+
+async def _purge(hub: Hub, keep: int) -> None:
+    """Now, and then every hour; a store that fails is tried again after one."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from dhdmm.service.logs import logger
+    from dhdmm.service.retention import purge
+
+    while True:
+        try:
+            gone = await asyncio.to_thread(purge, hub.database, keep)
+        except SQLAlchemyError as error:
+            logger().error("not purged", exc_info=error)
+        else:
+            if gone:
+                logger().info("purged", count=len(gone))
+        await asyncio.sleep(PURGE_SECONDS)
 
 
 async def _end_with(server: Server, hub: Hub) -> None:
@@ -202,19 +241,38 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
 
     if len(studies) > 1:
         raise DhdmmError("one roster is for one study", hint="serve them one by one")
-    try:
-        return RosterFile.from_bytes(path.read_bytes(), str(path))
-    except OSError as error:
-        raise DhdmmError(error.strerror or str(error), where=str(path)) from None
+    return RosterFile.load(path)
+
+
+def _beginning(again: bool, apart: int, occurrence: str | None) -> Begin:
+    """How a study that may have had a round comes by its round."""
+    from dhdmm.service.studies import Chosen, begin_again, current_round
+
+    if again and occurrence is not None:
+        raise DhdmmError("--again and --occurrence are two ways to say it", hint="give one")
+    if occurrence is not None:
+        return partial(begin_again, occurrence=occurrence)
+    if again:
+        return partial(begin_again, apart=apart)
+    return lambda *given: Chosen(current_round(*given))
 
 
 def _rounds(
-    database: Database, studies: list[Study], roster: RosterFile | None, again: bool
+    database: Database, studies: list[Study], roster: RosterFile | None, begin: Begin
 ) -> list[str]:
-    from dhdmm.service.studies import add_study, current_round, next_round
+    from dhdmm.service.logs import logger
+    from dhdmm.service.studies import add_study
 
-    begin = next_round if again else current_round
-    return [begin(database, add_study(database, study), roster) for study in studies]
+    rounds = []
+    for study in studies:
+        chosen = begin(database, add_study(database, study), roster)
+        if chosen.because is not None:
+            say = "no new round: " + chosen.because
+            logger().warning(say, round=chosen.round, study_digest=study.digest.hex())
+            if sys.stderr.isatty():
+                print(f"{study.name}: {say}", file=sys.stderr)
+        rounds.append(chosen.round)
+    return rounds
 
 
 # ---- what is shown -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from dhdmm.errors import DhdmmError, Refused
@@ -60,6 +61,13 @@ class RosterFile:
             signature=self.signature.hex() if self.signature else None,
         )
         return document.model_dump_json(indent=1).encode() + b"\n"
+
+    @classmethod
+    def load(cls, path: Path) -> RosterFile:
+        try:
+            return cls.from_bytes(path.read_bytes(), str(path))
+        except OSError as error:
+            raise DhdmmError(error.strerror or str(error), where=str(path)) from None
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str = "roster") -> RosterFile:
