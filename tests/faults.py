@@ -83,6 +83,7 @@ ROWS = {
         "A coordinator that is restarted again and again",
         "one round at a time; an occurrence has one round",
     ),
+    45: Row("An older roster, with a key that was revoked", "refused by whoever saw a newer one"),
 }
 
 HEAD = """# Faults and attacks

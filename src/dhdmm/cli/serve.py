@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 STORE = "sqlite:///coordinator.db"
 WATCH_SECONDS = 0.2
+OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
 PURGE_SECONDS = 3600.0
 LINGER_SECONDS = 1.0
 """Round trips for whoever waits for the end, to hear of it and to ask for the transcript."""
@@ -260,19 +261,28 @@ def _beginning(again: bool, apart: int, occurrence: str | None) -> Begin:
 def _rounds(
     database: Database, studies: list[Study], roster: RosterFile | None, begin: Begin
 ) -> list[str]:
-    from dhdmm.service.logs import logger
-    from dhdmm.service.studies import add_study
+    from dhdmm.service.studies import add_study, goes_on_under_another
 
     rounds = []
     for study in studies:
-        chosen = begin(database, add_study(database, study), roster)
+        known = add_study(database, study)
+        chosen = begin(database, known, roster)
         if chosen.because is not None:
-            say = "no new round: " + chosen.because
-            logger().warning(say, round=chosen.round, study_digest=study.digest.hex())
-            if sys.stderr.isatty():
-                print(f"{study.name}: {say}", file=sys.stderr)
+            _say(f"no new round: {chosen.because}", chosen.round, study)
+        if roster and goes_on_under_another(database, known, chosen.round, roster):
+            _say(OTHER_ROSTER, chosen.round, study)
         rounds.append(chosen.round)
     return rounds
+
+
+def _say(words: str, round_id: str, study: Study) -> None:
+    """To whoever watches, or in the log."""
+    from dhdmm.service.logs import logger
+
+    if sys.stderr.isatty():
+        print(f"{study.name}, round {round_id}: {words}", file=sys.stderr)
+    else:
+        logger().warning(words, round=round_id, study_digest=study.digest.hex())
 
 
 # ---- what is shown -------------------------------------------------------------------------------

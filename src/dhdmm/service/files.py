@@ -6,8 +6,11 @@ is there afterwards is the old content or the new, never half of either.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dhdmm.errors import DhdmmError, Refused
@@ -52,6 +55,17 @@ def replace_durably(path: Path, content: bytes) -> None:
     _write_and_close(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), content)
     fresh.replace(path)
     _flush_folder(path.parent)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time works in the folder; the others wait."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def remove_durably(path: Path) -> None:

@@ -247,6 +247,21 @@ def _read_one(
     return None if row is None else Row(*row)
 
 
+def read_newest_roster(
+    connection: Connection, study: str, registrar: str
+) -> tuple[int, str | None] | None:
+    """Serial number and digest of this registrar's newest roster for studies of this name."""
+    found = (
+        select(rounds.c.roster_serial, rounds.c.roster_digest)
+        .join(studies, rounds.c.study == studies.c.digest)
+        .where((studies.c.name == study) & (rounds.c.registrar == registrar))
+        .order_by(rounds.c.roster_serial.desc(), rounds.c.begun.desc())
+        .limit(1)
+    )
+    row = connection.execute(found).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
 def read_heads(connection: Connection) -> list[StudyHead]:
     """The studies that have rounds, the one with the newest round first."""
     newest = func.max(rounds.c.begun)

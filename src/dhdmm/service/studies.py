@@ -91,6 +91,27 @@ def next_round(
         return _begin(connection, study, roster, occurrence)
 
 
+def _require_newest(connection: Connection, study: StudyHead, roster: RosterFile) -> None:
+    """No older roster than one that a round of this study has had."""
+    roster.require_study(study.name)
+    if roster.registrar is not None:
+        newest = store.read_newest_roster(connection, study.name, roster.registrar.hex())
+        if newest is not None:
+            serial, digest = newest
+            known = roster.roster.digest if digest is None else bytes.fromhex(digest)
+            roster.require_not_older(serial, known)
+
+
+def goes_on_under_another(
+    database: Database, study: StoredStudy, round_id: str, roster: RosterFile
+) -> bool:
+    """Whether the round is going on with another roster than this, which the next one will have."""
+    with database.reading() as connection:
+        _require_newest(connection, study, roster)
+        row = store.read_row(connection, round_id)
+    return row is not None and not row.over and row.roster_digest != roster.roster.digest.hex()
+
+
 @dataclass(frozen=True)
 class Chosen:
     """The round that a study is at, and why it is no new one."""
@@ -135,6 +156,9 @@ def _begin(
     """Where the roster is known already, nobody needs to enrol."""
     row = store.add_round(connection, study, occurrence)
     if roster is not None:
+        _require_newest(connection, study, roster)
+        row.registrar = roster.registrar.hex() if roster.registrar else None
+        row.roster_serial = roster.serial
         count = len(roster.roster)
         if not study.minimum <= count <= study.maximum:
             allowed = f"{study.minimum} to {study.maximum}"
@@ -256,6 +280,16 @@ class Hub:
         except DhdmmError as error:
             raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
         return await self.host(begun)
+
+    async def begin_occurrence(
+        self, study: StoredStudy, roster: Callable[[], RosterFile | None], occurrence: str
+    ) -> str | None:
+        """The new round of this occurrence; None if there is one, or another is going on."""
+        chosen = await self._read(
+            lambda: begin_again(self.database, study, roster(), occurrence=occurrence)
+        )
+        await self.host(chosen.round)
+        return chosen.round if chosen.because is None else None
 
     async def study(self, digest: str) -> StoredStudy:
         """The study with its draft; a 404 if there is no such study."""
