@@ -75,7 +75,9 @@ def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) ->
 
 
 @pytest.mark.fault(44)
-@pytest.mark.parametrize("option", [["--again"], ["--occurrence", "2026-W47"]])
+@pytest.mark.parametrize(
+    "option", [["--again"], ["--occurrence", "2026-W47"], ["--every", "month"]]
+)
 def test_a_coordinator_that_is_killed_and_restarted_begins_no_second_round(
     tmp_path: Path, option: list[str]
 ) -> None:
@@ -109,7 +111,9 @@ def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
         (["another.yaml"], "cannot read the file"),
         (["--apart", "soon"], "not a duration"),
         (["--purge-after", "90"], "not a duration"),
-        (["--again", "--occurrence", "x"], "two ways"),
+        (["--again", "--occurrence", "x"], "ways to say it"),
+        (["--again", "--every", "week"], "ways to say it"),
+        (["--once", "--every", "week"], "give one of them"),
     ],
 )
 def test_what_cannot_be_served_is_said_before_anything_listens_or_is_stored(

@@ -7,10 +7,10 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from dhdmm.study.spec import Study
 
     Begin = Callable[..., Chosen]
+    Work = Callable[[], Coroutine[Any, Any, None]]
 
+Every = Literal["day", "week", "month"]
 STORE = "sqlite:///coordinator.db"
 WATCH_SECONDS = 0.2
 OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
@@ -79,6 +81,9 @@ def serve(
     occurrence: Annotated[
         str | None, typer.Option(help="The same, for this occurrence, which has one round only.")
     ] = None,
+    every: Annotated[
+        Every | None, typer.Option(help="A round in every such period, each of its own.")
+    ] = None,
     purge_after: Annotated[
         str | None, typer.Option(help="Delete the messages of rounds that ended so long ago.")
     ] = None,
@@ -105,13 +110,16 @@ def serve(
     from dhdmm.service.app import create_app
     from dhdmm.service.database import Database
     from dhdmm.service.metrics import Metrics
+    from dhdmm.service.recurring import Recurring
     from dhdmm.service.server import make_server, run
-    from dhdmm.service.studies import Hub
+    from dhdmm.service.studies import Hub, add_study
     from dhdmm.service.waiting import Deadlines
     from dhdmm.study.spec import Study
 
     signer, invited = _identity(identity), _roster(roster, studies)
-    begin = _beginning(again, seconds_of(apart), occurrence)
+    begin = _beginning(again, seconds_of(apart), occurrence, every)
+    if once and every is not None:
+        raise DhdmmError("--once ends after a round, --every does not", hint="give one of them")
     keep = None if purge_after is None else seconds_of(purge_after)
     asked = [Study.load(path) for path in studies]
     database = Database(store)
@@ -139,8 +147,14 @@ def serve(
         logs.configure(as_json=True)
     database.migrate()  # only now: whatever was given is in order
     rounds = _rounds(database, asked, invited, begin)
+    beside: list[Work] = [] if keep is None else [partial(_purge, hub, keep)]
+    if every is not None:
+        known = [add_study(database, study) for study in asked]
+        beside.append(Recurring(hub, known, every, lambda: _roster(roster, studies)).run)
+    if once:
+        beside.append(partial(_end_with, server, hub))
     try:
-        run(_serve(server, hub, rounds, once, keep))
+        run(_serve(server, hub, rounds, beside))
         statuses = asyncio.run(hub.statuses(limit=None))
     finally:
         database.close()
@@ -152,14 +166,19 @@ def serve(
         )
 
 
-async def _serve(server: Server, hub: Hub, rounds: list[str], once: bool, keep: int | None) -> None:
+async def _serve(server: Server, hub: Hub, rounds: list[str], beside: list[Work]) -> None:
+    """Serve, and meanwhile do what is to be done beside it."""
     async with _shown(hub, rounds):
-        beside = [asyncio.create_task(_end_with(server, hub))] if once else []
-        if keep is not None:
-            beside.append(asyncio.create_task(_purge(hub, keep)))
+        tasks = [asyncio.create_task(_while_serving(server, work)) for work in beside]
         await server.serve()
-        for task in beside:
+        for task in tasks:
             task.cancel()
+
+
+async def _while_serving(server: Server, work: Work) -> None:
+    while not server.started:
+        await asyncio.sleep(WATCH_SECONDS)
+    await work()
 
 
 async def _purge(hub: Hub, keep: int) -> None:
@@ -182,8 +201,6 @@ async def _purge(hub: Hub, keep: int) -> None:
 
 async def _end_with(server: Server, hub: Hub) -> None:
     """Stop when all rounds are over and their releases are saved."""
-    while not server.started:
-        await asyncio.sleep(WATCH_SECONDS)
     await hub.published()
     await asyncio.sleep(LINGER_SECONDS)
     server.stop()
@@ -245,12 +262,15 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
     return RosterFile.load(path)
 
 
-def _beginning(again: bool, apart: int, occurrence: str | None) -> Begin:
+def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | None) -> Begin:
     """How a study that may have had a round comes by its round."""
+    from dhdmm.service.recurring import now, occurrence_at
     from dhdmm.service.studies import Chosen, begin_again, current_round
 
-    if again and occurrence is not None:
-        raise DhdmmError("--again and --occurrence are two ways to say it", hint="give one")
+    if again + (occurrence is not None) + (every is not None) > 1:
+        raise DhdmmError("--again, --occurrence and --every are ways to say it", hint="give one")
+    if every is not None:
+        occurrence = occurrence_at(every, now())
     if occurrence is not None:
         return partial(begin_again, occurrence=occurrence)
     if again:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 
 from dhdmm.errors import DhdmmError, Refused, RoundAborted
+from dhdmm.planning.plan import Plan
 from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.protection import Protection
@@ -143,6 +144,7 @@ def join(
             return Outcome(Ending.ABORTED, status.reason, paid is not None)
         seat = take_seat(client, round_id, member)
         plan = seat.reviewed.plan
+        _require_budget(member, round_id, plan)
         journal.remember(note(round_id, client, plan.study))
         member.ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
         watch(f"seat {seat.position + 1} of {plan.participants:,}")
@@ -180,6 +182,17 @@ def _await_plan(client: CoordinatorClient, round_id: bytes, watch: Watch) -> Sta
             break
         watch(f"{status.enrolled} enrolled, at least {status.minimum} are needed")
     return status
+
+
+def _require_budget(member: Member, round_id: bytes, plan: Plan) -> None:
+    """The ledger would refuse; here is what that means for this round."""
+    state = member.ledger.state()
+    if round_id.hex() not in state.latest and plan.rho > state.remaining:
+        raise Refused(
+            f"the ledger refuses: the round asks for ρ = {float(plan.rho):.4g}, and"
+            f" {float(state.remaining):.4g} of the budget of {float(state.budget):.4g} is left",
+            hint="nothing was sent and nothing is spent; the others go on without this participant",
+        )
 
 
 # The conversation
