@@ -118,18 +118,36 @@ def purge(
     Transcripts, releases and the fact that there was a round stay.
     """
     coordinator.require_service()
+    from sqlalchemy.exc import DBAPIError
+
     from dhdmm.service.database import Database
     from dhdmm.service.retention import purge as purge_store
 
     age = seconds_of(older_than)
     database = Database(store)
+    _require_file(store)
     try:
-        database.migrate()
         gone = purge_store(database, age)
+    except DBAPIError:
+        raise DhdmmError(
+            "the store cannot be purged",
+            hint="is it reachable? dhdmm serve brings the store of an older version up to date",
+        ) from None
     finally:
         database.close()
     document: dict[str, Any] = {"purged": gone}
     output.emit(document, as_json, lambda screen: screen.print(f"{len(gone):,} rounds purged"))
+
+
+def _require_file(store: str) -> None:
+    """A name that is not a store's would be made one, without a round in it."""
+    from sqlalchemy import make_url
+
+    place = make_url(store)
+    is_file = place.get_backend_name() == "sqlite" and place.database is not None
+    if is_file and not Path(str(place.database)).exists():
+        hint = "--store, or DHDMM_STORE in the environment, names the coordinator's"
+        raise DhdmmError("there is no store", where=str(place.database), hint=hint)
 
 
 def _the_study(client: CoordinatorClient, url: str) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+import structlog
 
+from dhdmm.cli.serve import OTHER_ROSTER, _beginning, _rounds
 from dhdmm.errors import DhdmmError, Refused
+from dhdmm.service import logs
 from dhdmm.service.home import Home
 from dhdmm.service.roster import Edition, Pin, RosterFile
 from dhdmm.service.seat import take_seat
@@ -200,6 +204,20 @@ def test_a_restart_with_a_newer_roster_goes_on_with_the_round_under_its_own(tmp_
         assert seat_count(here, following) == 7
         with pytest.raises(Refused, match="was seen before"):
             goes_on_under_another(here.database, study, following, old)
+
+
+def test_serving_says_which_roster_the_running_round_has(tmp_path: Path):
+    persons, said = crowd(tmp_path, 7), io.StringIO()
+    with coordinator(tmp_path, STUDY, edition(persons[:6], 1)) as here:
+        logs.configure(as_json=True, stream=said)
+        try:
+            begin = _beginning(True, 0, None, None)
+            (found,) = _rounds(here.database, [STUDY], edition(persons, 2), begin)
+        finally:
+            structlog.reset_defaults()
+    assert found == here.round_id.hex()
+    events = [json.loads(line)["event"] for line in said.getvalue().splitlines()]
+    assert events == ["no new round: the last round is going on", OTHER_ROSTER]
 
 
 def seat_count(here: Coordinator, round_id: str) -> int:

@@ -230,6 +230,19 @@ def test_a_purged_file_has_nothing_of_the_messages_left(
     assert shell("coordinator", "purge", "--older-than", "soon").code == 3
 
 
+def test_purging_makes_no_store_and_upgrades_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistyped name is said; an older coordinator may be at work in an older store."""
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    nowhere = shell("coordinator", "purge", "--older-than", "90d")
+    assert (nowhere.code, "there is no store" in nowhere.err) == (3, True)
+    assert shell.files() == set()
+    (tmp_path / "coordinator.db").touch()
+    older = shell("coordinator", "purge", "--older-than", "90d")
+    assert (older.code, "dhdmm serve brings" in older.err) == (3, True)
+
+
 def test_rounds_of_an_older_store_are_dated_when_it_is_upgraded(tmp_path: Path) -> None:
     """So that nothing of them is purged before its time."""
     database = database_at(sqlite(tmp_path))
