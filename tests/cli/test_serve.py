@@ -111,9 +111,9 @@ def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
         (["another.yaml"], "cannot read the file"),
         (["--apart", "soon"], "not a duration"),
         (["--purge-after", "90"], "not a duration"),
-        (["--again", "--occurrence", "x"], "ways to say it"),
-        (["--again", "--every", "week"], "ways to say it"),
-        (["--once", "--every", "week"], "give one of them"),
+        (["--again", "--occurrence", "x"], "exclude each other"),
+        (["--again", "--every", "week"], "exclude each other"),
+        (["--once", "--every", "week"], "exclude each other"),
     ],
 )
 def test_what_cannot_be_served_is_said_before_anything_listens_or_is_stored(

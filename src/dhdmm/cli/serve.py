@@ -10,13 +10,14 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dhdmm.cli import output
 from dhdmm.cli.durations import seconds_of
 from dhdmm.errors import DhdmmError, RoundAborted
+from dhdmm.service.occurrences import Every, now, occurrence_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     Begin = Callable[..., Chosen]
     Work = Callable[[], Coroutine[Any, Any, None]]
 
-Every = Literal["day", "week", "month"]
 STORE = "sqlite:///coordinator.db"
 WATCH_SECONDS = 0.2
 OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
@@ -119,7 +119,7 @@ def serve(
     signer, invited = _identity(identity), _roster(roster, studies)
     begin = _beginning(again, seconds_of(apart), occurrence, every)
     if once and every is not None:
-        raise DhdmmError("--once ends after a round, --every does not", hint="give one of them")
+        raise DhdmmError("--once and --every exclude each other", hint="give one")
     keep = None if purge_after is None else seconds_of(purge_after)
     asked = [Study.load(path) for path in studies]
     database = Database(store)
@@ -264,11 +264,10 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
 
 def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | None) -> Begin:
     """How a study that may have had a round comes by its round."""
-    from dhdmm.service.recurring import now, occurrence_at
     from dhdmm.service.studies import Chosen, begin_again, current_round
 
     if again + (occurrence is not None) + (every is not None) > 1:
-        raise DhdmmError("--again, --occurrence and --every are ways to say it", hint="give one")
+        raise DhdmmError("--again, --occurrence and --every exclude each other", hint="give one")
     if every is not None:
         occurrence = occurrence_at(every, now())
     if occurrence is not None:

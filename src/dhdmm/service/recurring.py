@@ -11,35 +11,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Literal
+from datetime import datetime
 
 from dhdmm.errors import DhdmmError
 from dhdmm.service.logs import logger
+from dhdmm.service.occurrences import Every, now, occurrence_at
 from dhdmm.service.problems import Problem
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.store import StoredStudy
 from dhdmm.service.studies import Hub
 
-Every = Literal["day", "week", "month"]
 LOOK_SECONDS = 30.0
-
-
-def occurrence_at(every: Every, moment: datetime) -> str:
-    """The name of the period that a moment is in.
-
-    >>> moment = datetime(2027, 1, 2, 23, tzinfo=UTC)
-    >>> [occurrence_at(every, moment) for every in ("day", "week", "month")]
-    ['2027-01-02', '2026-W53', '2027-01']
-    """
-    if every == "week":
-        year, week, _ = moment.isocalendar()
-        return f"{year}-W{week:02}"
-    return moment.strftime("%Y-%m-%d" if every == "day" else "%Y-%m")
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass
