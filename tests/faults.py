@@ -102,6 +102,16 @@ ROWS = {
         "refused; the store is its owner's alone; no token is logged",
     ),
     49: Row("A mistyped key; a round id that is none", "a clear error"),
+    50: Row(
+        "A crash, then an abort, then another round",
+        "what was reserved comes back unless the input may have left; secrets are erased",
+    ),
+    51: Row("More rounds than one answer may hold", "listed in pages; every client copes"),
+    52: Row(
+        "A coordinator that is restarted again and again",
+        "one round at a time; an occurrence has one round",
+    ),
+    53: Row("An older roster, with a key that was revoked", "refused by whoever saw a newer one"),
 }
 
 HEAD = """# Faults and attacks

@@ -74,6 +74,33 @@ def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) ->
     assert (entry["state"], entry["reason"]) == ("aborted", "too-few-participants")
 
 
+@pytest.mark.fault(52)
+@pytest.mark.parametrize(
+    "option", [["--again"], ["--occurrence", "2026-W47"], ["--every", "month"]]
+)
+def test_a_coordinator_that_is_killed_and_restarted_begins_no_second_round(
+    tmp_path: Path, option: list[str]
+) -> None:
+    found = []
+    for _ in range(2):
+        with coordinator(tmp_path, *option) as (_, url):
+            shown = dhdmm(tmp_path, "status", url, "--json")
+            found.append([entry["round"] for entry in json.loads(shown.stdout)["rounds"]])
+    assert len(found[0]) == 1
+    assert found[1] == found[0]
+
+
+def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
+    with coordinator(tmp_path, "--once", "--enrolment-seconds", "0.2") as (process, url):
+        assert process.wait() == 5
+    with coordinator(tmp_path, "--purge-after", "0s") as (process, url):
+        assert process.stderr is not None
+        while '"purged"' not in (line := process.stderr.readline()):
+            assert line, "it ended before it purged"
+        shown = json.loads(dhdmm(tmp_path, "status", url, "--json").stdout)
+    assert [entry["state"] for entry in shown["rounds"]] == ["aborted"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -82,6 +109,11 @@ def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) ->
         (["--roster", "nowhere.json"], "No such file"),
         (["--identity", "nowhere"], "No such file"),
         (["another.yaml"], "cannot read the file"),
+        (["--apart", "soon"], "not a duration"),
+        (["--purge-after", "90"], "not a duration"),
+        (["--again", "--occurrence", "x"], "exclude each other"),
+        (["--again", "--every", "week"], "exclude each other"),
+        (["--once", "--every", "week"], "exclude each other"),
     ],
 )
 def test_what_cannot_be_served_is_said_before_anything_listens_or_is_stored(

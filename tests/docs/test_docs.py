@@ -143,7 +143,10 @@ def test_commands_in_the_text_exist_with_their_options(page: Path) -> None:
     known = typer.main.get_command(app)
     for name, *words in commands(page):
         assert name in known.commands, f"dhdmm {name}"
-        options = {option for parameter in known.commands[name].params for option in parameter.opts}
+        command = known.commands[name]
+        if words and words[0] in getattr(command, "commands", {}):  # a command of a group
+            command = command.commands[words[0]]
+        options = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= options, f"dhdmm {name}"
 
 

@@ -24,7 +24,9 @@ from dhdmm.secagg.errors import LocalProtocolError
 from dhdmm.secagg.journal import Memory
 from dhdmm.service import identity as identities
 from dhdmm.service.database import Database
-from dhdmm.service.home import Home, draft_of
+from dhdmm.service.home import Home, SeenRoster, draft_of
+from dhdmm.service.identity import read_document
+from dhdmm.service.joined import Note
 from dhdmm.service.journal import FileJournal
 from dhdmm.service.roster import RosterFile
 from dhdmm.simulation.trace import Trace
@@ -143,6 +145,20 @@ def trace(folder: Path) -> None:
     Trace.load(folder / "trace.npz")
 
 
+def newer_file(kind: str, path: Path) -> Path:
+    path.write_text(json.dumps({"dhdmm": kind, "format": NEWER, "something": "new"}), "utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def joined_round(folder: Path) -> None:
+    read_document(Note, newer_file("joined round", folder / "note"))
+
+
+def roster_seen(folder: Path) -> None:
+    read_document(SeenRoster, newer_file("roster seen", folder / "seen"))
+
+
 READERS: dict[str, Callable[[Path], None]] = {
     "study": study,
     "strategy": strategy,
@@ -156,6 +172,8 @@ READERS: dict[str, Callable[[Path], None]] = {
     "policy": policy,
     "journal": journal,
     "memory": memory,
+    "joined round": joined_round,
+    "roster seen": roster_seen,
     "store": store,
     "trace": trace,
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -15,12 +17,13 @@ from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service.status import Status
 from dhdmm.service.store import ENROLLING
+from dhdmm.service.studies import add_study
 from dhdmm.study.spec import Study
 from dhdmm.web.explain import best_guess, explained
 from dhdmm.web.listing import ROWS_A_PAGE, encoded, listing
 from dhdmm.web.rounds import PHASES, REASONS, sentence, steps
 from tests.round.small import small_plan, small_text
-from tests.web.coordinators import Served, add_finished, served, synthetic
+from tests.web.coordinators import Served, add_finished, add_round, served, synthetic
 
 
 def status(state: str, **changes: object) -> Status:
@@ -138,6 +141,23 @@ def test_files_have_every_digit() -> None:
 
 
 # ---- over HTTP, with public pages ----------------------------------------------------------------
+
+
+@pytest.mark.fault(51)
+def test_rounds_of_a_study_are_shown_in_pages(tmp_path: Path) -> None:
+    def rounds_on(path: str) -> list[str]:
+        shown = httpx.get(here.address + path, headers={"Accept": "text/html"}, timeout=60)
+        assert shown.status_code == 200
+        return re.findall('href="(/rounds/[0-9a-f]{32}|/studies/[^"]+after=[^"]+)"', shown.text)
+
+    with served(tmp_path, public=True) as here:
+        study = add_study(here.database, Study.from_text(small_text()))
+        for number in range(60):
+            add_round(here, study, f"{number:032x}", state="aborted", reason="stopped")
+        assert len(rounds_on("/")) == 5
+        *newest, older = rounds_on(f"/studies/{study.digest}")
+        assert newest == [f"/rounds/{number:032x}" for number in range(59, 9, -1)]
+        assert rounds_on(older) == [f"/rounds/{number:032x}" for number in range(9, -1, -1)]
 
 
 @pytest.fixture(scope="module")

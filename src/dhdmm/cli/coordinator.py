@@ -45,6 +45,20 @@ PinOption = Annotated[
 Yes = Annotated[
     bool, typer.Option("--yes", help="Consent without asking to what your policy allows.")
 ]
+OperatorToken = Annotated[
+    str | None,
+    typer.Option(
+        "--operator-token", envvar="DHDMM_OPERATOR_TOKEN", help="As the coordinator said."
+    ),
+]
+OperatorTokenFile = Annotated[
+    Path | None,
+    typer.Option("--operator-token-file", help="The coordinator's --operator-token-file."),
+]
+
+NOT_FOUND = 404
+ROUND_DIGITS = 32
+SHOWN = 10
 
 
 def home(state: Path | None) -> Home:
@@ -84,15 +98,55 @@ def the_round(client: CoordinatorClient, url: str, wanted: str | None) -> Status
     from dhdmm.service.trust import Address
 
     named = wanted or (Address.parse(url).round_id or b"").hex()
-    rounds = client.rounds()
-    found = [status for status in rounds if not named or status.round == named]
-    candidates = [status for status in found if not status.over] or found
+    if named:
+        return _named_round(client, url, named)
+    candidates = client.rounds(running=True, most=SHOWN) or client.rounds(most=SHOWN)
     if len(candidates) == 1:
         return candidates[0]
     if not candidates:
-        raise RoundAborted("the coordinator has no such round", where=url)
-    listed = ", ".join(f"{status.round} ({status.state})" for status in candidates[:10])
+        raise RoundAborted("the coordinator has no round", where=url)
+    listed = ", ".join(f"{status.round} ({status.state})" for status in candidates)
     raise DhdmmError("the coordinator has several rounds", where=url, hint=f"--round: {listed}")
+
+
+def _named_round(client: CoordinatorClient, url: str, named: str) -> Status:
+    from dhdmm.service.client import Answered
+
+    try:
+        return client.status(parse_round(named))
+    except Answered as refusal:
+        if refusal.status != NOT_FOUND:
+            raise
+        raise RoundAborted("the coordinator has no such round", where=url) from None
+
+
+def parse_round(written: str) -> bytes:
+    """A round's identifier as it is listed."""
+    try:
+        found = bytes.fromhex(written)
+    except ValueError:
+        found = b""
+    if len(written) != ROUND_DIGITS or not found:
+        raise DhdmmError(
+            f"a round has {ROUND_DIGITS} hexadecimal digits",
+            where=written[:80],
+            hint="dhdmm status URL lists a coordinator's, dhdmm rounds yours",
+        )
+    return found
+
+
+def operator_secret(given: str | None, path: Path | None) -> str:
+    """The operator's token, as it was given or from the file that it is kept in."""
+    if path is not None:
+        from dhdmm.service.files import read_secret
+
+        return read_secret(path)
+    if given is None:
+        raise DhdmmError(
+            "only the operator may do this",
+            hint="--operator-token-file FILE, or DHDMM_OPERATOR_TOKEN in the environment",
+        )
+    return given
 
 
 def note(words: str) -> None:

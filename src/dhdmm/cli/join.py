@@ -65,6 +65,8 @@ def join(
 ) -> None:
     """Take part in a round that you have reviewed. After a crash, the same command goes on.
 
+    Without --round, a round that you are in still is gone on with; `dhdmm rounds` lists those.
+
     Records stay here; what leaves is masked, noisy, and paid for from your ledger beforehand.
     """
     from dhdmm.service import identity as identities
@@ -83,11 +85,11 @@ def join(
     counted = Counted(lambda study: counted_for(study, table, on_unknown))
     counted.prepare(home.studies())  # before the coordinator hears of us
     with coordinator.connect(url, ca, pin, named.identity) as client:
-        status = coordinator.the_round(client, url, round_id)
-        chosen = bytes.fromhex(status.round)
         known = Member(
             named, limits, home.ledger(ledger, limits), home, _pin(registrar, roster_fingerprint)
         )
+        status = _the_round(client, url, round_id, known)
+        chosen = bytes.fromhex(status.round)
         with _page(client, status, known, yes) if page else nullcontext() as shown:
             if yes:
                 _consent(client, chosen, known)
@@ -106,6 +108,16 @@ def join(
                 shown.end(document)
     output.emit(document, as_json, lambda screen: _draw(screen, document))
     _require_released(outcome)
+
+
+def _the_round(client: CoordinatorClient, url: str, wanted: str | None, member: Member) -> Status:
+    """The round that was named; or one that we are in still; or the only one that is going on."""
+    from dhdmm.service.joined import unfinished
+    from dhdmm.service.trust import Address
+
+    named = wanted is not None or Address.parse(url).round_id is not None
+    resumed = None if named else unfinished(client, member, coordinator.note)
+    return resumed or coordinator.the_round(client, url, wanted)
 
 
 def _pin(registrar: str | None, fingerprint: str | None) -> Pin:

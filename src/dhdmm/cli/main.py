@@ -19,6 +19,7 @@ from dhdmm.cli import (
     identity,
     join,
     ledger,
+    operate,
     output,
     paper,
     plan,
@@ -26,6 +27,7 @@ from dhdmm.cli import (
     query,
     review,
     roster,
+    rounds,
     run,
     serve,
     show,
@@ -97,11 +99,13 @@ app.command("identity")(identity.identity)
 app.command("roster")(roster.roster)
 app.command("review")(review.review)
 app.command("join")(join.join)
+app.command("rounds")(rounds.rounds)
 app.command("dev-network")(dev_network.dev_network)
 app.command("serve")(serve.serve)
 app.command("enroll")(enroll.enroll)
 app.command("status")(status.status)
 app.command("budget")(budget.budget)
+app.add_typer(operate.app, name="coordinator")
 
 
 def main() -> None:

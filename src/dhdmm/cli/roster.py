@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import output
+from dhdmm.errors import DhdmmError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from dhdmm.service.roster import Edition
 
 
 def roster(
@@ -21,9 +24,22 @@ def roster(
     registrar: Annotated[
         Path | None, typer.Option(help="The identity file of the registrar, who signs it.")
     ] = None,
+    study: Annotated[
+        str | None, typer.Option(help="The name of the study that it is for; else for any.")
+    ] = None,
+    serial: Annotated[
+        int | None, typer.Option(min=1, help="Higher than that of every roster before it.")
+    ] = None,
+    replaces: Annotated[
+        Path | None, typer.Option(help="The roster before it: its study, and the next serial.")
+    ] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Put public identities on a roster and sign it. One identity, one seat; one name, one seat."""
+    """Put public identities on a roster and sign it. One identity, one seat; one name, one seat.
+
+    A signed roster has a serial number, by default 1. Whoever has seen a higher one refuses it:
+    to revoke or change a key, sign a roster that replaces the last one.
+    """
     from dhdmm.service import identity as identities
     from dhdmm.service.files import create_new
     from dhdmm.service.roster import RosterFile, roster_of
@@ -31,12 +47,18 @@ def roster(
     listed = roster_of([identities.load_public(path) for path in members])
     made = RosterFile(listed)
     if registrar is not None:
-        made = RosterFile.signed(listed, identities.load(registrar).identity)
+        edition = _edition(study, serial, replaces)
+        made = RosterFile.signed(listed, identities.load(registrar).identity, edition)
+    elif study or serial or replaces:
+        raise DhdmmError("only a signed roster has a study and a serial number", hint="--registrar")
     create_new(out, made.to_bytes(), private=False)
     document = {
         "roster": str(out),
         "fingerprint": listed.digest.hex(),
         "registrar": made.registrar.hex() if made.registrar else None,
+        "serial": made.serial,
+        "date": made.edition.date if made.edition else None,
+        "study": made.edition.study if made.edition else None,
         "members": [
             {"name": name, "fingerprint": identities.fingerprint(key)}
             for name, key in zip(listed.names, listed.identities, strict=True)
@@ -45,9 +67,25 @@ def roster(
     output.emit(document, as_json, lambda screen: _draw(screen, document))
 
 
+def _edition(study: str | None, serial: int | None, replaces: Path | None) -> Edition:
+    from dhdmm.service.home import now
+    from dhdmm.service.roster import Edition, RosterFile
+
+    last = None if replaces is None else RosterFile.load(replaces)
+    before = 0 if last is None else last.serial
+    if serial is not None and serial <= before:
+        raise DhdmmError(f"the roster before it has the serial number {before}", hint="--serial")
+    named = study or (last.edition.study if last and last.edition else None)
+    return Edition(serial or before + 1, now().date().isoformat(), named)
+
+
 def _draw(screen: Console, document: dict[str, Any]) -> None:
     for number, member in enumerate(document["members"], start=1):
         screen.print(f"{number:>4}  {member['fingerprint']}  {member['name']}", markup=False)
     screen.print(f"fingerprint  {document['fingerprint']}", soft_wrap=True)
+    if document["serial"]:
+        named = f" for {document['study']}" if document["study"] else ""
+        words = f"serial       {document['serial']} of {document['date']}{named}"
+        screen.print(words, soft_wrap=True, markup=False)
     if document["registrar"]:
         screen.print(f"registrar    {document['registrar']}", soft_wrap=True)

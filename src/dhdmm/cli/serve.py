@@ -7,14 +7,17 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dhdmm.cli import output
+from dhdmm.cli.durations import seconds_of
 from dhdmm.errors import DhdmmError, RoundAborted
+from dhdmm.service.occurrences import Every, now, occurrence_at
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,11 +29,16 @@ if TYPE_CHECKING:
     from dhdmm.service.roster import RosterFile
     from dhdmm.service.server import Server
     from dhdmm.service.status import Status
-    from dhdmm.service.studies import Hub
+    from dhdmm.service.studies import Chosen, Hub
     from dhdmm.study.spec import Study
+
+    Begin = Callable[..., Chosen]
+    Work = Callable[[], Coroutine[Any, Any, None]]
 
 STORE = "sqlite:///coordinator.db"
 WATCH_SECONDS = 0.2
+OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
+PURGE_SECONDS = 3600.0
 LINGER_SECONDS = 1.0
 """Round trips for whoever waits for the end, to hear of it and to ask for the transcript."""
 
@@ -65,8 +73,20 @@ def serve(
         Path | None, typer.Option(help="Signs the transcripts (see dhdmm identity).")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Begin a new round of studies that had one.")
+        bool, typer.Option("--again", help="Begin a new round of studies whose last one is over.")
     ] = False,
+    apart: Annotated[
+        str, typer.Option(help="With --again: the least time since the last one began.")
+    ] = "1h",
+    occurrence: Annotated[
+        str | None, typer.Option(help="The same, for this occurrence, which has one round only.")
+    ] = None,
+    every: Annotated[
+        Every | None, typer.Option(help="A round in every such period, each of its own.")
+    ] = None,
+    purge_after: Annotated[
+        str | None, typer.Option(help="Delete the messages of rounds that ended so long ago.")
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the rounds are over.")] = False,
     proxies: Annotated[
         str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
@@ -82,19 +102,25 @@ def serve(
     """Coordinate rounds of these studies over HTTPS.
 
     A round that the store knows is gone on with: a coordinator that was killed loses nothing that
-    it had acknowledged. SIGTERM ends it after what is under way.
+    it had acknowledged. SIGTERM ends it after what is under way. Started again, also with --again,
+    it begins no round while one of the study is going on.
     """
     _require_service()
     from dhdmm.service import logs
     from dhdmm.service.app import create_app
     from dhdmm.service.database import Database
     from dhdmm.service.metrics import Metrics
+    from dhdmm.service.recurring import Recurring
     from dhdmm.service.server import make_server, run
-    from dhdmm.service.studies import Hub
+    from dhdmm.service.studies import Hub, add_study
     from dhdmm.service.waiting import Deadlines
     from dhdmm.study.spec import Study
 
     signer, invited = _identity(identity), _roster(roster, studies)
+    begin = _beginning(again, seconds_of(apart), occurrence, every)
+    if once and every is not None:
+        raise DhdmmError("--once and --every exclude each other", hint="give one")
+    keep = None if purge_after is None else seconds_of(purge_after)
     asked = [Study.load(path) for path in studies]
     database = Database(store)
     token = _operator_token(operator_token_file)
@@ -122,35 +148,65 @@ def serve(
     if operator_token_file is None and screen is None:
         logs.logger().warning("nobody can operate the rounds: give --operator-token-file")
     database.migrate()  # only now: whatever was given is in order
-    rounds = _rounds(database, asked, invited, again)
+    rounds = _rounds(database, asked, invited, begin)
+    beside: list[Work] = [] if keep is None else [partial(_purge, hub, keep)]
+    if every is not None:
+        known = [add_study(database, study) for study in asked]
+        beside.append(Recurring(hub, known, every, lambda: _roster(roster, studies)).run)
+    if once:
+        beside.append(partial(_end_with, server, hub))
     try:
-        run(_serve(server, hub, rounds, once, screen))
-        statuses = asyncio.run(hub.statuses())
+        run(_serve(server, hub, rounds, beside, screen))
+        statuses = asyncio.run(hub.statuses(limit=None))
     finally:
         database.close()
     document = _summary(hub, [status for status in statuses if status.round in rounds])
     output.emit(document, as_json, lambda screen: _draw(screen, document))
     if once and any(entry["state"] != "finished" for entry in document["rounds"]):
-        raise RoundAborted("a round ended without a release", hint="dhdmm serve --again")
+        raise RoundAborted(
+            "a round ended without a release", hint="dhdmm serve --again, or with --occurrence"
+        )
 
 
 async def _serve(
-    server: Server, hub: Hub, rounds: list[str], once: bool, screen: Console | None
+    server: Server, hub: Hub, rounds: list[str], beside: list[Work], screen: Console | None
 ) -> None:
+    """Serve, and meanwhile do what is to be done beside it."""
     from dhdmm.service.defects import watched
 
     async with _shown(hub, rounds, screen):
-        ending = watched(_end_with(server, hub), hub.observer, server.stop) if once else None
-        task = None if ending is None else asyncio.create_task(ending)
+        working = [watched(_while_serving(server, w), hub.observer, server.stop) for w in beside]
+        tasks = [asyncio.create_task(work) for work in working]
         await server.serve()
-        if task is not None:
+        for task in tasks:
             task.cancel()
+
+
+async def _while_serving(server: Server, work: Work) -> None:
+    while not server.started:
+        await asyncio.sleep(WATCH_SECONDS)
+    await work()
+
+
+async def _purge(hub: Hub, keep: int) -> None:
+    """Now, and then every hour; a store that fails is tried again after one."""
+    from dhdmm.service.database import StoreUnavailable
+    from dhdmm.service.logs import logger
+    from dhdmm.service.retention import purge
+
+    while True:
+        try:
+            gone = await asyncio.to_thread(purge, hub.database, keep)
+        except StoreUnavailable as error:
+            logger().error("not purged", exc_info=error)
+        else:
+            if gone:
+                logger().info("purged", count=len(gone))
+        await asyncio.sleep(PURGE_SECONDS)
 
 
 async def _end_with(server: Server, hub: Hub) -> None:
     """Stop when all rounds are over and their releases are saved."""
-    while not server.started:
-        await asyncio.sleep(WATCH_SECONDS)
     await hub.published()
     await asyncio.sleep(LINGER_SECONDS)
     server.stop()
@@ -209,19 +265,49 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
 
     if len(studies) > 1:
         raise DhdmmError("one roster is for one study", hint="serve them one by one")
-    try:
-        return RosterFile.from_bytes(path.read_bytes(), str(path))
-    except OSError as error:
-        raise DhdmmError(error.strerror or str(error), where=str(path)) from None
+    return RosterFile.load(path)
+
+
+def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | None) -> Begin:
+    """How a study that may have had a round comes by its round."""
+    from dhdmm.service.studies import Chosen, begin_again, current_round
+
+    if again + (occurrence is not None) + (every is not None) > 1:
+        raise DhdmmError("--again, --occurrence and --every exclude each other", hint="give one")
+    if every is not None:
+        occurrence = occurrence_at(every, now())
+    if occurrence is not None:
+        return partial(begin_again, occurrence=occurrence)
+    if again:
+        return partial(begin_again, apart=apart)
+    return lambda *given: Chosen(current_round(*given))
 
 
 def _rounds(
-    database: Database, studies: list[Study], roster: RosterFile | None, again: bool
+    database: Database, studies: list[Study], roster: RosterFile | None, begin: Begin
 ) -> list[str]:
-    from dhdmm.service.studies import add_study, current_round, next_round
+    from dhdmm.service.studies import add_study, goes_on_under_another
 
-    begin = next_round if again else current_round
-    return [begin(database, add_study(database, study), roster) for study in studies]
+    rounds = []
+    for study in studies:
+        known = add_study(database, study)
+        chosen = begin(database, known, roster)
+        if chosen.because is not None:
+            _say(f"no new round: {chosen.because}", chosen.round, study)
+        if roster and goes_on_under_another(database, known, chosen.round, roster):
+            _say(OTHER_ROSTER, chosen.round, study)
+        rounds.append(chosen.round)
+    return rounds
+
+
+def _say(words: str, round_id: str, study: Study) -> None:
+    """To whoever watches, or in the log."""
+    from dhdmm.service.logs import logger
+
+    if sys.stderr.isatty():
+        print(f"{study.name}, round {round_id}: {words}", file=sys.stderr)
+    else:
+        logger().warning(words, round=round_id, study_digest=study.digest.hex())
 
 
 # ---- what is shown -------------------------------------------------------------------------------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from dhdmm.cli import coordinator, output
 
@@ -14,16 +16,21 @@ def status(
     url: coordinator.Url,
     ca: coordinator.AuthorityOption = None,
     pin: coordinator.PinOption = None,
+    running: Annotated[
+        bool, typer.Option("--running", help="Leave out the rounds that are over.")
+    ] = False,
+    last: Annotated[int, typer.Option(min=1, help="How many at most, the newest first.")] = 50,
     as_json: output.Json = False,
 ) -> None:
-    """Show every round of a coordinator: its phase, and how many take part."""
+    """Show the newest rounds of a coordinator: their phase, and how many take part."""
     with coordinator.connect(url, ca, pin) as client:
-        rounds = [entry.model_dump() for entry in client.rounds()]
-    document: dict[str, Any] = {"rounds": rounds}
-    output.emit(document, as_json, lambda screen: _draw(screen, rounds))
+        found = client.rounds(running=running, most=last + 1)
+    rounds, more = [entry.model_dump() for entry in found[:last]], len(found) > last
+    document: dict[str, Any] = {"rounds": rounds, "more": more}
+    output.emit(document, as_json, lambda screen: _draw(screen, rounds, more))
 
 
-def _draw(screen: Console, rounds: list[dict[str, Any]]) -> None:
+def _draw(screen: Console, rounds: list[dict[str, Any]], more: bool) -> None:
     from rich.table import Table
 
     from dhdmm.release.wording import printable
@@ -46,3 +53,5 @@ def _draw(screen: Console, rounds: list[dict[str, Any]]) -> None:
             printable(entry["round"]),
         )
     screen.print(table)
+    if more:
+        screen.print("there are older ones: --last shows more")

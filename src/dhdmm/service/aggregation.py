@@ -7,7 +7,7 @@ have appended is followed before the session is asked anything.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping, Set
 
 from dhdmm.planning.plan import Plan
 from dhdmm.release import made
@@ -88,6 +88,11 @@ class Aggregation:
     @property
     def over(self) -> bool:
         return self._session.over
+
+    @property
+    def awaited(self) -> Set[int]:
+        """Who has not spoken in this phase."""
+        return self._session.machine.awaited
 
     @property
     def complete(self) -> bool:

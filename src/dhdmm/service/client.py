@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
@@ -32,6 +32,8 @@ PATIENCE = 600.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, LONGEST_RETRY
 LARGEST_REPLY_BYTES = 256 * 2**20
 LARGEST_CONTROL_BYTES = 2**20
+MOST_ROUNDS = 100_000
+"""Of one coordinator that anybody asks for."""
 SHOWN_CHARACTERS = 300
 TRANSIENT = frozenset({429, 500, 502, 503, 504})
 OVER = frozenset({"finished", "aborted"})
@@ -72,10 +74,25 @@ class Status(BaseModel):
     remaining_s: float | None
     reason: str | None
     version: int
+    number: int | None = None
+    occurrence: str | None = None
 
     @property
     def over(self) -> bool:
         return self.state in OVER
+
+
+class Participant(BaseModel):
+    name: str
+    fingerprint: str
+
+
+class Missing(BaseModel):
+    """Whom a round waits for; the operator's to know."""
+
+    state: str
+    missing: list[Participant]
+    more: int
 
 
 @dataclass(frozen=True)
@@ -115,10 +132,29 @@ class CoordinatorClient:
     def __exit__(self, *_ended: object) -> None:
         self._http.close()
 
+    @property
+    def base(self) -> str:
+        """The coordinator's address."""
+        return self._address.base
+
     # Routes
 
-    def rounds(self) -> list[Status]:
-        return _read(TypeAdapter(list[Status]), self._get("/v1/rounds").body)
+    def rounds(self, *, running: bool = False, most: int = MOST_ROUNDS) -> list[Status]:
+        """The newest rounds, or of those that are not over; as many as there are, or `most`."""
+        found: dict[str, Status] = {}
+        while len(found) < most:
+            fresh = [one for one in self._page(running, found) if one.round not in found]
+            if not fresh:
+                break
+            found |= {one.round: one for one in fresh}
+        listed = [one for one in found.values() if not (running and one.over)]
+        return listed[:most]
+
+    def _page(self, running: bool, known: Collection[str]) -> list[Status]:
+        """The rounds that follow those that are known."""
+        query = ["running=true"] * running + [f"after={name}" for name in list(known)[-1:]]
+        target = "/v1/rounds" + ("?" + "&".join(query) if query else "")
+        return _read(TypeAdapter(list[Status]), self._get(target).body)
 
     def status(self, round_id: bytes, after: int | None = None) -> Status:
         """The round now; with `after`, as soon as it is no longer at that version."""
@@ -169,11 +205,40 @@ class CoordinatorClient:
     def tokens(self, round_id: bytes, count: int, expires_s: int, operator: str) -> list[str]:
         """Fresh enrolment tokens, for whoever has the operator's token."""
         wanted = {"round": round_id.hex(), "count": count, "expires_s": expires_s}
-        content, also = json.dumps(wanted).encode(), {"Authorization": f"Bearer {operator}"}
-        reply = self._ask("POST", "/v1/tokens", content, "application/json", also=also)
+        reply = self._operate("POST", "/v1/tokens", operator, wanted)
         return _read(TypeAdapter(dict[str, list[str]]), reply.body).get("tokens", [])
 
+    def begin(
+        self, study_digest: str, roster: object, occurrence: str | None, operator: str
+    ) -> Status:
+        """A new round. A repeated request has the same occurrence, so there is no second one."""
+        wanted = {"roster": roster, "occurrence": occurrence or self._randomness(16).hex()}
+        target = f"/v1/studies/{study_digest}/rounds"
+        return _read(TypeAdapter(Status), self._operate("POST", target, operator, wanted).body)
+
+    def close(self, round_id: bytes, state: str, operator: str) -> Status:
+        """The phase ends now, if it is in this state still."""
+        target = f"{_path(round_id)}/close?state={state}"
+        return _read(TypeAdapter(Status), self._operate("POST", target, operator).body)
+
+    def abort(self, round_id: bytes, operator: str) -> Status:
+        target = f"{_path(round_id)}/abort"
+        return _read(TypeAdapter(Status), self._operate("POST", target, operator).body)
+
+    def missing(self, round_id: bytes, operator: str) -> Missing:
+        reply = self._operate("GET", f"{_path(round_id)}/missing", operator)
+        return _read(TypeAdapter(Missing), reply.body)
+
     # Requests
+
+    def _operate(
+        self, method: str, target: str, operator: str, wanted: object | None = None
+    ) -> _Reply:
+        """With the operator's token."""
+        also = {"Authorization": f"Bearer {operator}"}
+        if wanted is None:
+            return self._ask(method, target, also=also)
+        return self._ask(method, target, json.dumps(wanted).encode(), "application/json", also=also)
 
     def _get(self, target: str, limit: int = LARGEST_CONTROL_BYTES) -> _Reply:
         return self._ask("GET", target, limit=limit)

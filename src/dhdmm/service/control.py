@@ -18,16 +18,18 @@ from dhdmm.service.problems import MEDIA_TYPE, Problem, Reason
 from dhdmm.service.requests import Abort, Enrol, Seat
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.status import Status
-from dhdmm.service.studies import Hub
+from dhdmm.service.studies import MOST_LISTED, Hub
 
 MOST_TOKENS = 100_000
+MOST_MISSING = 1000
 LONGEST_TOKEN_LIFE = 366 * 24 * 3600
 LARGEST_VERSION = 2**31 - 1
 WALLS = (400, 413, 415, 429, 500, 503)
 """Whatever is asked may be unreadable, too large, compressed, too often, or at a bad time, or it
 may meet a defect of ours."""
 
-RoundId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+ROUND = r"^[0-9a-f]{32}$"
+RoundId = Annotated[str, Path(pattern=ROUND)]
 StudyDigest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 PhaseName = Annotated[str | None, Query(pattern=r"^[a-z-]{1,40}$")]
 
@@ -44,13 +46,13 @@ class Enrolment(Body):
     key: KeyHex
 
 
-class Enrolled(Body):
+class Participant(Body):
     name: str
     fingerprint: str
 
 
 class TokensWanted(Body):
-    round: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    round: Annotated[str, Field(pattern=ROUND)]
     count: Annotated[int, Field(ge=1, le=MOST_TOKENS)]
     expires_s: Annotated[int, Field(ge=1, le=LONGEST_TOKEN_LIFE)]
 
@@ -59,7 +61,16 @@ class Tokens(Body):
     tokens: list[str]
 
 
+class Missing(Body):
+    state: str
+    missing: list[Participant] = Field(description="who has not spoken in this phase, at most 1000")
+    more: int = Field(description="how many more there are")
+
+
 class Again(Body):
+    occurrence: Annotated[str | None, Field(min_length=1, max_length=100)] = Field(
+        None, description="asked for again, it is the same round"
+    )
     roster: dict[str, Any] | None = Field(
         None, description="a roster file; without one, people enrol"
     )
@@ -101,9 +112,14 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
             raise Problem(503, Reason.BUSY, "not ready", retry_after=1)
         return {"status": "ready"}
 
-    @router.get("/v1/rounds", responses=_refusals())
-    async def rounds() -> list[Status]:
-        return await hub.statuses()
+    @router.get("/v1/rounds", responses=_refusals(404, 422))
+    async def rounds(
+        after: Annotated[str | None, Query(pattern=ROUND)] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED,
+        running: bool = False,
+    ) -> list[Status]:
+        """The newest rounds, or those older than the round `after`; if wanted, without the over."""
+        return await hub.statuses(after=after, limit=limit, running=running)
 
     @router.get("/v1/rounds/{round_id}", responses=_refusals(404, 422))
     async def status(
@@ -116,16 +132,16 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
 
     @router.post(
         "/v1/rounds/{round_id}/enrolment",
-        response_model=Enrolled,
+        response_model=Participant,
         status_code=201,
-        responses={200: {"model": Enrolled}, **_refusals(401, 404, 409, 422)},
+        responses={200: {"model": Participant}, **_refusals(401, 404, 409, 422)},
     )
     async def enrol(round_id: RoundId, body: Enrolment) -> Response:
         host = await hub.host(round_id)
         asked = Enrol(body.token.encode(), body.name, bytes.fromhex(body.key))
         seat = await host.ask(asked)
         assert isinstance(seat, Seat)
-        said = Enrolled(name=seat.name, fingerprint=fingerprint(seat.key))
+        said = Participant(name=seat.name, fingerprint=fingerprint(seat.key))
         return JSONResponse(said.model_dump(), 201 if seat.fresh else 200)
 
     @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(403, 404, 422))
@@ -153,6 +169,19 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
         await host.ask(Abort(AbortReason.STOPPED))
         return host.status()
 
+    @router.get(
+        "/v1/rounds/{round_id}/missing",
+        dependencies=may_operate,
+        responses=_refusals(403, 404, 422),
+    )
+    async def missing(round_id: RoundId) -> Missing:
+        """Names are for the operator alone. While people enrol, nobody is known to be missing."""
+        state, awaited = await hub.awaited(round_id)
+        shown = [Participant(name=name, fingerprint=fingerprint(key)) for name, key in awaited]
+        return Missing(
+            state=state, missing=shown[:MOST_MISSING], more=max(len(shown) - MOST_MISSING, 0)
+        )
+
     @router.post(
         "/v1/studies/{digest}/rounds",
         dependencies=may_operate,
@@ -161,7 +190,8 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
     )
     async def again(digest: StudyDigest, body: Again | None = None) -> Status:
         roster = None if body is None or body.roster is None else _roster(body.roster)
-        return (await hub.begin(digest, roster)).status()
+        occurrence = None if body is None else body.occurrence
+        return (await hub.begin(digest, roster, occurrence)).status()
 
     return router
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-from dhdmm.errors import DhdmmError, RoundAborted
+from dhdmm.errors import DhdmmError, Refused, RoundAborted
+from dhdmm.planning.plan import Plan
+from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.protection import Protection
 from dhdmm.release.transcript import Transcript
@@ -29,6 +31,7 @@ from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.randomness import Randomness
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 from dhdmm.service.client import Answered, CoordinatorClient, Status
+from dhdmm.service.joined import note
 from dhdmm.service.journal import FileJournal
 from dhdmm.service.seat import Member, Seat, require_consent, take_seat
 from dhdmm.session.participant import ParticipantSession
@@ -114,6 +117,7 @@ def join(
     """
     counted = Counted(tabulate)
     with member.home.journal(round_id, member.key) as journal:
+        _require_not_left(member, round_id, journal)
         resumed = journal.read() is not None
         our_part_is_over = not resumed and member.ledger.paid_for(round_id) is not None
         if not our_part_is_over:
@@ -121,13 +125,16 @@ def join(
         study = require_consent(client.draft(round_id), member)
         status = client.status(round_id)
         if our_part_is_over:
-            return _seen_again(client, round_id, member, status)
+            outcome = _seen_again(client, round_id, member, status)
+            journal.erase()
+            return outcome
         if resumed:
             watch("resumed from the journal")
         elif status.over:
             raise RoundAborted(f"the round is {status.state}", hint="join another one")
         histogram = counted(study)
         if token is not None and status.state == ENROLLING:
+            journal.remember(note(round_id, client, study))
             client.enrol(round_id, token, member.named.name)
             watch("enrolled")
         status = _await_plan(client, round_id, watch)
@@ -137,6 +144,8 @@ def join(
             return Outcome(Ending.ABORTED, status.reason, paid is not None)
         seat = take_seat(client, round_id, member)
         plan = seat.reviewed.plan
+        _require_budget(member, round_id, plan)
+        journal.remember(note(round_id, client, plan.study))
         member.ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
         watch(f"seat {seat.position + 1} of {plan.participants:,}")
         session = ParticipantSession(
@@ -158,6 +167,14 @@ def join(
 # Before anything is said
 
 
+def _require_not_left(member: Member, round_id: bytes, journal: FileJournal) -> None:
+    """A round that was given up, or that went on without us, is never entered again."""
+    newest = member.ledger.state().latest.get(round_id.hex())
+    if newest is not None and newest.kind == Kind.CANCEL:
+        journal.erase()
+        raise Refused("this participant has left the round for good", hint="join another one")
+
+
 def _await_plan(client: CoordinatorClient, round_id: bytes, watch: Watch) -> Status:
     """The round once enrolment is over, one way or the other."""
     for status in client.statuses(round_id):
@@ -165,6 +182,17 @@ def _await_plan(client: CoordinatorClient, round_id: bytes, watch: Watch) -> Sta
             break
         watch(f"{status.enrolled} enrolled, at least {status.minimum} are needed")
     return status
+
+
+def _require_budget(member: Member, round_id: bytes, plan: Plan) -> None:
+    """The ledger would refuse; here is what that means for this round."""
+    state = member.ledger.state()
+    if round_id.hex() not in state.latest and plan.rho > state.remaining:
+        raise Refused(
+            f"the ledger refuses: the round asks for ρ = {float(plan.rho):.4g}, and"
+            f" {float(state.remaining):.4g} of the budget of {float(state.budget):.4g} is left",
+            hint="nothing was sent and nothing is spent; the others go on without this participant",
+        )
 
 
 # The conversation
@@ -255,12 +283,23 @@ def _end(
         if status.state == CoordinatorState.ABORTED:
             outcome = Outcome(Ending.ABORTED, status.reason, True)
         else:
-            outcome = _published(client, seat, paid, course)
+            outcome = _verified(client, seat, paid, course, journal)
     else:
         assert course.ending is not None  # whoever has said all has paid
         outcome = Outcome(course.ending, course.reason, paid is not None)
     journal.erase()
     return outcome
+
+
+def _verified(
+    client: CoordinatorClient, seat: Seat, paid: bytes, course: Course, journal: FileJournal
+) -> Outcome:
+    """All is said: a release that does not hold is no reason to keep the round's secrets."""
+    try:
+        return _published(client, seat, paid, course)
+    except VerificationError:
+        journal.erase()
+        raise
 
 
 def _published(client: CoordinatorClient, seat: Seat, paid: bytes, course: Course) -> Outcome:

@@ -6,9 +6,11 @@ is there afterwards is the old content or the new, never half of either.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dhdmm.errors import DhdmmError, Refused
@@ -71,16 +73,36 @@ def create_new(path: Path, content: bytes, *, private: bool) -> None:
 
 def replace_durably(path: Path, content: bytes) -> None:
     """The file with this content, for its owner alone; raises `OSError` and changes nothing."""
-    fresh = path.with_name(path.name + ".new")
+    fresh = _fresh(path)
     _write_and_close(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), content)
     fresh.replace(path)
     _flush_folder(path.parent)
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time works in the folder; the others wait."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
+
+
 def remove_durably(path: Path) -> None:
-    """The name is gone. What the disk keeps of the content is the file system's affair."""
-    path.unlink(missing_ok=True)
+    """The name is gone, and what a crash left under its temporary name.
+
+    What the disk keeps of the content is the file system's affair.
+    """
+    for name in (path, _fresh(path)):
+        name.unlink(missing_ok=True)
     _flush_folder(path.parent)
+
+
+def _fresh(path: Path) -> Path:
+    """Where the next content is written."""
+    return path.with_name(path.name + ".new")
 
 
 def _write_and_close(file: int, content: bytes) -> None:

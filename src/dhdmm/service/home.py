@@ -1,4 +1,4 @@
-"""A participant's own folder: identity, policy, ledger, journals, and what it has consented to.
+"""A participant's own folder: identity, policy, ledger, journals, rosters, and its consents.
 
 Consent is to a draft: a study, a strategy and ρ, by the digest over all three. A coordinator that
 changes any of them asks for something nobody here agreed to.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -19,9 +20,10 @@ from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.release.made import now as now
-from dhdmm.service.files import private_folder, replace_durably
+from dhdmm.service.files import locked, private_folder, replace_durably
 from dhdmm.service.identity import File, read_document
 from dhdmm.service.journal import FileJournal
+from dhdmm.service.roster import RosterFile
 from dhdmm.study.spec import Study
 
 
@@ -35,6 +37,17 @@ class Consent(File):
     rho: str
     threat_model: str
     given: str
+
+
+class SeenRoster(File):
+    """The newest roster of a registrar for a study that was accepted here."""
+
+    FORMAT = formats.ROSTER_SEEN
+    dhdmm: Literal["roster seen"] = "roster seen"
+    registrar: str
+    study: str
+    serial: int
+    roster: str
 
 
 @dataclass(frozen=True)
@@ -71,8 +84,13 @@ class Home:
     def _ledger(self) -> Path:
         return self.root / "ledger"
 
+    @property
+    def journals(self) -> Path:
+        return self.root / "journals"
+
     def journal(self, round_id: bytes, identity: bytes) -> FileJournal:
-        return FileJournal(private_folder(self.root) / "journals", round_id, identity)
+        private_folder(self.root)
+        return FileJournal(self.journals, round_id, identity)
 
     def consent_to(self, draft: Draft) -> None:
         folder = private_folder(private_folder(self.root) / "consents")
@@ -95,6 +113,24 @@ class Home:
     def consented(self, draft: Draft) -> bool:
         place = self.root / "consents" / f"{draft.digest.hex()}.json"
         return place.exists() and read_document(Consent, place).draft == draft.digest.hex()
+
+    def accept_roster(self, given: RosterFile, study: str) -> None:
+        """Remember the highest serial number of this registrar's rosters; refuse a lower one."""
+        registrar = (given.registrar or b"").hex()
+        name = sha256(f"{registrar} {study}".encode()).hexdigest()
+        folder = private_folder(private_folder(self.root) / "rosters")
+        place = folder / f"{name}.json"
+        with locked(folder):
+            if place.exists():
+                seen = read_document(SeenRoster, place)
+                given.require_not_older(seen.serial, bytes.fromhex(seen.roster))
+            seen = SeenRoster(
+                registrar=registrar,
+                study=study,
+                serial=given.serial,
+                roster=given.roster.digest.hex(),
+            )
+            replace_durably(place, seen.to_bytes())
 
     def studies(self) -> Iterator[Study]:
         """What was consented to here, so that a table can be counted before anybody is asked."""

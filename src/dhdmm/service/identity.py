@@ -7,6 +7,7 @@ participant's keys and requests and never leaves the file.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -61,9 +62,11 @@ class File(Document):
 
     dhdmm: str
 
-    def to_bytes(self, number: int | None = None, indent: int = 2) -> bytes:
-        """In the format with this number, or in the newest."""
-        values = self.model_dump()
+    def to_bytes(
+        self, number: int | None = None, indent: int = 2, without: Collection[str] = ()
+    ) -> bytes:
+        """In the format with this number, or in the newest; without some keys."""
+        values = self.model_dump(exclude=set(without))
         written = self.FORMAT.writes if number is None else number
         if written > 1:
             values = {"dhdmm": values.pop("dhdmm"), "format": written, **values}

@@ -3,6 +3,9 @@
 One file a round and identity, readable by its owner only. Whoever opens a journal holds a lock on
 it until the process ends, so two processes never take the same seat. A file that is not whole, or
 cannot be written, ends the participant's part in the round: nothing leaves that is not kept.
+
+Beside it is a note without secrets, written before anything of the round is at stake here, that
+says where the round is.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dhdmm.service.files import private_folder, remove_durably, replace_durably,
 
 MAGIC = b"dhdmm journal %d\n"
 _NUMBERED = re.compile(rb"dhdmm journal ([1-9]\d{0,8})\n")
+JOURNAL, NOTE = ".journal", ".round"
 _LENGTHS = struct.Struct(">QQ")
 _DIGEST_BYTES = 32
 
@@ -31,7 +35,8 @@ class FileJournal:
 
     def __init__(self, folder: Path, round_id: bytes, identity: bytes) -> None:
         name = f"{round_id.hex()}-{identity.hex()[:16]}"
-        self._path = private_folder(folder) / f"{name}.journal"
+        self._path = private_folder(folder) / f"{name}{JOURNAL}"
+        self._note_path = folder / f"{name}{NOTE}"
         self._lock_path = folder / f"{name}.lock"
         self._lock: int | None = None
 
@@ -56,6 +61,14 @@ class FileJournal:
         if self._lock is not None:
             os.close(self._lock)  # which gives up the lock; the file stays, or two could lock two
             self._lock = None
+
+    def remember(self, note: bytes) -> None:
+        """Keep what says where this round is, until the journal is erased."""
+        self._require_lock()
+        try:
+            replace_durably(self._note_path, note)
+        except OSError as error:
+            raise self._refused(f"the round cannot be noted: {error.strerror}") from None
 
     def write(self, state: bytes, outgoing: bytes) -> None:
         self._require_lock()
@@ -85,7 +98,8 @@ class FileJournal:
         """After the round. The disk may keep what the file held: see docs/limits.md."""
         self._require_lock()
         try:
-            remove_durably(self._path)
+            remove_durably(self._path)  # the secrets first
+            remove_durably(self._note_path)
         except OSError as error:
             raise self._refused(f"the journal cannot be erased: {error.strerror}") from None
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from dhdmm.errors import Refused
 from dhdmm.participant.policy import Policy, Review, review, review_preview
+from dhdmm.planning.plan import Plan
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.secagg.round import Roster
 from dhdmm.service.client import CoordinatorClient
@@ -74,4 +75,19 @@ def take_seat(client: CoordinatorClient, round_id: bytes, member: Member) -> Sea
             f"the roster {digest} has no seat for this identity",
             hint="has the registrar, or the coordinator, this identity's public key?",
         )
+    _require_newest(given, round_id, reviewed.plan, member)
     return Seat(round_id, reviewed, given, given.roster.identities.index(member.key))
+
+
+def _require_newest(given: RosterFile, round_id: bytes, plan: Plan, member: Member) -> None:
+    """No older roster than one of the same registrar and study that was accepted before.
+
+    A round that this participant is in goes on under its own roster, which was accepted then: the
+    ledger names the plan, and the plan the roster.
+    """
+    if member.pin.registrar is None:
+        return
+    given.require_study(plan.study.name)
+    entered = member.ledger.state().latest.get(round_id.hex())
+    if entered is None or entered.plan_digest != plan.digest.hex():
+        member.home.accept_roster(given, plan.study.name)

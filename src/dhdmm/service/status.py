@@ -29,6 +29,15 @@ class Status(BaseModel):
     roster_digest: str | None
     reason: str | None = Field(description="why the round was aborted")
     version: int = Field(description="goes up with every change")
+    number: int = Field(1, description="of the study's rounds, from 1")
+    occurrence: str | None = Field(
+        None, description="such as 2026-W47; a study has one round of each"
+    )
+    begun: int = Field(0, description="by the coordinator's calendar, in seconds of the Unix era")
+    ended: int | None = None
+    purged: int | None = Field(
+        None, description="when its messages were deleted, as they are in time"
+    )
 
     @classmethod
     def of(cls, row: Row, study: StudyHead, remaining_s: float | None) -> Status:
@@ -50,4 +59,9 @@ class Status(BaseModel):
             roster_digest=row.roster_digest,
             reason=row.reason,
             version=row.version,
+            number=row.number,
+            occurrence=row.occurrence,
+            begun=row.begun,
+            ended=row.ended,
+            purged=row.purged,
         )

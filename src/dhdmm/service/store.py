@@ -8,11 +8,13 @@ row, so several workers take turns, and what is not committed did not happen.
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, func, insert, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
 
 from dhdmm.errors import DhdmmError
@@ -47,6 +49,12 @@ class Row:
     reason: str | None = None
     plan_digest: str | None = None
     roster_digest: str | None = None
+    begun: int = 0
+    ended: int | None = None
+    purged: int | None = None
+    occurrence: str | None = None
+    registrar: str | None = None
+    roster_serial: int = 0
 
     @property
     def over(self) -> bool:
@@ -55,6 +63,16 @@ class Row:
     def abort(self, reason: AbortReason) -> None:
         """End the round before there is a session."""
         self.state, self.reason = CoordinatorState.ABORTED.value, reason.value
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which rounds are wanted: the newest first, those older than `after`, at most `limit`."""
+
+    study: str | None = None
+    running: bool = False
+    after: Row | None = None
+    limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +144,8 @@ class Turn:
 
     def close(self) -> None:
         """Write the row if anything of it has changed."""
+        if self.row.over and self.row.ended is None:
+            self.row.ended = int(time.time())
         if asdict(self.row) != self._found:
             self.row.version += 1
             changed = update(rounds).where(rounds.c.id == self.row.id)
@@ -203,17 +223,70 @@ def read_study(connection: Connection, digest: str) -> StoredStudy | None:
     return None if row is None else StoredStudy(*row)
 
 
-def read_rounds(connection: Connection, study: str | None = None) -> list[tuple[Row, StudyHead]]:
-    """All rounds, or one study's, the first one first."""
+def read_rounds(
+    connection: Connection, window: Window | None = None
+) -> list[tuple[Row, StudyHead]]:
+    """All rounds, or those in the window; the newest first."""
+    window = window or Window()
     row, head = ([field.name for field in fields(kind)] for kind in (Row, StudyHead))
+    age = (rounds.c.begun, rounds.c.number, rounds.c.id)
     found = (
         select(*(rounds.c[name] for name in row), *(studies.c[name] for name in head))
         .join(studies, rounds.c.study == studies.c.digest)
-        .order_by(rounds.c.study, rounds.c.number)
+        .order_by(*(column.desc() for column in age))
+        .limit(window.limit)
     )
-    chosen = found if study is None else found.where(rounds.c.study == study)
-    rows = connection.execute(chosen)
+    if window.study is not None:
+        found = found.where(rounds.c.study == window.study)
+    if window.running:
+        found = found.where(rounds.c.state.not_in(OVER))
+    if (last := window.after) is not None:
+        found = found.where(tuple_(*age) < tuple_(last.begun, last.number, last.id))
+    rows = connection.execute(found)
     return [(Row(*values[: len(row)]), StudyHead(*values[len(row) :])) for values in rows]
+
+
+def read_latest(connection: Connection, study: str) -> Row | None:
+    """The study's round with the highest number."""
+    return _read_one(connection, (rounds.c.study == study), rounds.c.number.desc())
+
+
+def read_occurrence(connection: Connection, study: str, occurrence: str) -> Row | None:
+    mine = (rounds.c.study == study) & (rounds.c.occurrence == occurrence)
+    return _read_one(connection, mine, rounds.c.number)
+
+
+def _read_one(
+    connection: Connection, where: ColumnElement[bool], order: ColumnElement[Any]
+) -> Row | None:
+    columns = (rounds.c[field.name] for field in fields(Row))
+    found = select(*columns).where(where).order_by(order).limit(1)
+    row = connection.execute(found).one_or_none()
+    return None if row is None else Row(*row)
+
+
+def read_newest_roster(
+    connection: Connection, study: str, registrar: str
+) -> tuple[int, str | None] | None:
+    """Serial number and digest of this registrar's newest roster for studies of this name."""
+    found = (
+        select(rounds.c.roster_serial, rounds.c.roster_digest)
+        .join(studies, rounds.c.study == studies.c.digest)
+        .where((studies.c.name == study) & (rounds.c.registrar == registrar))
+        .order_by(rounds.c.roster_serial.desc(), rounds.c.begun.desc())
+        .limit(1)
+    )
+    row = connection.execute(found).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def read_heads(connection: Connection) -> list[StudyHead]:
+    """The studies that have rounds, the one with the newest round first."""
+    newest = func.max(rounds.c.begun)
+    columns = [studies.c[field.name] for field in fields(StudyHead)]
+    found = select(*columns).join(rounds, rounds.c.study == studies.c.digest).group_by(*columns)
+    rows = connection.execute(found.order_by(newest.desc(), studies.c.digest))
+    return [StudyHead(*row) for row in rows]
 
 
 def add_study(connection: Connection, study: StoredStudy) -> StoredStudy:
@@ -229,9 +302,10 @@ def lock_study(connection: Connection, digest: str) -> None:
     connection.execute(select(studies.c.digest).where(studies.c.digest == digest).with_for_update())
 
 
-def add_round(connection: Connection, study: StudyHead) -> Row:
+def add_round(connection: Connection, study: StudyHead, occurrence: str | None = None) -> Row:
     last = select(func.max(rounds.c.number)).where(rounds.c.study == study.digest)
     number = (connection.execute(last).scalar_one() or 0) + 1
-    row = Row(secrets.token_hex(16), study.digest, number)
+    row = Row(secrets.token_hex(16), study.digest, number, occurrence=occurrence)
+    row.begun = int(time.time())
     connection.execute(insert(rounds).values(asdict(row)))
     return row

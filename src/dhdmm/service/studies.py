@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import time
 import zipfile
 from collections.abc import Callable
@@ -22,20 +23,23 @@ from dhdmm.release.verify import verify
 from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.service import store
+from dhdmm.service.aggregation import Aggregation
 from dhdmm.service.database import Database, StoreUnavailable
 from dhdmm.service.defects import caught
 from dhdmm.service.enrolment import agree, make_tokens
 from dhdmm.service.host import Host, Observer, Unobserved
-from dhdmm.service.live import LiveRound
+from dhdmm.service.live import LiveRound, Seats
 from dhdmm.service.logs import logger
 from dhdmm.service.problems import Problem, Reason, not_found, store_unavailable
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.status import Status
-from dhdmm.service.store import StoredStudy, StudyHead, Turn
+from dhdmm.service.store import StoredStudy, StudyHead, Turn, Window
 from dhdmm.service.trouble import Trouble
 from dhdmm.service.waiting import Clock, Deadlines
 from dhdmm.study.spec import Study
 
+MOST_LISTED = 200
+"""Rounds in one answer; the next ones are asked for."""
 LONGEST_PAUSE = 60.0
 """Seconds between two attempts to save a release."""
 Result = TypeVar("Result")
@@ -69,21 +73,94 @@ def current_round(database: Database, study: StoredStudy, roster: RosterFile | N
     """The study's latest round; its first one is begun here, by one of all workers."""
     with database.writing() as connection:
         store.lock_study(connection, study.digest)
-        known = store.read_rounds(connection, study.digest)
-        return known[-1][0].id if known else _begin(connection, study, roster)
+        latest = store.read_latest(connection, study.digest)
+        return latest.id if latest else _begin(connection, study, roster)
 
 
-def next_round(database: Database, study: StoredStudy, roster: RosterFile | None = None) -> str:
-    """The study again, as a new round."""
+def next_round(
+    database: Database,
+    study: StoredStudy,
+    roster: RosterFile | None = None,
+    occurrence: str | None = None,
+) -> str:
+    """The study again, as a new round; the same one again for the same occurrence."""
     with database.writing() as connection:
         store.lock_study(connection, study.digest)
-        return _begin(connection, study, roster)
+        if occurrence is not None:
+            same = store.read_occurrence(connection, study.digest, occurrence)
+            if same is not None:
+                return same.id
+        return _begin(connection, study, roster, occurrence)
 
 
-def _begin(connection: Connection, study: StoredStudy, roster: RosterFile | None) -> str:
+def _require_newest(connection: Connection, study: StudyHead, roster: RosterFile) -> None:
+    """No older roster than one that a round of this study has had."""
+    roster.require_study(study.name)
+    if roster.registrar is not None:
+        newest = store.read_newest_roster(connection, study.name, roster.registrar.hex())
+        if newest is not None:
+            serial, digest = newest
+            known = roster.roster.digest if digest is None else bytes.fromhex(digest)
+            roster.require_not_older(serial, known)
+
+
+def goes_on_under_another(
+    database: Database, study: StoredStudy, round_id: str, roster: RosterFile
+) -> bool:
+    """Whether the round is going on with another roster than this, which the next one will have."""
+    with database.reading() as connection:
+        _require_newest(connection, study, roster)
+        row = store.read_row(connection, round_id)
+    return row is not None and not row.over and row.roster_digest != roster.roster.digest.hex()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The round that a study is at, and why it is no new one."""
+
+    round: str
+    because: str | None = None
+
+
+def begin_again(
+    database: Database,
+    study: StoredStudy,
+    roster: RosterFile | None = None,
+    *,
+    occurrence: str | None = None,
+    apart: float = 0.0,
+) -> Chosen:
+    """A new round, if the last one is over; of an occurrence, or `apart` seconds after the last.
+
+    However often it is called, as by a process that is restarted again and again, there is one
+    round at a time, and one of an occurrence.
+    """
+    with database.writing() as connection:
+        store.lock_study(connection, study.digest)
+        if occurrence is not None:
+            same = store.read_occurrence(connection, study.digest, occurrence)
+            if same is not None:
+                return Chosen(same.id, "this occurrence has its round")
+        latest = store.read_latest(connection, study.digest)
+        if latest is not None and not latest.over:
+            return Chosen(latest.id, "the last round is going on")
+        if latest is not None and occurrence is None and time.time() - latest.begun < apart:
+            return Chosen(latest.id, "the last round began too short a time ago")
+        return Chosen(_begin(connection, study, roster, occurrence))
+
+
+def _begin(
+    connection: Connection,
+    study: StoredStudy,
+    roster: RosterFile | None,
+    occurrence: str | None = None,
+) -> str:
     """Where the roster is known already, nobody needs to enrol."""
-    row = store.add_round(connection, study)
+    row = store.add_round(connection, study, occurrence)
     if roster is not None:
+        _require_newest(connection, study, roster)
+        row.registrar = roster.registrar.hex() if roster.registrar else None
+        row.roster_serial = roster.serial
         count = len(roster.roster)
         if not study.minimum <= count <= study.maximum:
             allowed = f"{study.minimum} to {study.maximum}"
@@ -92,6 +169,22 @@ def _begin(connection: Connection, study: StoredStudy, roster: RosterFile | None
         agree(turn, study, roster)
         turn.close()
     return row.id
+
+
+def awaited(
+    database: Database, round_id: str, identity: Identity
+) -> tuple[str, list[tuple[str, bytes]]]:
+    """As the store has it: a session is made from the round's log, asked, and thrown away."""
+    with database.reading() as connection:
+        row = store.read_row(connection, round_id)
+        agreement = store.read_agreement(connection, round_id)
+        if row is None or agreement is None or row.over:
+            return row.state if row else "", []
+        seats = Seats(agreement)
+        turn = Turn(connection, row)
+        session = Aggregation(turn, seats.plan, seats.roster, identity, os.urandom)
+        members = list(zip(seats.roster.names, seats.roster.identities, strict=True))
+        return row.state, [members[position] for position in sorted(session.awaited)]
 
 
 @dataclass
@@ -113,7 +206,7 @@ class Hub:
 
     async def start(self) -> None:
         """Go on with every round of the store that is not over."""
-        for status in await self.statuses():
+        for status in await self.statuses(limit=None):
             if _is_finished(status):
                 await asyncio.to_thread(self._tidy, status)
             if status.state not in store.OVER or (
@@ -157,20 +250,52 @@ class Hub:
         """Of the rounds that this process hosts, without asking the store."""
         return [host.status() for host in self._hosts.values()]
 
-    async def statuses(self) -> list[Status]:
-        """Of all rounds in the store."""
+    async def statuses(
+        self,
+        *,
+        study: str | None = None,
+        running: bool = False,
+        after: str | None = None,
+        limit: int | None = MOST_LISTED,
+    ) -> list[Status]:
+        """Of rounds in the store, the newest first; those older than `after`, a 404 if unknown."""
+        last = None if after is None else await self._read(lambda: self._row(after))
+        if after is not None and last is None:
+            raise not_found("round")
+        window = Window(study, running, last, limit)
         hosted = {status.round: status for status in self.live_statuses()}
-        rows = await self._read(self._rounds)
-        return [hosted.get(row.id) or Status.of(row, study, None) for row, study in rows]
+        rows = await self._read(lambda: self._rounds(window))
+        return [hosted.get(row.id) or Status.of(row, head, None) for row, head in rows]
 
-    async def begin(self, study_digest: str, roster: RosterFile | None) -> Host:
-        """The same study again, as a new round."""
+    async def heads(self) -> list[StudyHead]:
+        """The studies that have rounds."""
+
+        def read() -> list[StudyHead]:
+            with self.database.reading() as connection:
+                return store.read_heads(connection)
+
+        return await self._read(read)
+
+    async def begin(
+        self, study_digest: str, roster: RosterFile | None, occurrence: str | None = None
+    ) -> Host:
+        """The same study again, as a new round; the same round again for the same occurrence."""
         study = await self.study(study_digest)
         try:
-            begun = await self._read(lambda: next_round(self.database, study, roster))
+            begun = await self._read(lambda: next_round(self.database, study, roster, occurrence))
         except DhdmmError as error:
             raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
         return await self.host(begun)
+
+    async def begin_occurrence(
+        self, study: StoredStudy, roster: Callable[[], RosterFile | None], occurrence: str
+    ) -> str | None:
+        """The new round of this occurrence; None if there is one, or another is going on."""
+        chosen = await self._read(
+            lambda: begin_again(self.database, study, roster(), occurrence=occurrence)
+        )
+        await self.host(chosen.round)
+        return chosen.round if chosen.because is None else None
 
     async def study(self, digest: str) -> StoredStudy:
         """The study with its draft; a 404 if there is no such study."""
@@ -196,6 +321,11 @@ class Hub:
                 return make_tokens(turn, count, expires_s)
 
         return await self._read(make)
+
+    async def awaited(self, round_id: str) -> tuple[str, list[tuple[str, bytes]]]:
+        """The round's state, and the names and keys of those who have not spoken in it."""
+        await self.host(round_id)
+        return await self._read(lambda: awaited(self.database, round_id, self.identity))
 
     async def ready(self) -> bool:
         """Whether requests are best sent here: neither draining nor without a store."""
@@ -305,9 +435,9 @@ class Hub:
         with self.database.reading() as connection:
             return store.read_study(connection, digest)
 
-    def _rounds(self) -> list[tuple[store.Row, StudyHead]]:
+    def _rounds(self, window: Window) -> list[tuple[store.Row, StudyHead]]:
         with self.database.reading() as connection:
-            return store.read_rounds(connection)
+            return store.read_rounds(connection, window)
 
     async def _read(self, work: Callable[[], Result]) -> Result:
         try:

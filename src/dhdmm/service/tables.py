@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -41,7 +43,15 @@ rounds = Table(
     Column("reason", Text),
     Column("plan_digest", Text),
     Column("roster_digest", Text),
+    Column("begun", BigInteger, nullable=False, server_default="0"),  # seconds of the Unix era
+    Column("ended", BigInteger),
+    Column("purged", BigInteger),
+    Column("occurrence", Text),  # such as 2026-W47; a study has one round of each
+    Column("registrar", Text),  # who signed the roster, and its serial number
+    Column("roster_serial", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("study", "number", name="one_number_one_round"),
+    Index("one_occurrence_one_round", "study", "occurrence", unique=True),
+    Index("newest_rounds", "begun", "number", "id"),
 )
 agreements = Table(
     "agreements",

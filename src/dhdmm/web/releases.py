@@ -196,15 +196,14 @@ class _Pages:
         return await self._shelf.volume(_round(request))
 
     async def _others(self, request: Request) -> list[Any]:
-        """The finished rounds of the same study."""
-        statuses = {status.round: status for status in await self._site.hub.statuses()}
-        mine = statuses[_round(request)]
+        """The newest finished rounds of the same study, the first one first."""
+        hub = self._site.hub
+        mine = (await hub.host(_round(request))).status()
+        statuses = await hub.statuses(study=mine.study_digest)
         return [
             status
-            for status in statuses.values()
-            if status.study_digest == mine.study_digest
-            and status.state == CoordinatorState.FINISHED
-            and status.round != mine.round
+            for status in reversed(statuses)
+            if status.state == CoordinatorState.FINISHED and status.round != mine.round
         ]
 
     def _frame(self, request: Request, volume: Volume) -> dict[str, Any]:

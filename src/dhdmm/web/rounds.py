@@ -30,6 +30,8 @@ from dhdmm.web.site import Site
 
 LONGEST_LIST = 500
 KEPT_STUDIES = 32
+ROUNDS_OF_A_STUDY, ROUNDS_A_PAGE = 5, 50
+"""Rounds of each study on the first page, and on a page of the study's own."""
 
 _C = CoordinatorState
 PHASES: dict[str, tuple[str, str]] = {
@@ -128,9 +130,11 @@ class _Pages:
         self._studies: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def studies(self, request: Request) -> Response:
-        found: dict[str, list[Status]] = {}
-        for status in await self._site.hub.statuses():
-            found.setdefault(status.study_digest, []).append(status)
+        hub = self._site.hub
+        found = {
+            head.digest: await hub.statuses(study=head.digest, limit=ROUNDS_OF_A_STUDY)
+            for head in await hub.heads()
+        }
         return self._site.page(request, "studies.html", studies=found, phases=PHASES)
 
     async def study(self, request: Request) -> Response:
@@ -142,12 +146,14 @@ class _Pages:
                 self._studies[digest] = await asyncio.to_thread(work)
                 while len(self._studies) > KEPT_STUDIES:
                     self._studies.popitem(last=False)
-        statuses = await self._site.hub.statuses()
+        after = request.query_params.get("after")
+        statuses = await self._site.hub.statuses(study=digest, after=after, limit=ROUNDS_A_PAGE + 1)
         return self._site.page(
             request,
             "study.html",
             study=stored,
-            rounds=[status for status in statuses if status.study_digest == digest],
+            rounds=statuses[:ROUNDS_A_PAGE],
+            more=len(statuses) > ROUNDS_A_PAGE,
             phases=PHASES,
             **self._studies[digest],
         )

@@ -61,6 +61,17 @@ def test_an_erased_journal_is_gone(tmp_path: Path):
     assert b"secret" not in kept
 
 
+def test_what_a_crash_left_of_a_journal_is_erased_with_it(tmp_path: Path):
+    """Killed before the rename, a write leaves its content under another name."""
+    with journal(tmp_path) as opened:
+        opened.write(b"a secret of the round", b"message")
+        (kept,) = (tmp_path / "journals").glob("*.journal")
+        kept.with_name(kept.name + ".new").write_bytes(kept.read_bytes())
+        opened.erase()
+    left = b"".join(file.read_bytes() for file in (tmp_path / "journals").iterdir())
+    assert b"secret" not in left
+
+
 def _hold(folder: Path, held: object, ending: object) -> None:
     with journal(folder):
         held.set()

@@ -1,15 +1,20 @@
-"""What several tests of the coordinator look at."""
+"""What several tests of the coordinator look at: its log, and both kinds of store."""
 
 from __future__ import annotations
 
 import io
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
 
 from dhdmm.service import logs
+from dhdmm.service.database import Database
+from tests.participant.postgres import Server, require_postgres, running_server
+from tests.service.server.rounds import database_at, sqlite
+from tests.service.server.stores import fresh_database
 
 
 @pytest.fixture
@@ -22,3 +27,21 @@ def log() -> Iterator[io.StringIO]:
     structlog.reset_defaults()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    require_postgres()
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    if request.param == "sqlite":
+        url = sqlite(tmp_path)
+    else:
+        url = fresh_database(request.getfixturevalue("postgres"))
+    opened = database_at(url)
+    yield opened
+    opened.close()

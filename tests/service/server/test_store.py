@@ -1,10 +1,8 @@
 """The store itself: migrations, both engines, and addresses that are none."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from threading import Barrier
 
 import pytest
@@ -16,29 +14,8 @@ from dhdmm.service import store, tables
 from dhdmm.service.database import Database
 from dhdmm.service.store import StoredStudy, StoreError
 from dhdmm.service.studies import current_round
-from tests.participant.postgres import Server, require_postgres, running_server
-from tests.service.server.rounds import database_at, sqlite
-from tests.service.server.stores import fresh_database
 
 STUDY = StoredStudy("ab" * 32, "a study", "malicious", 3, 5, b"a draft")
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    require_postgres()
-    with running_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    if request.param == "sqlite":
-        url = sqlite(tmp_path)
-    else:
-        url = fresh_database(request.getfixturevalue("postgres"))
-    opened = database_at(url)
-    yield opened
-    opened.close()
 
 
 def test_migrations_make_the_tables_that_the_code_uses(database: Database) -> None:

@@ -1,0 +1,192 @@
+"""`dhdmm coordinator`: what the operator of a coordinator does with its rounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dhdmm.cli import coordinator, output
+from dhdmm.cli.durations import seconds_of
+from dhdmm.errors import DhdmmError, RoundAborted
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dhdmm.service.client import CoordinatorClient, Missing, Status
+
+app = typer.Typer(
+    help="Operate a coordinator: begin, close and abort rounds, see who is missing, purge.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def begin(
+    url: coordinator.Url,
+    study: Annotated[
+        str | None, typer.Option(help="The study's digest, if the coordinator has several.")
+    ] = None,
+    roster: Annotated[
+        Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
+    ] = None,
+    occurrence: Annotated[
+        str | None, typer.Option(help="Such as 2026-W47; a study has one round of each.")
+    ] = None,
+    operator_token: coordinator.OperatorToken = None,
+    operator_token_file: coordinator.OperatorTokenFile = None,
+    ca: coordinator.AuthorityOption = None,
+    pin: coordinator.PinOption = None,
+    as_json: output.Json = False,
+) -> None:
+    """Begin a round of a study that the coordinator knows."""
+    secret = coordinator.operator_secret(operator_token, operator_token_file)
+    invited = None if roster is None else _roster(roster)
+    with coordinator.connect(url, ca, pin) as client:
+        digest = study or _the_study(client, url)
+        _show(client.begin(digest, invited, occurrence, secret), as_json)
+
+
+@app.command()
+def close(
+    url: coordinator.Url,
+    round_id: coordinator.RoundOption = None,
+    operator_token: coordinator.OperatorToken = None,
+    operator_token_file: coordinator.OperatorTokenFile = None,
+    ca: coordinator.AuthorityOption = None,
+    pin: coordinator.PinOption = None,
+    as_json: output.Json = False,
+) -> None:
+    """Close the phase that a round is in, without those who are missing."""
+    secret = coordinator.operator_secret(operator_token, operator_token_file)
+    with coordinator.connect(url, ca, pin) as client:
+        status = coordinator.the_round(client, url, round_id)
+        closed = client.close(bytes.fromhex(status.round), status.state, secret)
+        _show(closed, as_json)
+
+
+@app.command()
+def abort(
+    url: coordinator.Url,
+    round_id: coordinator.RoundOption = None,
+    operator_token: coordinator.OperatorToken = None,
+    operator_token_file: coordinator.OperatorTokenFile = None,
+    ca: coordinator.AuthorityOption = None,
+    pin: coordinator.PinOption = None,
+    as_json: output.Json = False,
+) -> None:
+    """End a round without a release. What has been paid for it stays paid."""
+    secret = coordinator.operator_secret(operator_token, operator_token_file)
+    with coordinator.connect(url, ca, pin) as client:
+        status = coordinator.the_round(client, url, round_id)
+        _show(client.abort(bytes.fromhex(status.round), secret), as_json)
+
+
+@app.command()
+def missing(
+    url: coordinator.Url,
+    round_id: coordinator.RoundOption = None,
+    operator_token: coordinator.OperatorToken = None,
+    operator_token_file: coordinator.OperatorTokenFile = None,
+    ca: coordinator.AuthorityOption = None,
+    pin: coordinator.PinOption = None,
+    as_json: output.Json = False,
+) -> None:
+    """Show whom a round is waiting for in its phase."""
+    secret = coordinator.operator_secret(operator_token, operator_token_file)
+    with coordinator.connect(url, ca, pin) as client:
+        status = coordinator.the_round(client, url, round_id)
+        found = client.missing(bytes.fromhex(status.round), secret)
+    document = {"round": status.round, **found.model_dump()}
+    output.emit(document, as_json, lambda screen: _draw_missing(screen, found))
+
+
+@app.command()
+def purge(
+    older_than: Annotated[
+        str, typer.Option(help="How long ago a round must have ended, such as 90d.")
+    ],
+    store: Annotated[
+        str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
+    ] = "sqlite:///coordinator.db",
+    as_json: output.Json = False,
+) -> None:
+    """Delete the messages of rounds that are long over, in the store itself.
+
+    Transcripts, releases and the fact that there was a round stay.
+    """
+    coordinator.require_service()
+    from sqlalchemy.exc import DBAPIError
+
+    from dhdmm.service.database import Database
+    from dhdmm.service.retention import purge as purge_store
+
+    age = seconds_of(older_than)
+    database = Database(store)
+    _require_file(store)
+    try:
+        gone = purge_store(database, age)
+    except DBAPIError:
+        raise DhdmmError(
+            "the store cannot be purged",
+            hint="is it reachable? dhdmm serve brings the store of an older version up to date",
+        ) from None
+    finally:
+        database.close()
+    document: dict[str, Any] = {"purged": gone}
+    output.emit(document, as_json, lambda screen: screen.print(f"{len(gone):,} rounds purged"))
+
+
+def _require_file(store: str) -> None:
+    """A name that is not a store's would be made one, without a round in it."""
+    from sqlalchemy import make_url
+
+    place = make_url(store)
+    is_file = place.get_backend_name() == "sqlite" and place.database is not None
+    if is_file and not Path(str(place.database)).exists():
+        hint = "--store, or DHDMM_STORE in the environment, names the coordinator's"
+        raise DhdmmError("there is no store", where=str(place.database), hint=hint)
+
+
+def _the_study(client: CoordinatorClient, url: str) -> str:
+    """The study of the newest rounds, if they are all of one."""
+    found = {status.study_digest: status.study for status in client.rounds(most=coordinator.SHOWN)}
+    if not found:
+        raise RoundAborted("the coordinator has no study with a round", where=url)
+    if len(found) > 1:
+        listed = ", ".join(f"{digest} ({name})" for digest, name in found.items())
+        raise DhdmmError(
+            "the coordinator has several studies", where=url, hint=f"--study: {listed}"
+        )
+    return next(iter(found))
+
+
+def _roster(path: Path) -> object:
+    """The file as JSON, checked first."""
+    coordinator.require_service()
+    from dhdmm.service.roster import RosterFile
+
+    return json.loads(RosterFile.load(path).to_bytes())
+
+
+def _show(status: Status, as_json: bool) -> None:
+    from dhdmm.release.wording import printable
+
+    document = status.model_dump()
+    why = f" ({printable(status.reason)})" if status.reason else ""
+    line = f"{printable(status.study)}, round {status.round}: {printable(status.state)}{why}"
+    output.emit(document, as_json, lambda screen: screen.print(line, soft_wrap=True, markup=False))
+
+
+def _draw_missing(screen: Console, found: Missing) -> None:
+    from dhdmm.release.wording import printable
+
+    more = len(found.missing) + found.more
+    screen.print(f"{printable(found.state)}: {more:,} missing", markup=False)
+    for member in found.missing:
+        words = f"  {printable(member.fingerprint)}  {printable(member.name)}"
+        screen.print(words, soft_wrap=True, markup=False)
+    if found.more:
+        screen.print(f"  and {found.more:,} more")
