@@ -25,7 +25,7 @@ Dump = dict[str, Any]
 def read(path: Path) -> Dump:
     """What an SQLite file holds."""
     with closing(sqlite3.connect(path)) as connection:
-        made = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        made = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")
         tables = {}
         for name, statement in made.fetchall():
             cursor = connection.execute(f'SELECT * FROM "{name}" ORDER BY rowid')
