@@ -74,6 +74,18 @@ ROWS = {
     39: Row("More bodies than memory", "they wait; the process lives"),
     40: Row("A skewed clock", "deadlines are monotonic"),
     41: Row("Malformed frames", "a typed error"),
+    42: Row(
+        "Strangers announce bodies, keep questions waiting, do not read answers",
+        "what members need is not theirs to hold",
+    ),
+    43: Row(
+        "Made-up keys, wrong signatures and guessed tokens, from members' own address",
+        "strangers are slowed down, members are not",
+    ),
+    44: Row(
+        "Rounds, rosters and releases are asked for without credentials",
+        "401, the same whether there is such a round or not",
+    ),
 }
 
 HEAD = """# Faults and attacks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,12 +18,8 @@ DAY = 24 * 3600
 def enroll(
     url: coordinator.Url,
     count: Annotated[int, typer.Option(min=1, help="How many tokens.")] = 1,
-    operator_token: Annotated[
-        str | None, typer.Option(envvar="DHDMM_OPERATOR_TOKEN", help="As the coordinator said.")
-    ] = None,
-    operator_token_file: Annotated[
-        Path | None, typer.Option(help="The coordinator's --operator-token-file.")
-    ] = None,
+    operator_token: coordinator.OperatorToken = None,
+    operator_token_file: coordinator.OperatorTokenFile = None,
     expires_seconds: Annotated[
         int, typer.Option(min=1, help="For how long a token can be used.")
     ] = 7 * DAY,
@@ -34,26 +29,17 @@ def enroll(
     as_json: output.Json = False,
 ) -> None:
     """Make enrolment tokens. Each takes one seat, once; give every participant its own."""
-    secret = _secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin) as client:
-        status = coordinator.the_round(client, url, round_id)
-        tokens = client.tokens(bytes.fromhex(status.round), count, expires_seconds, secret)
-    document: dict[str, Any] = {"round": status.round, "tokens": tokens}
-    output.emit(document, as_json, lambda screen: _draw(screen, tokens))
-
-
-def _secret(given: str | None, path: Path | None) -> str:
-    if path is not None:
-        try:
-            return path.read_text(encoding="ascii").strip()
-        except OSError as error:
-            raise DhdmmError(error.strerror or str(error), where=str(path)) from None
-    if given is None:
+    secret = coordinator.operator_token(operator_token, operator_token_file)
+    if secret is None:
         raise DhdmmError(
             "only the operator makes tokens",
             hint="--operator-token-file FILE, or DHDMM_OPERATOR_TOKEN in the environment",
         )
-    return given
+    with coordinator.connect(url, ca, pin, operator=secret) as client:
+        status = coordinator.the_round(client, url, round_id)
+        tokens = client.tokens(bytes.fromhex(status.round), count, expires_seconds)
+    document: dict[str, Any] = {"round": status.round, "tokens": tokens}
+    output.emit(document, as_json, lambda screen: _draw(screen, tokens))
 
 
 def _draw(screen: Console, tokens: list[str]) -> None:

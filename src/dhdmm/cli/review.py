@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def review(
     url: coordinator.Url,
     round_id: coordinator.RoundOption = None,
+    identity: coordinator.IdentityOption = None,
+    token: coordinator.TokenOption = None,
     policy: coordinator.PolicyOption = None,
     ledger: coordinator.LedgerOption = None,
     state: coordinator.StateOption = None,
@@ -37,7 +39,8 @@ def review(
 
     home = coordinator.home(state)
     limits = home.policy(policy)
-    with coordinator.connect(url, ca, pin) as client:
+    own = coordinator.identity_at(home, identity)
+    with coordinator.connect(url, ca, pin, own, token=token) as client:
         status = coordinator.the_round(client, url, round_id)
         draft = client.draft(bytes.fromhex(status.round))
     reviewed = review_preview(draft, limits)

@@ -12,12 +12,24 @@ if TYPE_CHECKING:
 
 def status(
     url: coordinator.Url,
+    identity: coordinator.IdentityOption = None,
+    state: coordinator.StateOption = None,
+    token: coordinator.TokenOption = None,
+    operator_token: coordinator.OperatorToken = None,
+    operator_token_file: coordinator.OperatorTokenFile = None,
     ca: coordinator.AuthorityOption = None,
     pin: coordinator.PinOption = None,
     as_json: output.Json = False,
 ) -> None:
-    """Show every round of a coordinator: its phase, and how many take part."""
-    with coordinator.connect(url, ca, pin) as client:
+    """Show your rounds of a coordinator: their phase, and how many take part.
+
+    They are those in which your identity has a seat or to which your token invites you; to the
+    operator, all.
+    """
+    coordinator.require_service()
+    operator = coordinator.operator_token(operator_token, operator_token_file)
+    own = coordinator.identity_at(coordinator.home(state), identity)
+    with coordinator.connect(url, ca, pin, own, token=token, operator=operator) as client:
         rounds = [entry.model_dump() for entry in client.rounds()]
     document: dict[str, Any] = {"rounds": rounds}
     output.emit(document, as_json, lambda screen: _draw(screen, rounds))

@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -85,7 +85,10 @@ class _Reply:
 
 
 class CoordinatorClient:
-    """Speaks with one coordinator, for one identity if there is one. Close it after use."""
+    """Speaks with one coordinator, for whoever has what is given. Close it after use.
+
+    Every request is signed by the identity, and carries the enrolment token and the operator's.
+    """
 
     def __init__(
         self,
@@ -93,6 +96,8 @@ class CoordinatorClient:
         trust: ssl.SSLContext,
         identity: Identity | None = None,
         *,
+        token: str | None = None,
+        operator: str | None = None,
         patience: float = PATIENCE,
         randomness: Randomness = os.urandom,
         sleep: Callable[[float], None] = time.sleep,
@@ -101,11 +106,13 @@ class CoordinatorClient:
         self._address, self._identity = address, identity
         self._patience, self._randomness = patience, randomness
         self._sleep, self._clock = sleep, clock
+        shown = {} if token is None else {signing.TOKEN_HEADER: token}
+        shown |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
         self._http = httpx.Client(
             base_url=address.base,
             verify=trust,
             trust_env=not address.local,  # a proxy is on the way to elsewhere only
-            headers={"Accept-Encoding": "identity", "User-Agent": "dhdmm"},
+            headers={"Accept-Encoding": "identity", "User-Agent": "dhdmm"} | shown,
         )
 
     def __enter__(self) -> CoordinatorClient:
@@ -165,11 +172,11 @@ class CoordinatorClient:
         reply = self._ask("POST", target, message, "application/octet-stream")
         return _read(TypeAdapter(dict[str, str]), reply.body).get("reply", "")
 
-    def tokens(self, round_id: bytes, count: int, expires_s: int, operator: str) -> list[str]:
+    def tokens(self, round_id: bytes, count: int, expires_s: int) -> list[str]:
         """Fresh enrolment tokens, for whoever has the operator's token."""
         wanted = {"round": round_id.hex(), "count": count, "expires_s": expires_s}
-        content, also = json.dumps(wanted).encode(), {"Authorization": f"Bearer {operator}"}
-        reply = self._ask("POST", "/v1/tokens", content, "application/json", also=also)
+        content = json.dumps(wanted).encode()
+        reply = self._ask("POST", "/v1/tokens", content, "application/json")
         return _read(TypeAdapter(dict[str, list[str]]), reply.body).get("tokens", [])
 
     # Requests
@@ -184,10 +191,9 @@ class CoordinatorClient:
         body: bytes = b"",
         kind: str | None = None,
         limit: int = LARGEST_CONTROL_BYTES,
-        also: Mapping[str, str] | None = None,
     ) -> _Reply:
         """The same bytes again until there is an answer; refusals raise `Answered`."""
-        headers = ({"Content-Type": kind} if kind else {}) | dict(also or {})
+        headers = {"Content-Type": kind} if kind else {}
         if self._identity is not None:
             headers |= signing.sign(self._identity, method, target, body)
         failing_since, pause = self._clock(), FIRST_PAUSE
