@@ -52,15 +52,34 @@ def raw_response(phrase: str, problem: Problem) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-class _Counting:
-    """A transport that counts what is written to it."""
+class _Line:
+    """A transport that counts what is written to it, and is not closed over a body on its way.
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport, self.written = transport, 0
+    A connection that is closed with bytes unread is reset, and the refusal that was sent may be
+    lost with it. So these come in for a while, and nobody looks at them.
+    """
+
+    def __init__(self, transport: asyncio.Transport, linger: Callable[[], float]) -> None:
+        self._transport, self._linger = transport, linger
+        self.written, self._closing = 0, False
 
     def write(self, data: bytes) -> None:
         self.written += len(data)
         self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._closing or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.is_closing():
+            return
+        seconds = self._linger()
+        if not seconds:
+            self._transport.close()
+            return
+        self._closing = True
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(seconds, self._transport.close)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -84,8 +103,8 @@ class Connection(HttpToolsProtocol):
         self._waiting = self._taken = 0  # bytes of answers, at the last look
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._counted = _Counting(transport)
-        super().connection_made(self._counted)  # type: ignore[arg-type]
+        self._line = _Line(transport, lambda: self._limits.close_seconds * self._in_body)
+        super().connection_made(self._line)  # type: ignore[arg-type]
         if isinstance(transport, _Buffered):
             transport.set_read_buffer_limits(high=UNREAD)
         self._expect_header()
@@ -130,8 +149,8 @@ class Connection(HttpToolsProtocol):
 
     def _look(self) -> None:
         """Cut the connection if the other end has not read what was waiting for it long enough."""
-        waiting = self._counted.get_write_buffer_size()
-        taken = self._counted.written - waiting
+        waiting = self._line.get_write_buffer_size()
+        taken = self._line.written - waiting
         pace = self._limits.answer_bytes_per_second * self._limits.answer_seconds
         if taken - self._taken < min(self._waiting, pace):
             self._metrics.rejected("answer slow")

@@ -233,13 +233,17 @@ async def measurement(coordinator: Coordinator) -> np.ndarray:
     return Transcript.from_bytes(response.content).account.measurement
 
 
-async def ideal(coordinator: Coordinator, silent: Collection[int] = ()) -> np.ndarray:
+async def ideal(
+    coordinator: Coordinator,
+    silent: Collection[int] = (),
+    held: Sequence[Histogram] | None = None,
+) -> np.ndarray:
     """M̂ if everybody but the silent had handed its measurement to a trusted party."""
     response = await coordinator.read("/plan")
     plan = Plan.from_bytes(response.content)
     inputs = {
         i: measure(plan, histogram, noise_of(i))
-        for i, histogram in enumerate(people(PARTICIPANTS))
+        for i, histogram in enumerate(people(PARTICIPANTS) if held is None else held)
         if i not in silent
     }
     total = IdealSum(plan.round(bytes.fromhex(coordinator.round_id))).sum(inputs).total

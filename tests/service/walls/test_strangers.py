@@ -103,6 +103,16 @@ def test_what_cannot_be_of_use_is_refused_before_any_of_it_is_read(tmp_path: Pat
 
 
 @pytest.mark.fault(42)
+def test_a_refusal_is_heard_over_the_body_that_it_refuses(tmp_path: Path) -> None:
+    """The body is on its way already; without patience for it, the line would be reset."""
+    patient = replace(PATIENT, close_seconds=5.0)
+    with besieged(tmp_path, patient) as here, connect(here.server) as client:
+        client.sendall(head("POST", NOWHERE, {"content-length": str(16 * MIB)}))
+        client.sendall(bytes(16 * MIB))
+        assert status(read_response(client)) == 401
+
+
+@pytest.mark.fault(42)
 def test_a_members_announced_body_takes_no_memory_before_it_comes(tmp_path: Path) -> None:
     limits = replace(TIGHT, memory_bytes=64 * KIB)  # one body's
     with besieged(tmp_path, limits) as here, connect(here.server) as silent:
