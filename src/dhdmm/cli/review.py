@@ -118,6 +118,7 @@ def _words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{people} participants, {document['threat_model']} model; your privacy leans on"
         f" {document['honest_floor']:,} honest ones",
     )
+    yield "seen by", document["seen_by"]
     yield (
         "budget",
         f"{document['left']:.6g} of {document['budget']:.6g} is left"

@@ -82,6 +82,7 @@ def test_review_asks_and_join_refuses_without_a_yes(
         shown = shell("review", *arguments(here))
         assert "No consent given" in shown.out
         assert max(map(len, shown.out.splitlines())) <= 80
+        assert "seen by" in shown.out
         joining = ["join", *arguments(here), "--data", "table.csv"]
         refused = shell(*joining)
         assert (refused.code, "nobody here has consented" in refused.err) == (4, True)

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import psycopg
@@ -14,6 +15,7 @@ import yaml
 from sqlalchemy import make_url
 
 from dhdmm.service.database import Database
+from dhdmm.service.limits import Limits
 from tests.docs.pages import Block, blocks
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.walls.page import PAGE, PROJECT, metrics, rewritten
@@ -42,6 +44,19 @@ def test_limits_metrics_and_logged_keys_are_current() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == rewritten(page), "write it anew: python -m tests.service.walls.page"
     assert page.count("<!-- made: ") == 3
+
+
+def test_limits_are_read_as_the_page_shows_them(tmp_path: Path) -> None:
+    (block,) = checked_by("test_limits_are_read_as_the_page_shows_them")
+    file = tmp_path / "limits.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    made, usual = Limits.load(file), Limits()
+    changed = set(yaml.safe_load(block.text))
+    assert changed == {
+        field.name
+        for field in fields(Limits)
+        if getattr(made, field.name) != getattr(usual, field.name)
+    }
 
 
 def test_alerts_are_about_metrics_that_exist() -> None:
