@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dhdmm.errors import DhdmmError
 from dhdmm.service.guard import VOUCH
-from dhdmm.service.limits import KIB, Limits
+from dhdmm.service.limits import KIB, Limits, origin
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.problems import MEDIA_TYPE, Problem, Reason
 
@@ -210,7 +210,7 @@ class Hall:
         self._of: Counter[str] = Counter()
 
     def enter(self, address: str) -> Guest:
-        return Guest(self, None if self._is_proxy(address) else address)
+        return Guest(self, None if self._is_proxy(address) else origin(address))
 
     def over(self, guest: Guest, by: int = 0) -> bool:
         """Whether this guest, counted in, is one too many, or even too many by so much."""

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from dhdmm.secagg.coordinator import Reply
-from dhdmm.service.callers import Callers
+from dhdmm.service.callers import Callers, headers_of
 from dhdmm.service.host import LONGEST_WAIT, Host
 from dhdmm.service.problems import Problem, Reason, not_found
 from dhdmm.service.requests import Upload
@@ -49,7 +49,7 @@ class _Exchange:
         """A participant's message."""
         seats, position = await self._callers.seated(request.scope, _round(request))
         body = await _body(request, seats.largest_message)
-        require_announced(request.headers, body)
+        require_announced(headers_of(request.scope), body)
         host = await self._hub.host(_round(request))
         reply = await host.ask(Upload(position, body))
         assert isinstance(reply, Reply)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from dhdmm.service.limits import KIB, AtOnce, Body, Buckets, Limits, Memory, Overdrawn
+from dhdmm.service.limits import KIB, AtOnce, Body, Buckets, Limits, Memory, Overdrawn, origin
 from dhdmm.service.logs import place
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.problems import Problem, Reason, problem_response
@@ -261,7 +261,7 @@ def _announced(headers: dict[bytes, bytes]) -> int | None:
 
 def _address(scope: Scope) -> str:
     client = scope.get("client")
-    return str(client[0]) if client else "unknown"
+    return origin(str(client[0])) if client else "unknown"
 
 
 def _once(body: bytes, receive: Receive) -> Receive:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from heapq import heappop, heappush
+from ipaddress import IPv4Address, ip_address, ip_network
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -162,6 +163,21 @@ def _positive(value: Any, kind: Callable[[Any], Number], place: Place) -> Number
         words = "a whole number above 0" if kind is int else "a number above 0"
         raise place.error(f"{document.shown(value)} is not {words}")
     return kind(value)
+
+
+def origin(address: str) -> str:
+    """What requests of an address are counted under: of IPv6, the network that one customer has.
+
+    >>> origin("192.0.2.1"), origin("::ffff:192.0.2.1"), origin("2001:db8:1:2:3::4")
+    ('192.0.2.1', '192.0.2.1', '2001:db8:1:2::/64')
+    """
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv4Address) or parsed.ipv4_mapped is not None:
+        return str(getattr(parsed, "ipv4_mapped", None) or parsed)
+    return str(ip_network((parsed, 64), strict=False))
 
 
 class Buckets:
