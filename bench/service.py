@@ -89,7 +89,8 @@ async def coordinate(folder: Path) -> None:
     hub = Hub(database, Identity.generate(os.urandom), folder / "releases", deadlines)
     cert, key = folder / "coordinator.pem", folder / "coordinator.key"
     app = create_app(hub, OPERATOR)
-    server = make_server(app, "127.0.0.1", 0, cert, key, PATIENT, on_drain=hub.drain)
+    door = app.state.callers.admit
+    server = make_server(app, "127.0.0.1", 0, cert, key, PATIENT, on_drain=hub.drain, door=door)
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.05)

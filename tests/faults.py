@@ -112,6 +112,18 @@ ROWS = {
         "one round at a time; an occurrence has one round",
     ),
     53: Row("An older roster, with a key that was revoked", "refused by whoever saw a newer one"),
+    54: Row(
+        "Strangers announce bodies, keep questions waiting, do not read answers",
+        "what members need is not theirs to hold",
+    ),
+    55: Row(
+        "Made-up keys, wrong signatures and guessed tokens, from members' own address",
+        "strangers are slowed down, members are not",
+    ),
+    56: Row(
+        "Rounds, rosters and releases are asked for without credentials",
+        "401, the same whether there is such a round or not",
+    ),
 }
 
 HEAD = """# Faults and attacks

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from dhdmm.cli.serve import serve
@@ -59,7 +60,8 @@ def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) ->
         wrong = dhdmm(tmp_path, "enroll", url, "--operator-token", "no")
         assert wrong.returncode == 4
         assert "this is for the operator" in wrong.stderr
-        shown = dhdmm(tmp_path, "status", url)
+        assert dhdmm(tmp_path, "status", url, "--state", "nobody").returncode == 4
+        shown = dhdmm(tmp_path, "status", url, "--operator-token-file", "operator")
         assert re.search(r"small +enrolling +0 of 10 to 12", shown.stdout)
         process.send_signal(signal.SIGTERM)
         document = json.loads(process.stdout.read())
@@ -101,6 +103,20 @@ def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
     assert [entry["state"] for entry in shown["rounds"]] == ["aborted"]
 
 
+def test_limits_come_from_a_file(tmp_path: Path) -> None:
+    limits = tmp_path / "limits.yaml"
+    limits.write_text("stranger_requests: {per_second: 0.001, burst: 2}\n")
+    with coordinator(tmp_path, "--limits", "limits.yaml") as (_process, url):
+        assert [httpx.get(f"{url}/healthz").status_code for _ in range(3)] == [200, 200, 429]
+
+
+@pytest.mark.fault(56)
+@pytest.mark.parametrize("options", [[], ["--public"], ["--public", "--no-pages"]])
+def test_rounds_are_public_if_the_operator_says_so(tmp_path: Path, options: list[str]) -> None:
+    with coordinator(tmp_path, *options) as (_process, url):
+        assert httpx.get(f"{url}/v1/rounds").status_code == (200 if options else 401)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -114,6 +130,9 @@ def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
         (["--again", "--occurrence", "x"], "exclude each other"),
         (["--again", "--every", "week"], "exclude each other"),
         (["--once", "--every", "week"], "exclude each other"),
+        (["--limits", "nowhere.yaml"], "cannot read the file"),
+        (["--limits", "study.yaml"], r"study.yaml:\d+: \w+: unknown limit"),
+        (["--proxies", "nginx"], "'nginx' is no address and no network"),
     ],
 )
 def test_what_cannot_be_served_is_said_before_anything_listens_or_is_stored(

@@ -48,8 +48,10 @@ def served(
     database = Database(f"sqlite:///{folder / 'coordinator.db'}")
     database.migrate()
     hub = Hub(database, SERVER_KEY, folder / "releases", deadlines or Deadlines(600, 600))
-    app = create_app(hub, TOKEN, pages=create_pages(hub, TOKEN, public=public))
-    server = make_server(app, "127.0.0.1", 0, on_drain=hub.drain)
+    pages = create_pages(hub, TOKEN, public=public)
+    app = create_app(hub, TOKEN, pages=pages, public=public)
+    door = app.state.callers.admit
+    server = make_server(app, "127.0.0.1", 0, on_drain=hub.drain, door=door)
     ready = threading.Event()
 
     async def serve() -> None:

@@ -42,6 +42,16 @@ AuthorityOption = Annotated[
 PinOption = Annotated[
     str | None, typer.Option("--pin", help="SHA-256 of the coordinator's very certificate.")
 ]
+IdentityOption = Annotated[
+    Path | None,
+    typer.Option("--identity", help="Your identity; by default identity.json in --state."),
+]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token", envvar="DHDMM_TOKEN", help="Where the coordinator enrols by tokens: yours."
+    ),
+]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Consent without asking to what your policy allows.")
 ]
@@ -83,14 +93,43 @@ def require_service() -> None:
 
 
 def connect(
-    url: str, authority: Path | None, pin: str | None, identity: Identity | None = None
+    url: str,
+    authority: Path | None,
+    pin: str | None,
+    identity: Identity | None = None,
+    *,
+    token: str | None = None,
+    operator: str | None = None,
 ) -> CoordinatorClient:
+    """A client that shows the coordinator who is asking, as far as that is given."""
     require_service()
     from dhdmm.service.client import CoordinatorClient
     from dhdmm.service.trust import Address, parse_digest, trusting
 
+    for name, secret in (("enrolment", token), ("operator's", operator)):
+        if secret is not None and not (secret.isascii() and secret.isprintable()):
+            raise DhdmmError(f"the {name} token has characters that no token has")
     pinned = None if pin is None else parse_digest(pin, "the SHA-256 of a certificate")
-    return CoordinatorClient(Address.parse(url), trusting(authority, pinned), identity)
+    address, trust = Address.parse(url), trusting(authority, pinned)
+    return CoordinatorClient(address, trust, identity, token=token, operator=operator)
+
+
+def identity_at(home: Home, path: Path | None) -> Identity | None:
+    """The identity in the file given, or the one that is kept at home, if there is one."""
+    from dhdmm.service import identity as identities
+
+    if path is None and not home.identity.exists():
+        return None
+    return identities.load(path or home.identity).identity
+
+
+def operator_token(given: str | None, path: Path | None) -> str | None:
+    """What the operator's requests carry, from the file if there is one."""
+    if path is None:
+        return given
+    from dhdmm.service.files import read_secret
+
+    return read_secret(path)
 
 
 def the_round(client: CoordinatorClient, url: str, wanted: str | None) -> Status:
@@ -136,17 +175,14 @@ def parse_round(written: str) -> bytes:
 
 
 def operator_secret(given: str | None, path: Path | None) -> str:
-    """The operator's token, as it was given or from the file that it is kept in."""
-    if path is not None:
-        from dhdmm.service.files import read_secret
-
-        return read_secret(path)
-    if given is None:
+    """The same where nobody else may ask."""
+    secret = operator_token(given, path)
+    if secret is None:
         raise DhdmmError(
             "only the operator may do this",
             hint="--operator-token-file FILE, or DHDMM_OPERATOR_TOKEN in the environment",
         )
-    return given
+    return secret
 
 
 def note(words: str) -> None:

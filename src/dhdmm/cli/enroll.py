@@ -29,9 +29,9 @@ def enroll(
 ) -> None:
     """Make enrolment tokens. Each takes one seat, once; give every participant its own."""
     secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin) as client:
+    with coordinator.connect(url, ca, pin, operator=secret) as client:
         status = coordinator.the_round(client, url, round_id)
-        tokens = client.tokens(bytes.fromhex(status.round), count, expires_seconds, secret)
+        tokens = client.tokens(bytes.fromhex(status.round), count, expires_seconds)
     document: dict[str, Any] = {"round": status.round, "tokens": tokens}
     output.emit(document, as_json, lambda screen: _draw(screen, tokens))
 

@@ -32,9 +32,7 @@ def join(
         str, typer.Option(help="Your table: CSV, TSV, Parquet, or its address in a warehouse.")
     ],
     round_id: coordinator.RoundOption = None,
-    identity: Annotated[
-        Path | None, typer.Option(help="Your identity; by default identity.json in --state.")
-    ] = None,
+    identity: coordinator.IdentityOption = None,
     policy: coordinator.PolicyOption = None,
     ledger: coordinator.LedgerOption = None,
     state: coordinator.StateOption = None,
@@ -45,10 +43,7 @@ def join(
     roster_fingerprint: Annotated[
         str | None, typer.Option(help="The roster that you compared with the others.")
     ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(envvar="DHDMM_TOKEN", help="Where the coordinator enrols by tokens: yours."),
-    ] = None,
+    token: coordinator.TokenOption = None,
     ca: coordinator.AuthorityOption = None,
     pin: coordinator.PinOption = None,
     yes: coordinator.Yes = False,
@@ -84,7 +79,7 @@ def join(
     named = identities.load(identity or home.identity)
     counted = Counted(lambda study: counted_for(study, table, on_unknown))
     counted.prepare(home.studies())  # before the coordinator hears of us
-    with coordinator.connect(url, ca, pin, named.identity) as client:
+    with coordinator.connect(url, ca, pin, named.identity, token=token) as client:
         known = Member(
             named, limits, home.ledger(ledger, limits), home, _pin(registrar, roster_fingerprint)
         )

@@ -117,7 +117,11 @@ class LocalNetwork:
         return f"https://localhost:{self.port}"
 
     def client(self) -> CoordinatorClient:
-        return CoordinatorClient(Address.parse(self.address), trusting(self._certificate))
+        """The operator's."""
+        token = (self.folder / "operator.token").read_text(encoding="ascii").strip()
+        return CoordinatorClient(
+            Address.parse(self.address), trusting(self._certificate), operator=token
+        )
 
     def statuses(self) -> Iterator[Status]:
         """The round's status now and after every change, to its end."""

@@ -44,9 +44,9 @@ def begin(
     """Begin a round of a study that the coordinator knows."""
     secret = coordinator.operator_secret(operator_token, operator_token_file)
     invited = None if roster is None else _roster(roster)
-    with coordinator.connect(url, ca, pin) as client:
+    with coordinator.connect(url, ca, pin, operator=secret) as client:
         digest = study or _the_study(client, url)
-        _show(client.begin(digest, invited, occurrence, secret), as_json)
+        _show(client.begin(digest, invited, occurrence), as_json)
 
 
 @app.command()
@@ -61,9 +61,9 @@ def close(
 ) -> None:
     """Close the phase that a round is in, without those who are missing."""
     secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin) as client:
+    with coordinator.connect(url, ca, pin, operator=secret) as client:
         status = coordinator.the_round(client, url, round_id)
-        closed = client.close(bytes.fromhex(status.round), status.state, secret)
+        closed = client.close(bytes.fromhex(status.round), status.state)
         _show(closed, as_json)
 
 
@@ -79,9 +79,9 @@ def abort(
 ) -> None:
     """End a round without a release. What has been paid for it stays paid."""
     secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin) as client:
+    with coordinator.connect(url, ca, pin, operator=secret) as client:
         status = coordinator.the_round(client, url, round_id)
-        _show(client.abort(bytes.fromhex(status.round), secret), as_json)
+        _show(client.abort(bytes.fromhex(status.round)), as_json)
 
 
 @app.command()
@@ -96,9 +96,9 @@ def missing(
 ) -> None:
     """Show whom a round is waiting for in its phase."""
     secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin) as client:
+    with coordinator.connect(url, ca, pin, operator=secret) as client:
         status = coordinator.the_round(client, url, round_id)
-        found = client.missing(bytes.fromhex(status.round), secret)
+        found = client.missing(bytes.fromhex(status.round))
     document = {"round": status.round, **found.model_dump()}
     output.emit(document, as_json, lambda screen: _draw_missing(screen, found))
 

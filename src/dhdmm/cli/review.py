@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def review(
     url: coordinator.Url,
     round_id: coordinator.RoundOption = None,
+    identity: coordinator.IdentityOption = None,
+    token: coordinator.TokenOption = None,
     policy: coordinator.PolicyOption = None,
     ledger: coordinator.LedgerOption = None,
     data: Annotated[
@@ -43,7 +45,8 @@ def review(
 
     home = coordinator.home(state)
     limits = home.policy(policy)
-    with coordinator.connect(url, ca, pin) as client:
+    own = coordinator.identity_at(home, identity)
+    with coordinator.connect(url, ca, pin, own, token=token) as client:
         status = coordinator.the_round(client, url, round_id)
         draft = client.draft(bytes.fromhex(status.round))
     reviewed = review_preview(draft, limits)
@@ -132,6 +135,7 @@ def _words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{people} participants, {document['threat_model']} model; your privacy leans on"
         f" {document['honest_floor']:,} honest ones",
     )
+    yield "seen by", document["seen_by"]
     yield (
         "budget",
         f"{document['left']:.6g} of {document['budget']:.6g} is left"

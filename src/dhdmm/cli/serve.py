@@ -22,7 +22,6 @@ from dhdmm.service.occurrences import Every, now, occurrence_at
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
-    from starlette.types import ASGIApp
 
     from dhdmm.secagg.keys import Identity
     from dhdmm.service.database import Database
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from dhdmm.service.status import Status
     from dhdmm.service.studies import Chosen, Hub
     from dhdmm.study.spec import Study
+    from dhdmm.web.pages import Pages
 
     Begin = Callable[..., Chosen]
     Work = Callable[[], Coroutine[Any, Any, None]]
@@ -94,9 +94,18 @@ def serve(
     with_pages: Annotated[
         bool, typer.Option("--pages/--no-pages", help="Pages for people beside the protocol.")
     ] = True,
-    public_pages: Annotated[
-        bool, typer.Option("--public-pages", help="Let everybody read them; nobody is named.")
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--public",
+            "--public-pages",
+            help="Let everybody read of rounds and releases; nobody is named.",
+        ),
     ] = False,
+    limits: Annotated[
+        Path | None,
+        typer.Option(help="A YAML file with limits on callers, instead of the defaults."),
+    ] = None,
     as_json: output.Json = False,
 ) -> None:
     """Coordinate rounds of these studies over HTTPS.
@@ -109,6 +118,7 @@ def serve(
     from dhdmm.service import logs
     from dhdmm.service.app import create_app
     from dhdmm.service.database import Database
+    from dhdmm.service.limits import Limits
     from dhdmm.service.metrics import Metrics
     from dhdmm.service.recurring import Recurring
     from dhdmm.service.server import make_server, run
@@ -116,6 +126,7 @@ def serve(
     from dhdmm.service.waiting import Deadlines
     from dhdmm.study.spec import Study
 
+    allowed = None if limits is None else Limits.load(limits)
     signer, invited = _identity(identity), _roster(roster, studies)
     begin = _beginning(again, seconds_of(apart), occurrence, every)
     if once and every is not None:
@@ -131,17 +142,24 @@ def serve(
         Deadlines(enrolment_seconds, phase_seconds),
         observer := Metrics(),
     )
+    app = create_app(
+        hub,
+        token,
+        metrics=observer,
+        pages=_pages(hub, token, with_pages, public),
+        public=public,
+    )
     server = make_server(
-        create_app(
-            hub, token, metrics=observer, pages=_pages(hub, token, with_pages, public_pages)
-        ),
+        app,
         host,
         port,
         tls_cert,
         tls_key,
+        allowed,
         metrics=observer,
         on_drain=hub.drain,
         proxies=proxies,
+        door=app.state.callers.admit,
     )
     screen = _screen()
     logs.configure(as_json=screen is None, console=screen)
@@ -212,7 +230,7 @@ async def _end_with(server: Server, hub: Hub) -> None:
     server.stop()
 
 
-def _pages(hub: Hub, token: str, wanted: bool, public: bool) -> ASGIApp | None:
+def _pages(hub: Hub, token: str, wanted: bool, public: bool) -> Pages | None:
     if not wanted:
         return None
     from dhdmm.web.pages import create_pages

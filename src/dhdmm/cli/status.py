@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 def status(
     url: coordinator.Url,
+    identity: coordinator.IdentityOption = None,
+    state: coordinator.StateOption = None,
+    token: coordinator.TokenOption = None,
+    operator_token: coordinator.OperatorToken = None,
+    operator_token_file: coordinator.OperatorTokenFile = None,
     ca: coordinator.AuthorityOption = None,
     pin: coordinator.PinOption = None,
     running: Annotated[
@@ -22,8 +27,15 @@ def status(
     last: Annotated[int, typer.Option(min=1, help="How many at most, the newest first.")] = 50,
     as_json: output.Json = False,
 ) -> None:
-    """Show the newest rounds of a coordinator: their phase, and how many take part."""
-    with coordinator.connect(url, ca, pin) as client:
+    """Show your newest rounds of a coordinator: their phase, and how many take part.
+
+    They are those in which your identity has a seat or to which your token invites you; to the
+    operator, all.
+    """
+    coordinator.require_service()
+    operator = coordinator.operator_token(operator_token, operator_token_file)
+    own = coordinator.identity_at(coordinator.home(state), identity)
+    with coordinator.connect(url, ca, pin, own, token=token, operator=operator) as client:
         found = client.rounds(running=running, most=last + 1)
     rounds, more = [entry.model_dump() for entry in found[:last]], len(found) > last
     document: dict[str, Any] = {"rounds": rounds, "more": more}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -17,10 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
-from starlette.types import ASGIApp
+from starlette.types import Receive, Send
 
 import dhdmm
 from dhdmm.service import control, exchange
+from dhdmm.service.callers import Callers, Scope
 from dhdmm.service.defects import report
 from dhdmm.service.metrics import CONTENT_TYPE, Metrics, RoundFigures
 from dhdmm.service.problems import Problem, Reason, problem_response
@@ -28,6 +29,16 @@ from dhdmm.service.status import Status
 from dhdmm.service.studies import Hub
 
 Refusal = Callable[[Request, Any], Coroutine[Any, Any, Response]]
+
+
+class Pages(Protocol):
+    """Pages for people, which know who has signed in as the operator."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def is_operator(self, scope: Scope) -> bool: ...
+
+
 _REASONS = {404: Reason.NOT_FOUND}
 
 
@@ -36,9 +47,20 @@ def create_app(
     operator_token: str,
     *,
     metrics: Metrics | None = None,
-    pages: ASGIApp | None = None,
+    pages: Pages | None = None,
+    public: bool = False,
 ) -> Starlette:
-    """The application; its lifespan is the hub's. `pages` get what no route is for."""
+    """The application; its lifespan is the hub's. `pages` get what no route is for.
+
+    If it is `public`, everybody may read of rounds what names nobody. Its `state.callers` is what
+    the server's wall asks who is there.
+    """
+    callers = Callers(
+        hub,
+        operator_token,
+        public=public,
+        signed_in=pages.is_operator if pages is not None else lambda _scope: False,
+    )
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -65,18 +87,18 @@ def create_app(
         redirect_slashes=False,
         exception_handlers=refusals,
     )
-    described.include_router(control.routes(hub, operator_token))
+    described.include_router(control.routes(hub, callers))
     if metrics is not None:
         described.add_route("/metrics", _measured(hub, metrics), include_in_schema=False)
     if pages is not None:
         described.mount("/", pages)
     app = Starlette(
-        routes=[*exchange.routes(hub), Mount("/", described)],
+        routes=[*exchange.routes(hub, callers), Mount("/", described)],
         exception_handlers=refusals,
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    app.state.hub = hub
+    app.state.hub, app.state.callers = hub, callers
     return app
 
 

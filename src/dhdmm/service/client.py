@@ -10,7 +10,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
@@ -103,7 +103,10 @@ class _Reply:
 
 
 class CoordinatorClient:
-    """Speaks with one coordinator, for one identity if there is one. Close it after use."""
+    """Speaks with one coordinator, for whoever has what is given. Close it after use.
+
+    Every request is signed by the identity, and carries the enrolment token and the operator's.
+    """
 
     def __init__(
         self,
@@ -111,6 +114,8 @@ class CoordinatorClient:
         trust: ssl.SSLContext,
         identity: Identity | None = None,
         *,
+        token: str | None = None,
+        operator: str | None = None,
         patience: float = PATIENCE,
         randomness: Randomness = os.urandom,
         sleep: Callable[[float], None] = time.sleep,
@@ -119,11 +124,13 @@ class CoordinatorClient:
         self._address, self._identity = address, identity
         self._patience, self._randomness = patience, randomness
         self._sleep, self._clock = sleep, clock
+        shown = {} if token is None else {signing.TOKEN_HEADER: token}
+        shown |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
         self._http = httpx.Client(
             base_url=address.base,
             verify=trust,
             trust_env=not address.local,  # a proxy is on the way to elsewhere only
-            headers={"Accept-Encoding": "identity", "User-Agent": "dhdmm"},
+            headers={"Accept-Encoding": "identity", "User-Agent": "dhdmm"} | shown,
         )
 
     def __enter__(self) -> CoordinatorClient:
@@ -202,43 +209,38 @@ class CoordinatorClient:
         reply = self._ask("POST", target, message, "application/octet-stream")
         return _read(TypeAdapter(dict[str, str]), reply.body).get("reply", "")
 
-    def tokens(self, round_id: bytes, count: int, expires_s: int, operator: str) -> list[str]:
+    def tokens(self, round_id: bytes, count: int, expires_s: int) -> list[str]:
         """Fresh enrolment tokens, for whoever has the operator's token."""
         wanted = {"round": round_id.hex(), "count": count, "expires_s": expires_s}
-        reply = self._operate("POST", "/v1/tokens", operator, wanted)
+        reply = self._operate("POST", "/v1/tokens", wanted)
         return _read(TypeAdapter(dict[str, list[str]]), reply.body).get("tokens", [])
 
-    def begin(
-        self, study_digest: str, roster: object, occurrence: str | None, operator: str
-    ) -> Status:
+    def begin(self, study_digest: str, roster: object, occurrence: str | None) -> Status:
         """A new round. A repeated request has the same occurrence, so there is no second one."""
         wanted = {"roster": roster, "occurrence": occurrence or self._randomness(16).hex()}
         target = f"/v1/studies/{study_digest}/rounds"
-        return _read(TypeAdapter(Status), self._operate("POST", target, operator, wanted).body)
+        return _read(TypeAdapter(Status), self._operate("POST", target, wanted).body)
 
-    def close(self, round_id: bytes, state: str, operator: str) -> Status:
+    def close(self, round_id: bytes, state: str) -> Status:
         """The phase ends now, if it is in this state still."""
         target = f"{_path(round_id)}/close?state={state}"
-        return _read(TypeAdapter(Status), self._operate("POST", target, operator).body)
+        return _read(TypeAdapter(Status), self._operate("POST", target).body)
 
-    def abort(self, round_id: bytes, operator: str) -> Status:
+    def abort(self, round_id: bytes) -> Status:
         target = f"{_path(round_id)}/abort"
-        return _read(TypeAdapter(Status), self._operate("POST", target, operator).body)
+        return _read(TypeAdapter(Status), self._operate("POST", target).body)
 
-    def missing(self, round_id: bytes, operator: str) -> Missing:
-        reply = self._operate("GET", f"{_path(round_id)}/missing", operator)
+    def missing(self, round_id: bytes) -> Missing:
+        reply = self._operate("GET", f"{_path(round_id)}/missing")
         return _read(TypeAdapter(Missing), reply.body)
 
     # Requests
 
-    def _operate(
-        self, method: str, target: str, operator: str, wanted: object | None = None
-    ) -> _Reply:
-        """With the operator's token."""
-        also = {"Authorization": f"Bearer {operator}"}
+    def _operate(self, method: str, target: str, wanted: object | None = None) -> _Reply:
+        """For whoever has the operator's token."""
         if wanted is None:
-            return self._ask(method, target, also=also)
-        return self._ask(method, target, json.dumps(wanted).encode(), "application/json", also=also)
+            return self._ask(method, target)
+        return self._ask(method, target, json.dumps(wanted).encode(), "application/json")
 
     def _get(self, target: str, limit: int = LARGEST_CONTROL_BYTES) -> _Reply:
         return self._ask("GET", target, limit=limit)
@@ -250,10 +252,9 @@ class CoordinatorClient:
         body: bytes = b"",
         kind: str | None = None,
         limit: int = LARGEST_CONTROL_BYTES,
-        also: Mapping[str, str] | None = None,
     ) -> _Reply:
         """The same bytes again until there is an answer; refusals raise `Answered`."""
-        headers = ({"Content-Type": kind} if kind else {}) | dict(also or {})
+        headers = {"Content-Type": kind} if kind else {}
         if self._identity is not None:
             headers |= signing.sign(self._identity, method, target, body)
         failing_since, pause = self._clock(), FIRST_PAUSE

@@ -1,12 +1,14 @@
 """One connection, from its first byte on: counted, shaken hands with, and hurried along.
 
 `Entrance` counts a connection when it is accepted, before it costs a TLS handshake; then
-`Connection` reads its requests, and gives each header its deadline.
+`Connection` reads its requests, gives each header its deadline, and hangs up on whoever does not
+read the answers. It counts for its address until a request over it has shown whose it is.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import socket
 import ssl
@@ -16,8 +18,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dhdmm.errors import DhdmmError
 from dhdmm.service.defects import caught
-from dhdmm.service.limits import KIB, Limits
+from dhdmm.service.guard import VOUCH
+from dhdmm.service.limits import KIB, Limits, origin
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.problems import MEDIA_TYPE, Problem, Reason
 
@@ -49,30 +53,69 @@ def raw_response(phrase: str, problem: Problem) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
+class _Line:
+    """A transport that counts what is written to it, and is not closed over a body on its way.
+
+    A connection that is closed with bytes unread is reset, and the refusal that was sent may be
+    lost with it. So these come in for a while, and nobody looks at them.
+    """
+
+    def __init__(self, transport: asyncio.Transport, linger: Callable[[], float]) -> None:
+        self._transport, self._linger = transport, linger
+        self.written, self._closing = 0, False
+
+    def write(self, data: bytes) -> None:
+        self.written += len(data)
+        self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._closing or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.is_closing():
+            return
+        seconds = self._linger()
+        if not seconds:
+            self._transport.close()
+            return
+        self._closing = True
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(seconds, self._transport.close)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Connection(HttpToolsProtocol):
-    """Uvicorn's protocol, with a deadline and a size for headers.
+    """Uvicorn's protocol, with a deadline and a size for headers, and a pace for answers.
 
     Bytes outside a body are header: the deadline runs from the first of them until the header is
     complete, and on a new connection from its beginning. Once it is complete, no more is read
-    until somebody asks for the body.
+    until somebody asks for the body. Of answers, some must have been read whenever we look.
     """
 
-    def __init__(self, limits: Limits, metrics: Metrics, left: Callable[[], None], **uvicorn: Any):
+    def __init__(self, limits: Limits, metrics: Metrics, guest: Guest, **uvicorn: Any):
         super().__init__(**uvicorn)
-        self._limits, self._metrics, self._left = limits, metrics, left
+        self._limits, self._metrics, self._guest = limits, metrics, guest
         self._deadline: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._in_body = False
+        self._next_look: asyncio.TimerHandle | None = None
+        self._waiting = self._taken = 0  # bytes of answers, at the last look
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        self._line = _Line(transport, lambda: self._limits.close_seconds * self._in_body)
+        super().connection_made(self._line)  # type: ignore[arg-type]
         if isinstance(transport, _Buffered):
             transport.set_read_buffer_limits(high=UNREAD)
         self._expect_header()
+        self._look_later()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._header_done()
-        self._left()
+        if self._next_look is not None:
+            self._next_look.cancel()
+        self._guest.leave()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -93,6 +136,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._header_done()
         self._in_body = True
+        self.scope[VOUCH] = self._guest.vouch  # type: ignore[literal-required]
         super().on_headers_complete()
         if any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
             self.flow.pause_reading()  # until there is memory for the body
@@ -100,6 +144,21 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._in_body = False
         super().on_message_complete()
+
+    def _look_later(self) -> None:
+        self._next_look = self.loop.call_later(self._limits.answer_seconds, self._look)
+
+    def _look(self) -> None:
+        """Cut the connection if the other end has not read what was waiting for it long enough."""
+        waiting = self._line.get_write_buffer_size()
+        taken = self._line.written - waiting
+        pace = self._limits.answer_bytes_per_second * self._limits.answer_seconds
+        if taken - self._taken < min(self._waiting, pace):
+            self._metrics.rejected("answer slow")
+            self.transport.abort()
+            return
+        self._waiting, self._taken = waiting, taken
+        self._look_later()
 
     def _expect_header(self) -> None:
         self._header_bytes = 0
@@ -126,8 +185,8 @@ class Connection(HttpToolsProtocol):
 class TurnedAway(asyncio.Protocol):
     """A connection too many: it is told so, and closed."""
 
-    def __init__(self, limits: Limits, left: Callable[[], None]) -> None:
-        self._limits, self._left = limits, left
+    def __init__(self, limits: Limits, guest: Guest) -> None:
+        self._limits, self._guest = limits, guest
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         after = self._limits.retry_seconds
@@ -136,39 +195,87 @@ class TurnedAway(asyncio.Protocol):
         transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._left()
+        self._guest.leave()
 
 
 class Hall:
-    """Who is inside: connections from their acceptance on, all together and by address."""
+    """Who is inside: connections from their acceptance on, all together and by whose they are.
 
-    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+    Those of reverse proxies are nobody's: requests of many come over each.
+    """
+
+    def __init__(self, limits: Limits, metrics: Metrics, proxies: str = "") -> None:
         self._limits, self._metrics = limits, metrics
-        self._inside = 0
-        self._from: Counter[str] = Counter()
+        self._is_proxy = trusted(proxies)
+        self._inside = self._strangers = 0
+        self._of: Counter[str] = Counter()
 
-    @property
-    def over_capacity(self) -> bool:
-        """Too many even to be told so."""
-        return self._inside > self._limits.connections + self._limits.turned_away
+    def enter(self, address: str) -> Guest:
+        return Guest(self, None if self._is_proxy(address) else origin(address))
 
-    def full(self, address: str) -> bool:
-        """With the last one to enter counted in."""
-        most, each = self._limits.connections, self._limits.connections_per_address
-        return self._inside > most or (each is not None and self._from[address] > each)
+    def over(self, guest: Guest, by: int = 0) -> bool:
+        """Whether this guest, counted in, is one too many, or even too many by so much."""
+        limits, address = self._limits, guest.whose
+        if self._inside > limits.connections + by:
+            return True
+        if address is None:
+            return False
+        each = limits.connections_per_address
+        too_many_here = each is not None and self._of[address] > each + by
+        return too_many_here or self._strangers > limits.stranger_connections + by
 
-    def enter(self, address: str) -> Callable[[], None]:
-        """Count one in. What is returned counts it out, however often it is called."""
-        self._count(address, 1)
-        leaving = iter([lambda: self._count(address, -1)])
-        return lambda: next(leaving, lambda: None)()
+    def has_room_for(self, name: str) -> bool:
+        return self._of[name] < self._limits.connections_per_identity
 
-    def _count(self, address: str, change: int) -> None:
+    def count(self, whose: str | None, change: int, *, stranger: bool) -> None:
         self._inside += change
-        self._from[address] += change
-        if not self._from[address]:
-            del self._from[address]
+        if whose is not None:
+            self._strangers += change * stranger
+            self._of[whose] += change
+            if not self._of[whose]:
+                del self._of[whose]
         self._metrics.connections(self._inside)
+
+
+class Guest:
+    """One connection inside: its address's until it is known whose, a proxy's always nobody's."""
+
+    def __init__(self, hall: Hall, address: str | None) -> None:
+        self._hall, self.whose = hall, address
+        self._stranger, self._left = True, False
+        hall.count(address, 1, stranger=True)
+
+    def vouch(self, name: str) -> bool:
+        """A request over it has shown who it is: false if that one has connections enough."""
+        if self.whose is None or self._left or self.whose == name:
+            return True
+        if not self._hall.has_room_for(name):
+            return False
+        self._hall.count(self.whose, -1, stranger=self._stranger)
+        self.whose, self._stranger = name, False
+        self._hall.count(name, 1, stranger=False)
+        return True
+
+    def leave(self) -> None:
+        """However often it is called."""
+        if not self._left:
+            self._left = True
+            self._hall.count(self.whose, -1, stranger=self._stranger)
+
+
+def trusted(proxies: str) -> Callable[[str], bool]:
+    """Whether an address is one of these, which are separated by commas; networks are allowed."""
+    given = {entry.strip() for entry in proxies.split(",") if entry.strip()}
+    networks = []
+    for entry in given - {"*"}:
+        try:
+            networks.append(ipaddress.ip_network(entry, strict=False))
+        except ValueError:
+            raise DhdmmError(f"'{entry}' is no address and no network", where="--proxies") from None
+    return lambda address: (
+        "*" in given
+        or any(ipaddress.ip_address(address.partition("%")[0]) in network for network in networks)
+    )
 
 
 class Entrance:
@@ -179,11 +286,12 @@ class Entrance:
         limits: Limits,
         metrics: Metrics,
         tls: ssl.SSLContext | None,
-        connection: Callable[[Callable[[], None]], Connection],
+        connection: Callable[[Guest], Connection],
+        proxies: str = "",
     ) -> None:
         self._limits, self._metrics, self.tls = limits, metrics, tls
         self._connection = connection
-        self._hall = Hall(limits, metrics)
+        self._hall = Hall(limits, metrics, proxies)
         self._welcomes: set[asyncio.Task[None]] = set()
 
     async def accept(self, listener: socket.socket) -> None:
@@ -200,18 +308,18 @@ class Entrance:
             welcome.add_done_callback(self._welcomes.discard)
 
     async def _welcome(self, accepted: socket.socket, address: str) -> None:
-        left = self._hall.enter(address)
-        full = self._hall.full(address)
+        guest = self._hall.enter(address)
+        full = self._hall.over(guest)
         if full:
             self._metrics.rejected("connections")
-        if self._hall.over_capacity:
+        if self._hall.over(guest, self._limits.turned_away):  # too many even to be told so
             accepted.close()
-            left()
+            guest.leave()
             return
         with caught(self._metrics) as defect:
             try:
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    lambda: TurnedAway(self._limits, left) if full else self._connection(left),
+                    lambda: TurnedAway(self._limits, guest) if full else self._connection(guest),
                     accepted,
                     ssl=self.tls,
                     ssl_handshake_timeout=self._limits.header_seconds if self.tls else None,
@@ -219,7 +327,7 @@ class Entrance:
                 )
             except OSError:  # all that TLS, time and the network have to say
                 self._metrics.rejected("handshake")
-                left()
+                guest.leave()
         if defect.id is not None:
             accepted.close()
-            left()
+            guest.leave()

@@ -21,6 +21,13 @@ from dhdmm.service.home import draft_of
 from dhdmm.study.describe import describe
 from dhdmm.study.spec import Study
 
+SEEN_BY = (
+    "your name and key by the other participants and the coordinator's operator; the round's"
+    " progress by them and by those who are invited, or by everybody if the coordinator is public;"
+    " the release by whomever they give it to"
+)
+"""Who sees that somebody takes part. The coordinator holds to it; nobody here can check that."""
+
 
 def figures(
     reviewed: Review, policy: Policy, ledger: Ledger | None, status: Status
@@ -44,6 +51,7 @@ def figures(
         "sensitivity": math.sqrt(plan.sensitivity_squared),
         "sigma_participant": math.sqrt(plan.participant_variance),
         "honest_floor": plan.honest_floor,
+        "seen_by": SEEN_BY,
         "rho": float(plan.rho),
         "epsilon": epsilon_promised([plan.noise], policy.max_delta),
         "delta": policy.max_delta,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from dhdmm.errors import DhdmmError
 from dhdmm.secagg.errors import AbortReason
+from dhdmm.service.callers import Callers
 from dhdmm.service.host import LONGEST_WAIT
 from dhdmm.service.identity import KeyHex, Name, fingerprint
 from dhdmm.service.problems import MEDIA_TYPE, Problem, Reason
@@ -91,67 +92,79 @@ def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def routes(hub: Hub, operator_token: str) -> APIRouter:
+def routes(hub: Hub, callers: Callers) -> APIRouter:
     router = APIRouter()
 
-    def operator(authorization: Annotated[str, Header()] = "") -> None:
-        """Whoever has the token; compared in constant time."""
-        given = authorization.removeprefix("Bearer ").encode()
-        if not hmac.compare_digest(given, operator_token.encode()):
-            raise Problem(403, Reason.NOT_THE_OPERATOR, "this is for the operator")
+    async def operator(request: Request) -> None:
+        await callers.require_operator(request.scope)
 
     may_operate = [Depends(operator)]
 
-    @router.get("/healthz", responses=_refusals())
+    @router.get("/healthz", responses=_refusals(401, 403))
     async def healthz() -> dict[str, str]:
         return {"status": "alive"}
 
-    @router.get("/readyz", responses=_refusals())
+    @router.get("/readyz", responses=_refusals(401, 403))
     async def readyz() -> dict[str, str]:
         if not await hub.ready():
             raise Problem(503, Reason.BUSY, "not ready", retry_after=1)
         return {"status": "ready"}
 
-    @router.get("/v1/rounds", responses=_refusals(404, 422))
+    @router.get("/v1/rounds", responses=_refusals(401, 403, 404, 422))
     async def rounds(
+        request: Request,
         after: Annotated[str | None, Query(pattern=ROUND)] = None,
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED,
         running: bool = False,
     ) -> list[Status]:
-        """The newest rounds, or those older than the round `after`; if wanted, without the over."""
-        return await hub.statuses(after=after, limit=limit, running=running)
+        """Of the rounds that whoever asks may read the newest, or those older than `after`."""
+        listed, found = await callers.readable(request.scope), list[Status]()
+        while len(found) < limit:
+            page = await hub.statuses(after=after, running=running)
+            found += [status for status in page if listed(status.round)]
+            if len(page) < MOST_LISTED:
+                break
+            after = page[-1].round
+        return found[:limit]
 
-    @router.get("/v1/rounds/{round_id}", responses=_refusals(404, 422))
+    @router.get("/v1/rounds/{round_id}", responses=_refusals(401, 403, 404, 422))
     async def status(
+        request: Request,
         round_id: RoundId,
         after: Annotated[int | None, Query(ge=0, le=LARGEST_VERSION)] = None,
         wait: Annotated[float, Query(ge=0, le=LONGEST_WAIT)] = 0.0,
     ) -> Status:
+        """Strangers, who read what is public, are answered at once."""
+        caller = await callers.reader(request.scope, round_id)
         host = await hub.host(round_id)
-        return host.status() if after is None else await host.status_after(after, wait)
+        patience = 0.0 if caller.is_stranger else wait
+        return host.status() if after is None else await host.status_after(after, patience)
 
     @router.post(
         "/v1/rounds/{round_id}/enrolment",
         response_model=Participant,
         status_code=201,
-        responses={200: {"model": Participant}, **_refusals(401, 404, 409, 422)},
+        responses={200: {"model": Participant}, **_refusals(401, 403, 404, 409, 422)},
     )
     async def enrol(round_id: RoundId, body: Enrolment) -> Response:
         host = await hub.host(round_id)
         asked = Enrol(body.token.encode(), body.name, bytes.fromhex(body.key))
         seat = await host.ask(asked)
         assert isinstance(seat, Seat)
+        callers.members.forget()  # there is one more
         said = Participant(name=seat.name, fingerprint=fingerprint(seat.key))
         return JSONResponse(said.model_dump(), 201 if seat.fresh else 200)
 
-    @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(403, 404, 422))
+    @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(401, 403, 404, 422))
     async def tokens(body: TokensWanted) -> Tokens:
-        return Tokens(tokens=await hub.make_tokens(body.round, body.count, body.expires_s))
+        made = Tokens(tokens=await hub.make_tokens(body.round, body.count, body.expires_s))
+        callers.members.forget()
+        return made
 
     @router.post(
         "/v1/rounds/{round_id}/close",
         dependencies=may_operate,
-        responses=_refusals(403, 404, 422),
+        responses=_refusals(401, 403, 404, 422),
     )
     async def close(round_id: RoundId, state: PhaseName = None) -> Status:
         """Of `state`, if it is named: whoever looked before it closed by itself closes nothing."""
@@ -162,7 +175,7 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
     @router.post(
         "/v1/rounds/{round_id}/abort",
         dependencies=may_operate,
-        responses=_refusals(403, 404, 422),
+        responses=_refusals(401, 403, 404, 422),
     )
     async def abort(round_id: RoundId) -> Status:
         host = await hub.host(round_id)
@@ -186,12 +199,14 @@ def routes(hub: Hub, operator_token: str) -> APIRouter:
         "/v1/studies/{digest}/rounds",
         dependencies=may_operate,
         status_code=201,
-        responses=_refusals(403, 404, 422),
+        responses=_refusals(401, 403, 404, 422),
     )
     async def again(digest: StudyDigest, body: Again | None = None) -> Status:
         roster = None if body is None or body.roster is None else _roster(body.roster)
         occurrence = None if body is None else body.occurrence
-        return (await hub.begin(digest, roster, occurrence)).status()
+        begun = (await hub.begin(digest, roster, occurrence)).status()
+        callers.members.forget()
+        return begun
 
     return router
 

@@ -1,8 +1,10 @@
 """The wall in front of the application: what gets past it is whole, small and not too frequent.
 
-A request meets the limits in the order of what it costs us to find out: its header, its sender's
-rate, its announced size, then its body while it arrives. The application is called with the whole
-body; the memory for it is given back when the answer has been sent.
+A request meets the limits in the order of what it costs us to find out: who is asking, by its
+header alone; that caller's rate and its requests under way; its announced size; then its body while
+it arrives. Whoever has shown who it is has limits of its own, wherever it asks from; all others at
+one address share theirs, and have little memory. The application is called with the whole body; the
+memory for it is given back when the answer has been sent.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from dhdmm.service.limits import Buckets, Limits, SharedBudget
+from dhdmm.service.limits import KIB, AtOnce, Body, Buckets, Limits, Memory, Overdrawn, origin
 from dhdmm.service.logs import logger, place
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.problems import Problem, Reason, problem_response
@@ -24,6 +26,15 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
+Door = Callable[[Scope], Awaitable[tuple[str | None, int | None]]]
+"""Tells the name of who is asking, None of a stranger, and how long its body may be if that is
+known; refuses with a `Problem`. It has the header alone to go by."""
+
+REFUSALS = (401, 403)
+PIECE = 64 * KIB
+"""Of an answer's body that is handed on at one time."""
+NAME, VOUCH = "dhdmm.name", "dhdmm.vouch"
+"""In a request's scope: the name of who asks, and what tells the connection of it."""
 
 SECURITY: tuple[Header, ...] = (
     (b"cache-control", b"no-store"),
@@ -43,6 +54,10 @@ class _Gone(Exception):
     """The other end hung up before its request was complete."""
 
 
+async def all_strangers(_scope: Scope) -> tuple[str | None, int | None]:
+    return None, None
+
+
 class Guard:
     """An ASGI application around another one."""
 
@@ -52,12 +67,24 @@ class Guard:
         limits: Limits,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
+        door: Door = all_strangers,
     ) -> None:
         self._app, self._limits, self._metrics = app, limits, metrics
-        self._memory = SharedBudget(limits.memory_bytes, limits.memory_bytes_per_address)
-        self._signed = Buckets(limits.requests, limits.callers, clock)
-        self._unsigned = Buckets(limits.unsigned_requests, limits.callers, clock)
+        self._door = door
+        self._memory = Memory(
+            limits.memory_bytes, limits.memory_bytes_per_identity, limits.body_bytes
+        )
+        self._strangers_memory = Memory(
+            limits.stranger_memory_bytes,
+            limits.stranger_memory_bytes_per_address,
+            limits.stranger_body_bytes,
+        )
+        self._known = Buckets(limits.requests, limits.callers, clock)
+        self._strangers = Buckets(limits.stranger_requests, limits.callers, clock)
         self._refusals = Buckets(limits.refusals, limits.callers, clock)
+        self._guesses = Buckets(limits.guesses, limits.callers, clock)
+        self._known_at_once = AtOnce(limits.requests_at_once)
+        self._strangers_at_once = AtOnce(limits.stranger_requests_at_once)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,8 +94,9 @@ class Guard:
         try:
             async with AsyncExitStack() as held:
                 await self._app(scope, await self._admitted(scope, receive, held), answer)
-        except _Refused as refused:
-            self._metrics.rejected(refused.reason)
+        except Problem as refused:
+            if isinstance(refused, _Refused):
+                self._metrics.rejected(refused.reason)
             response = problem_response(refused)
             response.headers["connection"] = "close"  # there may be a body that nobody will read
             await response(scope, receive, answer)
@@ -77,63 +105,113 @@ class Guard:
 
     async def _admitted(self, scope: Scope, receive: Receive, held: AsyncExitStack) -> Receive:
         """What the application may read from; the memory for it is held on to."""
-        limits, headers = self._limits, dict(scope["headers"])
+        headers = dict(scope["headers"])
         if headers.get(b"content-encoding", b"identity") != b"identity":
             raise _Refused(415, Reason.ENCODED, "a body is sent as it is, not compressed")
-        self._heed_rate(scope, headers)
+        name, most = await self._recognised(scope, headers)
+        scope[NAME] = name
+        self._heed_rate(name, _address(scope))
+        if name is None:
+            caller, at_once, memory = (
+                _address(scope),
+                self._strangers_at_once,
+                self._strangers_memory,
+            )
+            largest = self._limits.stranger_body_bytes
+        else:
+            caller, at_once, memory = name, self._known_at_once, self._memory
+            largest = self._limits.body_bytes
+            if not scope.get(VOUCH, lambda _name: True)(name):
+                raise self._too_many("too many connections of one identity")
+        if not held.enter_context(at_once.one_more(caller)):
+            raise self._too_many("too many requests at once")
         length = _announced(headers)
         if length == 0:
             return receive
-        if length is not None and length > limits.body_bytes:
-            raise self._too_large()
-        held.callback(lambda: self._metrics.body_bytes(self._memory.held))  # when it is given back
+        most = largest if most is None else min(most, largest)
+        if length is not None and length > most:
+            raise _too_large(most)
+        held.callback(self._note_memory)  # when it is given back
+        return _once(
+            await self._whole(receive, held.enter_context(memory.body(caller)), length, most),
+            receive,
+        )
+
+    async def _recognised(
+        self, scope: Scope, headers: dict[bytes, bytes]
+    ) -> tuple[str | None, int | None]:
+        """Who is asking, and how long its body may be; nothing of the body has been read yet.
+
+        A signature cannot be guessed, so it is looked at however often others at the same address
+        have failed. A token might be: whoever guesses has to wait, and nobody else.
+        """
+        address = _address(scope)
+        if b"authorization" in headers and (wait := self._guesses.wait(address)):
+            raise _Refused(429, Reason.RATE, "too many wrong tokens", retry_after=wait)
         try:
-            reserved = length or limits.body_bytes
-            await held.enter_async_context(
-                self._memory.hold(_address(scope), reserved, limits.memory_seconds)
-            )
-        except TimeoutError:
-            raise _Refused(
-                503, Reason.BUSY, "too much is being received", retry_after=limits.retry_seconds
-            ) from None
-        self._metrics.body_bytes(self._memory.held)
+            return await self._door(scope)
+        except Problem as problem:
+            if problem.status in REFUSALS:
+                self._heed_rate(None, address)
+            raise
+
+    async def _whole(self, receive: Receive, body: Body, length: int | None, most: int) -> bytes:
+        parts, more = [], True
+        seconds = self._limits.body_deadline(most if length is None else length)
         try:
-            async with asyncio.timeout(limits.body_deadline(length)):
-                return _once(await self._whole(receive), receive)
+            async with asyncio.timeout(seconds) as deadline:
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _Gone
+                    parts.append(message.get("body", b""))
+                    more = message.get("more_body", False)
+                    if body.size + len(parts[-1]) > most:
+                        raise _too_large(most)
+                    await self._grow(body, len(parts[-1]), deadline)
         except TimeoutError:
             raise _Refused(408, Reason.SLOW, "the body took too long to arrive") from None
-
-    async def _whole(self, receive: Receive) -> bytes:
-        parts, size, more = [], 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _Gone
-            parts.append(message.get("body", b""))
-            more, size = message.get("more_body", False), size + len(parts[-1])
-            if size > self._limits.body_bytes:
-                raise self._too_large()
         return b"".join(parts)
 
-    def _heed_rate(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        address, key = _address(scope), headers.get(b"dhdmm-key")
-        if key is None:
-            buckets, caller = self._unsigned, address
-        else:  # with the address, so that nobody uses up what is another's by naming its key
-            buckets, caller = self._signed, f"{address} {key[:64].decode('latin-1')}"
-        wait = max(buckets.wait(caller), self._refusals.wait(address))
+    async def _grow(self, body: Body, count: int, deadline: asyncio.Timeout) -> None:
+        """Take memory for what has arrived; the time that this takes is not the sender's."""
+        until, began = deadline.when(), asyncio.get_running_loop().time()
+        deadline.reschedule(None)
+        try:
+            async with asyncio.timeout(self._limits.memory_seconds):
+                await body.grow(count)
+        except (TimeoutError, Overdrawn):
+            after = self._limits.retry_seconds
+            raise _Refused(
+                503, Reason.BUSY, "too much is being received", retry_after=after
+            ) from None
+        assert until is not None
+        deadline.reschedule(until + asyncio.get_running_loop().time() - began)
+        self._note_memory()
+
+    def _note_memory(self) -> None:
+        self._metrics.body_bytes(self._memory.held + self._strangers_memory.held)
+
+    def _heed_rate(self, name: str | None, address: str) -> None:
+        """A rate for everybody who is known; one for all strangers at an address."""
+        buckets, caller = (self._strangers, address) if name is None else (self._known, name)
+        wait = buckets.wait(caller)
+        if name is None:
+            wait = max(wait, self._refusals.wait(address))
         if wait:
             raise _Refused(429, Reason.RATE, "too many requests", retry_after=wait)
         buckets.take(caller)
 
-    def _too_large(self) -> _Refused:
-        most = self._limits.body_bytes
-        return _Refused(413, Reason.TOO_LARGE, f"a body has at most {most:,} bytes")
+    def _too_many(self, detail: str) -> _Refused:
+        after = self._limits.retry_seconds
+        return _Refused(429, Reason.RATE, detail, retry_after=after)
 
     def _answered(self, scope: Scope, status: int) -> None:
         self._metrics.responded(status)
-        if status == 401:
+        if status in REFUSALS and scope.get(NAME) is None:
             self._refusals.take(_address(scope))
+            if any(name == b"authorization" for name, _ in scope["headers"]):
+                self._guesses.take(_address(scope))
         if status >= 400:
             logger().info(
                 "refused", method=scope["method"], path=place(scope["path"]), status=status
@@ -141,7 +219,11 @@ class Guard:
 
 
 class _Answer:
-    """The way back: adds the security headers, and notes the status."""
+    """The way back: adds the security headers, notes the status, and hands a body on in pieces.
+
+    The next piece is written when the other end has read most of the last, so what waits in a
+    connection is little, and shows whether anybody reads.
+    """
 
     def __init__(self, scope: Scope, send: Send, answered: Callable[[Scope, int], None]) -> None:
         self._scope, self._send, self._answered = scope, send, answered
@@ -150,13 +232,22 @@ class _Answer:
         if message["type"] == "http.response.start":
             self._answered(self._scope, message["status"])
             message = {**message, "headers": self._secured(message.get("headers", ()))}
-        await self._send(message)
+        body = memoryview(message.get("body", b""))
+        for start in range(0, len(body) - PIECE, PIECE):
+            piece = bytes(body[start : start + PIECE])
+            await self._send({"type": message["type"], "body": piece, "more_body": True})
+        rest = (len(body) - 1) // PIECE * PIECE if body else 0
+        await self._send({**message, "body": bytes(body[rest:])} if rest else message)
 
     def _secured(self, headers: Iterable[Header]) -> list[Header]:
         given = list(headers)
         names = {name.lower() for name, _ in given}
         wanted = (*SECURITY, ONLY_TLS) if self._scope["scheme"] == "https" else SECURITY
         return [*given, *(header for header in wanted if header[0] not in names)]
+
+
+def _too_large(most: int) -> _Refused:
+    return _Refused(413, Reason.TOO_LARGE, f"a body has at most {most:,} bytes")
 
 
 def _announced(headers: dict[bytes, bytes]) -> int | None:
@@ -169,7 +260,7 @@ def _announced(headers: dict[bytes, bytes]) -> int | None:
 
 def _address(scope: Scope) -> str:
     client = scope.get("client")
-    return str(client[0]) if client else "unknown"
+    return origin(str(client[0])) if client else "unknown"
 
 
 def _once(body: bytes, receive: Receive) -> Receive:

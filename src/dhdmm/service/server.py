@@ -24,10 +24,10 @@ from cryptography import x509
 
 from dhdmm.errors import DhdmmError
 from dhdmm.service import logs
-from dhdmm.service.connections import BREATH, Connection, Entrance
+from dhdmm.service.connections import BREATH, Connection, Entrance, Guest
 from dhdmm.service.defects import caught
 from dhdmm.service.files import OTHERS_BUT_READERS_OF_THE_GROUP, require_private
-from dhdmm.service.guard import Application, Guard
+from dhdmm.service.guard import Application, Door, Guard, all_strangers
 from dhdmm.service.limits import Limits
 from dhdmm.service.metrics import Metrics
 from dhdmm.service.trust import is_loopback
@@ -87,7 +87,8 @@ class Server(uvicorn.Server):
         self._certificate, self._limits, self._metrics = certificate, limits, metrics
         self._on_drain = on_drain
         tls = certificate.context() if certificate else None
-        self._entrance = Entrance(limits, metrics, tls, self._connection)
+        proxies = str(config.forwarded_allow_ips or "") if config.proxy_headers else ""
+        self._entrance = Entrance(limits, metrics, tls, self._connection, proxies)
         self.servers = []  # uvicorn's own listeners: there are none
         self.port = config.port
         """The port in use; before the start, the one asked for."""
@@ -160,11 +161,11 @@ class Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _connection(self, left: Callable[[], None]) -> Connection:
+    def _connection(self, guest: Guest) -> Connection:
         return Connection(
             self._limits,
             self._metrics,
-            left,
+            guest,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
@@ -186,11 +187,12 @@ def make_server(
     metrics: Metrics | None = None,
     on_drain: Callable[[], None] = lambda: None,
     proxies: str = "",
+    door: Door | None = None,
 ) -> Server:
     """A server for the application, which is called with whole and small requests only.
 
     `proxies` are addresses of reverse proxies, separated by commas: what they say about whom they
-    speak for is believed.
+    speak for is believed. `door` tells who is asking; without one all are strangers.
     """
     certificate = _certificate(tls_cert, tls_key)
     if certificate is None and not is_loopback(host):
@@ -202,7 +204,7 @@ def make_server(
     limits = _within_open_files(limits or Limits())
     counted = metrics or Metrics()
     config = uvicorn.Config(
-        Guard(app, limits, counted),
+        Guard(app, limits, counted, door=door or all_strangers),
         host=host,
         port=port,
         loop="uvloop",

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dhdmm.service.problems import Problem, Reason, problem_response
 from dhdmm.service.studies import Hub
 from dhdmm.web import builder, releases, rounds
-from dhdmm.web.signin import Doors
+from dhdmm.web.signin import Doors, is_operator
 from dhdmm.web.site import Site, with_headers
 
 
-def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> ASGIApp:
+@dataclass(frozen=True)
+class Pages:
+    """The pages as an application, and who has signed in to them."""
+
+    app: ASGIApp
+    doors: Doors = field(repr=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+    def is_operator(self, scope: Scope) -> bool:
+        return is_operator(self.doors, Request(scope))
+
+
+def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> Pages:
     """The pages of this coordinator; with `public`, everybody may read what is no secret."""
     site = Site(hub, Doors(operator_token), public)
 
@@ -40,4 +56,4 @@ def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> ASGI
         exception_handlers={Problem: refused, HTTPException: no_page},
     )
     app.router.redirect_slashes = False
-    return with_headers(app)
+    return Pages(with_headers(app), site.doors)

@@ -111,6 +111,7 @@ class Coordinator:
         identity = person.named.identity if person else None
         trust = trusting(self.files.certificate)
         options = {"patience": 120.0, "sleep": lambda pause: time.sleep(pause / 10)} | options
+        options |= {"token": person.token} if person else {"operator": OPERATOR}
         return CoordinatorClient(Address.parse(self.address), trust, identity, **options)
 
     def consent(self, *persons: Person) -> None:
@@ -164,7 +165,8 @@ def coordinator(
         Deadlines(600, 600),
     )  # fmt: skip
     files = certificate(folder)
-    app = around(create_app(hub, OPERATOR))
-    with running(app, Limits(), files, on_drain=hub.drain) as server:
+    app = create_app(hub, OPERATOR)
+    door = app.state.callers.admit
+    with running(around(app), Limits(), files, on_drain=hub.drain, door=door) as server:
         address = f"https://localhost:{server.port}"
         yield Coordinator(address, files, database, study, bytes.fromhex(round_id), hub)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,10 +19,12 @@ import pytest
 from dhdmm.participant import tabulate as tabulating
 from dhdmm.release.release import Release
 from dhdmm.service.client import CoordinatorClient
+from dhdmm.service.roster import RosterFile
 from dhdmm.study.spec import Study
 from tests.cli.commands import Shell
 from tests.round.small import small_text
 from tests.service.participant.people import (
+    OPERATOR,
     Coordinator,
     coordinator,
     crowd,
@@ -45,6 +48,14 @@ def lenient(folder: Path, **more: str) -> None:
     (folder / "state" / "policy.yaml").write_text(limits)
 
 
+def seated(folder: Path) -> RosterFile:
+    """A roster of six; the first of them is who types."""
+    persons = crowd(folder, 6)
+    (folder / "state").mkdir(mode=0o700, exist_ok=True)
+    shutil.copy(persons[0].home.identity, folder / "state" / "identity.json")
+    return roster_file(persons)
+
+
 def arguments(here: Coordinator) -> list[str]:
     return [here.address, "--ca", str(here.files.certificate)]
 
@@ -63,9 +74,8 @@ def test_an_identity_and_a_roster_are_made_and_shown(shell: Shell):
 def test_review_asks_and_join_refuses_without_a_yes(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    persons = crowd(tmp_path, 6)
     (tmp_path / "table.csv").write_text("age,sex\n1,F\n")
-    with coordinator(tmp_path, study_of(), roster_file(persons)) as here:
+    with coordinator(tmp_path, study_of(), seated(tmp_path)) as here:
         strict = shell("review", *arguments(here))
         assert (strict.code, "this policy wants 10" in strict.err) == (4, True)
         lenient(tmp_path)
@@ -73,7 +83,7 @@ def test_review_asks_and_join_refuses_without_a_yes(
         shown = shell("review", *arguments(here))
         assert "No consent given" in shown.out
         assert max(map(len, shown.out.splitlines())) <= 80
-        shell("identity", "--name", "somebody")
+        assert "seen by" in shown.out
         joining = ["join", *arguments(here), "--data", "table.csv"]
         refused = shell(*joining)
         assert (refused.code, "nobody here has consented" in refused.err) == (4, True)
@@ -104,8 +114,7 @@ def test_join_has_counted_its_table_before_the_coordinator_hears_of_it(
         return once(*given)
 
     monkeypatch.setattr(tabulating, "tabulate", counting)
-    with coordinator(tmp_path, study_of(), roster_file(crowd(tmp_path, 6))) as here:
-        shell("identity", "--name", "somebody")
+    with coordinator(tmp_path, study_of(), seated(tmp_path)) as here:
         shell("review", *arguments(here), "--yes")
         monkeypatch.setattr(CoordinatorClient, "_once", asking)
         refused = shell("join", *arguments(here), "--data", "table.csv")
@@ -147,12 +156,48 @@ def test_an_identifier_that_is_nearly_unique_is_pointed_out(shell: Shell, tmp_pa
     assert (silent.code, silent.err) == (0, "")
 
 
+@pytest.mark.fault(56)
+def test_review_and_status_are_for_members_the_invited_and_the_operator(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    lenient(tmp_path)
+    with coordinator(tmp_path, study_of(threat_model="semi-honest")) as here:
+        with here.client() as operator:
+            (token,) = operator.tokens(here.round_id, 1, 60)
+        for command in ("review", "status"):
+            stranger = shell(command, *arguments(here))
+            assert (stranger.code, "give its token (--token)" in stranger.err) == (4, True)
+            mistaken = shell(command, *arguments(here), "--token", "made-up")
+            assert (mistaken.code, "401 bad-token" in mistaken.err) == (4, True)
+        shell("identity", "--name", "somebody")
+        assert shell("review", *arguments(here)).code == 4, "an identity without a seat"
+        agreed = shell("review", *arguments(here), "--token", token, "--yes", "--json")
+        assert json.loads(agreed.out)["consented"]
+        monkeypatch.setenv("DHDMM_TOKEN", token)
+        assert "enrolling" in shell("status", *arguments(here)).out
+        monkeypatch.delenv("DHDMM_TOKEN")
+        operating = shell("status", *arguments(here), "--operator-token", OPERATOR)
+        assert "enrolling" in operating.out
+        foreign = shell("status", *arguments(here), "--token", "é")
+        assert (foreign.code, "characters that no token has" in foreign.err) == (3, True)
+
+
+@pytest.mark.fault(56)
+def test_members_see_their_rounds_as_before(shell: Shell, tmp_path: Path):
+    with coordinator(tmp_path, study_of(), seated(tmp_path)) as here:
+        shown = json.loads(shell("status", *arguments(here), "--json").out)
+        assert [entry["round"] for entry in shown["rounds"]] == [here.round_id.hex()]
+        (tmp_path / "state" / "identity.json").rename(tmp_path / "elsewhere.json")
+        assert shell("status", *arguments(here)).code == 4
+        assert shell("status", *arguments(here), "--identity", "elsewhere.json").code == 0
+
+
 @pytest.mark.fault(37)
 def test_a_hostile_study_does_not_steer_the_reviewers_terminal(shell: Shell, tmp_path: Path):
     text = small_text(participants=6, corrupt=0.2).replace("[F, M]", '["F\\e[2J", M]')
     study = Study.from_text(text)
     lenient(tmp_path)
-    with coordinator(tmp_path, study, roster_file(crowd(tmp_path, 6))) as here:
+    with coordinator(tmp_path, study, seated(tmp_path)) as here:
         shown = shell("review", *arguments(here), "--yes")
     assert shown.code == 0
     assert "\x1b" not in shown.out + shown.err

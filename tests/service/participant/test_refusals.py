@@ -27,6 +27,7 @@ from dhdmm.study.spec import Study
 from tests.protocol.network import Stream
 from tests.service.participant.between import Malice
 from tests.service.participant.people import (
+    OPERATOR,
     POLICY,
     Coordinator,
     Person,
@@ -145,7 +146,19 @@ def test_a_policy_caps_the_honest_floor_it_relies_on(here: Coordinator, person: 
 def test_somebody_without_a_seat_is_told_so(here: Coordinator, tmp_path: Path):
     stranger = crowd(tmp_path, 7)[6]
     here.consent(stranger)
-    assert "no seat for this identity" in refused(here, stranger).what
+    assert "not on the round's roster" in refused(here, stranger).what
+    assert stranger.entries == ["open"]
+
+
+def test_somebody_without_a_seat_finds_out_by_itself(here: Coordinator, tmp_path: Path):
+    """Where the coordinator lets it read nevertheless: this one is the operator as well."""
+    stranger = crowd(tmp_path, 7)[6]
+    here.consent(stranger)
+    with (
+        here.client(stranger, operator=OPERATOR) as client,
+        pytest.raises(DhdmmError, match="no seat for this identity"),
+    ):
+        join(client, here.round_id, stranger.member, stranger.tabulate)
     assert stranger.entries == ["open"]
 
 

@@ -81,7 +81,9 @@ def die() -> None:
 def live(url: str, out: str, port: int, death: Death | None) -> None:
     """One life of a coordinator process."""
     hub = Hub(Mortal(url, death), SERVER_KEY, Path(out), Deadlines(600, 600))
-    make_server(create_app(hub, OPERATOR), "127.0.0.1", port, on_drain=hub.drain).run()
+    app = create_app(hub, OPERATOR)
+    door = app.state.callers.admit
+    make_server(app, "127.0.0.1", port, on_drain=hub.drain, door=door).run()
 
 
 class Keeper:

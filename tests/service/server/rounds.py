@@ -79,14 +79,17 @@ class Coordinator:
     round_id: str
 
     async def status(self) -> dict[str, Any]:
-        return (await self.http.get(f"/v1/rounds/{self.round_id}")).json()
+        return (await self.read()).json()
+
+    async def read(self, what: str = "") -> httpx.Response:
+        """Something of the round, as the operator."""
+        return await self.http.get(f"/v1/rounds/{self.round_id}{what}", headers=AS_OPERATOR)
 
     async def until(self, state: str, received: int = 0) -> dict[str, Any]:
         """The status, once the round is in this state and so many have spoken, or is beyond it."""
         status, states = await self.status(), [ENROLLING, *CoordinatorState]
         while (states.index(status["state"]), status["received"]) < (states.index(state), received):
-            query = f"?after={status['version']}&wait={WAIT}"
-            status = (await self.http.get(f"/v1/rounds/{self.round_id}{query}")).json()
+            status = (await self.read(f"?after={status['version']}&wait={WAIT}")).json()
         return status
 
     async def close(self) -> None:
@@ -101,13 +104,14 @@ async def serving(
     out: Path,
     *,
     roster: RosterFile | None = None,
+    public: bool = False,
     **options: Any,
 ) -> AsyncIterator[Coordinator]:
     """One worker with the study's current round."""
     options.setdefault("deadlines", Deadlines(600, 600))
     hub = Hub(database, SERVER_KEY, out, **options)
     round_id = current_round(database, add_study(database, study), roster)
-    app = create_app(hub, OPERATOR)
+    app = create_app(hub, OPERATOR, public=public)
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),
@@ -149,15 +153,18 @@ class Visitor:
         return await self.http.post(self.target, content=body, headers=headers)
 
     async def get(self, after: str = "", wait: float = 0) -> httpx.Response:
-        target = f"{self.target}?after={after}&wait={wait}"
+        return await self.read(f"/message?after={after}&wait={wait}")
+
+    async def read(self, what: str = "") -> httpx.Response:
+        """Something of the round, as this participant."""
+        target = f"/v1/rounds/{self.round_id}{what}"
         return await self.http.get(target, headers=signing.sign(self.identity, "GET", target))
 
     async def session(self) -> ParticipantSession:
-        base = f"/v1/rounds/{self.round_id}"
-        plan = await self.http.get(f"{base}/plan?wait={WAIT}")
+        plan = await self.read(f"/plan?wait={WAIT}")
         while plan.status_code == 409:  # enrolment is still open
-            plan = await self.http.get(f"{base}/plan?wait={WAIT}")
-        roster = await self.http.get(f"{base}/roster")
+            plan = await self.read(f"/plan?wait={WAIT}")
+        roster = await self.read("/roster")
         reviewed, known = reviewed_once(plan.content, roster.content)
         return ParticipantSession(
             reviewed,
@@ -222,17 +229,21 @@ async def enrol(coordinator: Coordinator, count: int = PARTICIPANTS) -> None:
 async def measurement(coordinator: Coordinator) -> np.ndarray:
     """M̂ as the transcript has it."""
     await coordinator.until("finished")
-    response = await coordinator.http.get(f"/v1/rounds/{coordinator.round_id}/transcript")
+    response = await coordinator.read("/transcript")
     return Transcript.from_bytes(response.content).account.measurement
 
 
-async def ideal(coordinator: Coordinator, silent: Collection[int] = ()) -> np.ndarray:
+async def ideal(
+    coordinator: Coordinator,
+    silent: Collection[int] = (),
+    held: Sequence[Histogram] | None = None,
+) -> np.ndarray:
     """M̂ if everybody but the silent had handed its measurement to a trusted party."""
-    response = await coordinator.http.get(f"/v1/rounds/{coordinator.round_id}/plan")
+    response = await coordinator.read("/plan")
     plan = Plan.from_bytes(response.content)
     inputs = {
         i: measure(plan, histogram, noise_of(i))
-        for i, histogram in enumerate(people(PARTICIPANTS))
+        for i, histogram in enumerate(people(PARTICIPANTS) if held is None else held)
         if i not in silent
     }
     total = IdealSum(plan.round(bytes.fromhex(coordinator.round_id))).sum(inputs).total

@@ -120,9 +120,8 @@ def test_tokens_are_not_in_the_store(tmp_path: Path) -> None:
 def test_the_operator_closes_enrolment_and_latecomers_are_refused(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator) -> None:
         late = await token(coordinator)
-        plan = f"/v1/rounds/{coordinator.round_id}/plan"
-        refused(await coordinator.http.get(plan), 409, "not-yet")
-        waiting = asyncio.create_task(coordinator.http.get(f"{plan}?wait=30"))
+        refused(await coordinator.read("/plan"), 409, "not-yet")
+        waiting = asyncio.create_task(coordinator.read("/plan?wait=30"))
         await enrol(coordinator, 10)
         assert not waiting.done()
         await coordinator.close()
@@ -147,8 +146,7 @@ def test_too_few_at_the_deadline_abort_the_round(tmp_path: Path) -> None:
         await enrol(coordinator, 9)
         status = await coordinator.until("aborted")
         assert status["reason"] == "too-few-participants"
-        plan = await coordinator.http.get(f"/v1/rounds/{coordinator.round_id}/plan")
-        refused(plan, 410, "over")
+        refused(await coordinator.read("/plan"), 410, "over")
 
     play(tmp_path, scene, deadlines=Deadlines(enrolment=3, phase=60))
 
@@ -171,7 +169,7 @@ def test_a_signed_roster_is_served_as_the_registrar_signed_it(tmp_path: Path) ->
     signed = RosterFile.signed(roster_file().roster, registrar)
 
     async def scene(coordinator: Coordinator) -> None:
-        served = await coordinator.http.get(f"/v1/rounds/{coordinator.round_id}/roster")
+        served = await coordinator.read("/roster")
         assert RosterFile.from_bytes(served.content).vouched_for_by(registrar.public)
 
     play(tmp_path, scene, roster=signed)
@@ -329,7 +327,7 @@ def test_a_study_runs_again_beside_another_and_each_gives_its_sum(tmp_path: Path
         saved = [path.name for path in (tmp_path / "out").iterdir()]
         assert sorted(saved) == sorted(f"small-{name}" for name in rounds)
         assert all((path / MANIFEST).is_file() for path in (tmp_path / "out").iterdir())
-        listed = (await coordinator.http.get("/v1/rounds")).json()
+        listed = (await coordinator.http.get("/v1/rounds", headers=AS_OPERATOR)).json()
         assert {entry["state"] for entry in listed} == {"finished"}
 
     play(tmp_path, scene, study_of("semi-honest"), roster=roster_file())
@@ -353,7 +351,7 @@ def test_a_coordinator_started_again_serves_what_is_over(tmp_path: Path) -> None
             assert coordinator.round_id == round_id
             await coordinator.hub.published()
             assert [path.name for path in (tmp_path / "out").iterdir()] == [f"small-{round_id}"]
-            packed = await coordinator.http.get(f"/v1/rounds/{round_id}/release.zip")
+            packed = await coordinator.read("/release.zip")
             assert packed.content.startswith(b"PK")
             assert np.array_equal(await measurement(coordinator), await ideal(coordinator))
 
@@ -366,7 +364,7 @@ def test_a_coordinator_started_again_serves_what_is_over(tmp_path: Path) -> None
 @pytest.mark.fault(37)
 def test_injections_and_traversals_are_refused_and_change_nothing(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator) -> None:
-        before = (await coordinator.http.get("/v1/rounds")).json()
+        before = (await coordinator.http.get("/v1/rounds", headers=AS_OPERATOR)).json()
         given = await token(coordinator)
         for strange in [*STRANGE, *PATHS]:
             for target in (
@@ -377,7 +375,7 @@ def test_injections_and_traversals_are_refused_and_change_nothing(tmp_path: Path
                 f"/v1/studies/{strange}/rounds",
                 f"/{strange}",
             ):
-                response = await coordinator.http.get(target)
+                response = await coordinator.http.get(target, headers=AS_OPERATOR)
                 assert 400 <= response.status_code < 500, target
                 assert b"root:" not in response.content
             asked = {"token": strange, "name": strange, "key": "00" * 32}
@@ -388,7 +386,7 @@ def test_injections_and_traversals_are_refused_and_change_nothing(tmp_path: Path
                 response = await coordinator.http.post(target, json=bad)
                 assert response.status_code in (401, 422)
                 assert strange not in response.text
-        after = (await coordinator.http.get("/v1/rounds")).json()
+        after = (await coordinator.http.get("/v1/rounds", headers=AS_OPERATOR)).json()
         assert [entry["enrolled"] for entry in after] == [entry["enrolled"] for entry in before]
         name = "Robert'); DROP TABLE enrolments; -- <script>alert(1)</script>"
         assert (await ask_for_a_seat(coordinator, given, name, 0)).json()["name"] == name
@@ -416,7 +414,8 @@ def test_unknown_fields_and_other_types_are_refused_without_repeating_them(tmp_p
             assert "canary" not in response.text
         response = await coordinator.http.post(target, content=b"{", headers=JSON)
         refused(response, 422, "invalid-request")
-        refused(await coordinator.http.get("/v1/rounds/" + "0" * 32), 404, "not-found")
+        nowhere = await coordinator.http.get("/v1/rounds/" + "0" * 32, headers=AS_OPERATOR)
+        refused(nowhere, 404, "not-found")
 
     play(tmp_path, scene)
 

@@ -59,7 +59,9 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[schemathesis
     _rounds.append(current_round(database, add_study(database, enrolling)))
     _rounds.append(current_round(database, add_study(database, study_of()), roster_file()))
     hub = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600))
-    server = make_server(create_app(hub, OPERATOR), "127.0.0.1", 0, on_drain=hub.drain)
+    app = create_app(hub, OPERATOR)
+    door = app.state.callers.admit
+    server = make_server(app, "127.0.0.1", 0, on_drain=hub.drain, door=door)
     thread = threading.Thread(target=server.run)
     thread.start()
     end = time.monotonic() + SECONDS_TO_START

@@ -6,7 +6,14 @@ import pytest
 
 from dhdmm.secagg.keys import Identity, signature_holds
 from dhdmm.service.problems import Problem
-from dhdmm.service.signing import KEY_HEADER, SIGNATURE_HEADER, sign, verified_key
+from dhdmm.service.signing import (
+    DIGEST_HEADER,
+    KEY_HEADER,
+    SIGNATURE_HEADER,
+    require_announced,
+    require_signature,
+    sign,
+)
 
 IDENTITY = Identity(sha256(b"somebody").digest())
 TARGET = "/v1/rounds/00/message?after=&wait=30"
@@ -15,19 +22,33 @@ TARGET = "/v1/rounds/00/message?after=&wait=30"
 def test_a_request_is_signed_as_the_page_says() -> None:
     headers = sign(IDENTITY, "POST", TARGET, b"body")
     said = b"dhdmm1 request".ljust(16, b"\0") + b"POST\0" + TARGET.encode() + b"\0"
-    said += sha256(b"body").digest()
+    said += b"4\0" + sha256(b"body").digest()
     assert headers[KEY_HEADER] == IDENTITY.public.hex()
+    assert headers[DIGEST_HEADER] == sha256(b"body").hexdigest()
     assert signature_holds(IDENTITY.public, said, bytes.fromhex(headers[SIGNATURE_HEADER]))
 
 
-def test_a_signature_holds_for_one_method_target_and_body() -> None:
-    headers, digest = sign(IDENTITY, "POST", TARGET, b"body"), sha256(b"body").digest()
-    assert verified_key(headers, "POST", TARGET, digest) == IDENTITY.public
-    for method, target, other in [
-        ("GET", TARGET, digest),
-        ("POST", TARGET + "0", digest),
-        ("POST", TARGET, sha256(b"other").digest()),
+def test_a_signature_holds_for_one_method_target_length_and_digest() -> None:
+    headers = sign(IDENTITY, "POST", TARGET, b"body") | {"content-length": "4"}
+    require_signature(headers, "POST", TARGET)
+    other = sha256(b"other").hexdigest()
+    for method, target, changed in [
+        ("GET", TARGET, {}),
+        ("POST", TARGET + "0", {}),
+        ("POST", TARGET, {DIGEST_HEADER: other}),
+        ("POST", TARGET, {"content-length": "5"}),
+        ("POST", TARGET, {"transfer-encoding": "chunked"}),
     ]:
         with pytest.raises(Problem) as refused:
-            verified_key(headers, method, target, other)
+            require_signature(headers | changed, method, target)
+        assert refused.value.status == 401
+
+
+def test_a_body_is_the_one_that_was_signed() -> None:
+    headers = sign(IDENTITY, "POST", TARGET, b"body")
+    require_announced(headers, b"body")
+    require_announced(sign(IDENTITY, "GET", TARGET), b"")
+    for signed, body in [(headers, b"bode"), (sign(IDENTITY, "GET", TARGET), b"body")]:
+        with pytest.raises(Problem) as refused:
+            require_announced(signed, body)
         assert refused.value.status == 401

@@ -25,7 +25,7 @@ PART = "<!-- made: {name} -->\n{text}\n<!-- end -->"
 def limits() -> str:
     meanings = _meanings()
     rows = [
-        f"| {name.replace('_', ' ')} | {_shown(name, default)} | {meanings[name]} |"
+        f"| `{name}` | {_shown(name, default)} | {meanings[name]} |"
         for name, default in ((field.name, field.default) for field in fields(Limits))
     ]
     return "\n".join(["| Limit | Default | Meaning |", "|---|---|---|", *rows])

@@ -32,7 +32,11 @@ from tests.service.walls.servers import (
 )
 
 DARWIN = sys.platform == "darwin"
-SMALL = replace(QUICK, body_bytes=64 * KIB, memory_bytes=256 * KIB)
+SMALL = replace(
+    QUICK, stranger_body_bytes=64 * KIB, stranger_memory_bytes=256 * KIB,
+    stranger_memory_bytes_per_address=MIB, stranger_requests=Rate(1000, 1000),
+)  # fmt: skip
+"""Of strangers, who are the ones that come to a toy."""
 CHUNKED = b"POST / HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
@@ -100,7 +104,7 @@ def test_a_compressed_body_is_refused(files: Files | None) -> None:
 @pytest.mark.fault(22)
 def test_memory_stays_bounded_while_oversized_bodies_come(files: Files | None) -> None:
     """32 clients that would send 64 MiB each; the server may keep 1 MiB."""
-    limits = replace(SMALL, memory_bytes=MIB)
+    limits = replace(SMALL, stranger_memory_bytes=MIB)
     with running(Toy(), limits, files) as server:
         before = _peak_bytes()
         clients = [threading.Thread(target=_flood, args=(server, files)) for _ in range(32)]
@@ -155,7 +159,7 @@ def test_a_larger_body_may_take_longer() -> None:
 
 @pytest.mark.fault(39)
 def test_bodies_wait_for_memory_that_others_hold(files: Files | None) -> None:
-    """Four bodies fit; the other eight are not read before those are done, and lose nothing."""
+    """Of twelve at most four are whole; the others are not read on before, and lose nothing."""
     app, metrics = Toy(), Metrics()
     full = threading.Event()
     app.hold = lambda: not full.is_set()
@@ -166,10 +170,10 @@ def test_bodies_wait_for_memory_that_others_hold(files: Files | None) -> None:
         ]
         for client in clients:
             client.start()
-        until(lambda: app.calls == 4)
+        until(lambda: _held(metrics) > 192 * KIB)
         time.sleep(0.3)
-        assert app.calls == 4, "a fifth body was read beyond the memory that there is"
-        assert b"dhdmm_body_bytes 262144.0" in metrics.text()
+        assert 1 <= app.calls <= 4, "a fifth body was read beyond the memory that there is"
+        assert _held(metrics) <= 256 * KIB
         full.set()
         for client in clients:
             client.join()
@@ -197,7 +201,7 @@ def test_who_waits_too_long_for_memory_is_told_to_come_again() -> None:
     app = Toy()
     full = threading.Event()
     app.hold = lambda: not full.is_set()
-    limits = replace(SMALL, memory_bytes=64 * KIB, memory_seconds=0.2)
+    limits = replace(SMALL, stranger_memory_bytes=64 * KIB, memory_seconds=0.2)
     with running(app, limits) as server, connect(server) as first, connect(server) as second:
         first.sendall(_large_post())
         until(lambda: app.calls == 1)
@@ -211,25 +215,27 @@ def test_who_waits_too_long_for_memory_is_told_to_come_again() -> None:
 
 @pytest.mark.fault(39)
 @pytest.mark.skipif(DARWIN, reason="one loopback address")
-@pytest.mark.parametrize("share", [64 * KIB, 128 * KIB], ids=["half", "all"])
-def test_bodies_that_never_come_keep_no_other_address_out(share: int) -> None:
-    """Two are announced from one address; only without a share for each are they all there is."""
+@pytest.mark.parametrize("share", [128 * KIB, 256 * KIB], ids=["half", "all"])
+def test_bodies_that_never_end_keep_no_other_address_out(share: int) -> None:
+    """Four from one address lack a byte; only without a share for each are they all there is."""
     limits = replace(
-        SMALL,
-        body_seconds=5.0,
-        memory_bytes=128 * KIB,
-        memory_bytes_per_address=share,
-        memory_seconds=0.3,
+        SMALL, body_seconds=5.0, memory_seconds=0.3, stranger_memory_bytes_per_address=share
     )
-    announced = _large_post()[: -64 * KIB]
-    app = Toy()
-    with running(app, limits) as server, connect(server) as one, connect(server) as two:
-        one.sendall(announced)
-        two.sendall(announced)
-        time.sleep(0.2)
+    metrics = Metrics()
+    with running(Toy(), limits, None, metrics) as server, contextlib.ExitStack() as held:
+        for _ in range(5):
+            held.enter_context(connect(server)).sendall(_large_post()[:-1])
+        until(lambda: _held(metrics) > share - 64 * KIB)
         with connect(server, source="127.0.0.2") as other:
             other.sendall(_large_post())
-            assert status(read_response(other)) == (200 if share < limits.memory_bytes else 503)
+            assert status(read_response(other)) == (200 if share < 256 * KIB else 503)
+
+
+def _held(metrics: Metrics) -> float:
+    (line,) = [
+        line for line in metrics.text().splitlines() if line.startswith(b"dhdmm_body_bytes ")
+    ]
+    return float(line.split()[1])
 
 
 def _large_post() -> bytes:
@@ -243,29 +249,8 @@ def _post(server, files: Files | None) -> int:
 
 
 def test_a_body_larger_than_the_memory_is_no_limit() -> None:
-    with pytest.raises(DhdmmError, match="larger than all"):
+    with pytest.raises(DhdmmError, match="body_bytes is larger than memory_bytes"):
         Limits(body_bytes=2, memory_bytes=1)
-
-
-def test_an_identity_that_asks_too_often_has_to_wait() -> None:
-    limits = replace(QUICK, requests=Rate(0.001, 3))
-    with running(Toy(), limits) as server:
-        mine = [_signed(server, "aa") for _ in range(4)]
-        assert [status(answer) for answer in mine] == [200, 200, 200, 429]
-        assert b"retry-after: 1000" in mine[3]
-        assert status(_signed(server, "bb")) == 200, "another identity has its own rate"
-
-
-def test_wrong_signatures_are_few() -> None:
-    limits = replace(QUICK, refusals=Rate(0.001, 2))
-    with running(Toy(), limits) as server:
-        tried = [status(_signed(server, f"{i:02x}", "/unauthorised")) for i in range(4)]
-        assert tried == [401, 401, 429, 429]
-
-
-def _signed(server, key: str, path: str = "/") -> bytes:
-    with connect(server) as client:
-        return ask(client, b"x", path, f"dhdmm-key: {key * 32}\r\n")
 
 
 def test_a_bucket_fills_with_time_and_not_beyond_its_burst() -> None:

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import psycopg
@@ -18,6 +18,7 @@ from sqlalchemy import make_url
 
 from dhdmm.service.app import _figures
 from dhdmm.service.database import Database
+from dhdmm.service.limits import Limits
 from dhdmm.service.metrics import Metrics, RoundFigures
 from dhdmm.service.status import Status
 from dhdmm.service.store import Row, StudyHead
@@ -51,6 +52,19 @@ def test_limits_metrics_and_logged_keys_are_current() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == rewritten(page), "write it anew: python -m tests.service.walls.page"
     assert page.count("<!-- made: ") == 3
+
+
+def test_limits_are_read_as_the_page_shows_them(tmp_path: Path) -> None:
+    (block,) = checked_by("test_limits_are_read_as_the_page_shows_them")
+    file = tmp_path / "limits.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    made, usual = Limits.load(file), Limits()
+    changed = set(yaml.safe_load(block.text))
+    assert changed == {
+        field.name
+        for field in fields(Limits)
+        if getattr(made, field.name) != getattr(usual, field.name)
+    }
 
 
 @pytest.mark.fault(47)
