@@ -21,11 +21,14 @@ from tests.round.small import small_text
 DHDMM = [str(Path(sys.executable).with_name("dhdmm"))]
 
 
+OPERATING = ["--operator-token-file", "operator"]
+
+
 @contextmanager
 def coordinator(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A running coordinator, and its address as it says it in its log."""
     (folder / "study.yaml").write_text(small_text(participants="{min: 10, max: 12}"))
-    always = ["--port", "0", "--operator-token-file", "operator"]
+    always = ["--port", "0", *OPERATING]
     process = subprocess.Popen(
         [*DHDMM, "serve", "study.yaml", *always, *options],
         cwd=folder,
@@ -86,7 +89,7 @@ def test_a_coordinator_that_is_killed_and_restarted_begins_no_second_round(
     found = []
     for _ in range(2):
         with coordinator(tmp_path, *option) as (_, url):
-            shown = dhdmm(tmp_path, "status", url, "--json")
+            shown = dhdmm(tmp_path, "status", url, *OPERATING, "--json")
             found.append([entry["round"] for entry in json.loads(shown.stdout)["rounds"]])
     assert len(found[0]) == 1
     assert found[1] == found[0]
@@ -99,7 +102,7 @@ def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
         assert process.stderr is not None
         while '"purged"' not in (line := process.stderr.readline()):
             assert line, "it ended before it purged"
-        shown = json.loads(dhdmm(tmp_path, "status", url, "--json").stdout)
+        shown = json.loads(dhdmm(tmp_path, "status", url, *OPERATING, "--json").stdout)
     assert [entry["state"] for entry in shown["rounds"]] == ["aborted"]
 
 

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dhdmm.cli.join import _counted
+from dhdmm.cli.join import counted_for
 from dhdmm.errors import DataError
 from dhdmm.participant import coding
 from dhdmm.participant.coding import BLANKS, NOBODY
@@ -231,7 +231,7 @@ def test_a_round_has_the_studys_digest_as_its_key(tmp_path):
         for key in (planned.digest, b"")
     )
     assert contents(histogram_of(planned, given)) == with_digest != without
-    assert contents(_counted(planned, path, "error")) == with_digest
+    assert contents(counted_for(planned, path, "error")) == with_digest
 
 
 ROWS = st.lists(

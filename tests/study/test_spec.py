@@ -120,6 +120,7 @@ def test_json_schema_describes_every_section():
         "schema",
         "groupings",
         "workload",
+        "extra_measurements",
         "privacy",
         "aggregation",
     }

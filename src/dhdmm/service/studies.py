@@ -221,12 +221,13 @@ class Hub:
             host.drain()
 
     async def stop(self) -> None:
+        """What is not saved by now is at the next start: it needs the threads of its round."""
         self.drain()
-        await asyncio.gather(*(host.stop() for host in self._hosts.values()))
         for task in self._publishing.values():
             task.cancel()
         if self._publishing:
             await asyncio.wait(self._publishing.values())
+        await asyncio.gather(*(host.stop() for host in self._hosts.values()))
 
     async def published(self) -> None:
         """Returns when every round that this process hosts is over and its release is saved."""

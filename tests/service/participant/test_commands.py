@@ -133,9 +133,9 @@ def test_a_review_shows_the_company_that_the_plan_allows_whatever_the_coordinato
     monkeypatch.setattr(
         CoordinatorClient,
         "rounds",
-        lambda self: [status.model_copy(update=boasted) for status in honest(self)],
+        lambda *given, **also: [one.model_copy(update=boasted) for one in honest(*given, **also)],
     )
-    with coordinator(tmp_path, study_of(), roster_file(crowd(tmp_path, 6))) as here:
+    with coordinator(tmp_path, study_of(), seated(tmp_path)) as here:
         shown = json.loads(shell("review", *arguments(here), "--yes", "--json").out)
         words = shell("review", *arguments(here), "--yes").out
     assert shown["participants"] == {"minimum": 6, "maximum": 6}
@@ -149,7 +149,7 @@ def test_an_identifier_that_is_nearly_unique_is_pointed_out(shell: Shell, tmp_pa
     (tmp_path / "people.csv").write_text("\n".join(["visit,age,sex", *(rows + rows), ""]))
     person = "unit: {person: {column: visit, max_records: 2, max_participants: 1}}"
     text = small_text(participants=6, corrupt=0.2).replace("unit: record", person)
-    with coordinator(tmp_path, Study.from_text(text), roster_file(crowd(tmp_path, 6))) as here:
+    with coordinator(tmp_path, Study.from_text(text), seated(tmp_path)) as here:
         warned = shell("review", *arguments(here), "--yes", "--data", "visits.csv")
         silent = shell("review", *arguments(here), "--yes", "--data", "people.csv")
     assert "'visit' has 24 different values in 24 rows: does it identify persons" in warned.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import httpx
@@ -54,7 +55,12 @@ def abort(here: Coordinator) -> None:
 
 
 def another_round(here: Coordinator, persons: list[Person]) -> str:
-    return next_round(here.database, add_study(here.database, here.study), roster_file(persons))
+    """Begun by another process: this one learns of it within a second."""
+    begun = next_round(here.database, add_study(here.database, here.study), roster_file(persons))
+    with here.client(persons[0]) as client:
+        while begun not in [status.round for status in client.rounds()]:
+            time.sleep(0.05)
+    return begun
 
 
 @pytest.mark.fault(50)

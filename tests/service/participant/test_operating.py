@@ -35,6 +35,7 @@ def shell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Shell:
     (tmp_path / "operator").write_text(f"{OPERATOR}\n")
+    (tmp_path / "operator").chmod(0o600)
     return Shell(tmp_path, monkeypatch, capsys)
 
 
@@ -106,8 +107,9 @@ def test_a_lost_reply_to_begin_does_not_begin_two_rounds(tmp_path: Path):
     with coordinator(tmp_path, study_of(), roster_file(crowd(tmp_path, 6))) as here:
         roster = json.loads(roster_file(crowd(tmp_path / "x", 6)).to_bytes())
         trust = trusting(here.files.certificate)
-        with Losing(Address.parse(here.address), trust, sleep=lambda _pause: None) as client:
-            begun = client.begin(here.study.digest.hex(), roster, None, OPERATOR)
+        given = {"operator": OPERATOR, "sleep": lambda _pause: None}
+        with Losing(Address.parse(here.address), trust, **given) as client:
+            begun = client.begin(here.study.digest.hex(), roster, None)
             assert client.lost
             assert [one.round for one in client.rounds()] == [begun.round, here.round_id.hex()]
 
@@ -131,7 +133,7 @@ def test_clients_and_commands_cope_with_thousands_of_rounds(shell: Shell, tmp_pa
         _add_finished(here, 2200, study.digest)
         with here.client() as client:
             assert len({status.round for status in client.rounds()}) == 2201
-        tls = ["--ca", str(here.files.certificate)]
+        tls = ["--ca", str(here.files.certificate), "--operator-token-file", "operator"]
         shown = shell("status", here.address, *tls)
         assert "there are older ones: --last shows more" in shown.out
         assert len(json.loads(shell("status", here.address, *tls, "--json").out)["rounds"]) == 50

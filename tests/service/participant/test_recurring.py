@@ -61,7 +61,7 @@ def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -
             (second,) = await weekly.begin_due()
             await abort(here, second)
             assert await weekly.begin_due() == [], "this week has had its round"
-            listed = (await here.http.get("/v1/rounds")).json()
+            listed = (await here.http.get("/v1/rounds", headers=AS_OPERATOR)).json()
             found = {entry["round"]: entry["occurrence"] for entry in listed}
             assert found == {here.round_id: None, first: "2026-W47", second: "2026-W48"}
 

@@ -136,10 +136,12 @@ def test_a_defect_in_a_route_is_a_500_with_an_id(
         async with serving(
             database, study_of("semi-honest"), tmp_path / "out", observer=metrics
         ) as coordinator:
-            monkeypatch.setattr(type(coordinator.hub), "statuses", lambda _self: {}[SECRET])
+            monkeypatch.setattr(
+                type(coordinator.hub), "statuses", lambda _self, **_asked: {}[SECRET]
+            )
             transport = httpx.ASGITransport(coordinator.app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://c") as http:
-                failed = await http.get("/v1/rounds")
+                failed = await http.get("/v1/rounds", headers=AS_OPERATOR)
         assert (failed.status_code, failed.json()["reason"]) == (500, "internal-error")
         assert [line["id"] for line in lines(log, "internal error")] == [failed.json()["id"]]
         assert "dhdmm_internal_errors_total 1.0" in metrics.text().decode()
