@@ -415,7 +415,9 @@ class Hub:
 
     def _known_as_saved(self, status: Status) -> bool:
         with self.database.reading() as connection:
-            return store.was_saved(connection, status.round, self._place(status))
+            row = store.read_row(connection, status.round)
+            purged = row is not None and row.purged is not None  # and with it the note of saving
+            return purged or store.was_saved(connection, status.round, self._place(status))
 
     def _place(self, status: Status) -> str:
         return str(self.directory(status).resolve())

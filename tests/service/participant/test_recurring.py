@@ -16,7 +16,6 @@ from dhdmm.service.recurring import Recurring
 from dhdmm.service.roster import RosterFile
 from dhdmm.service.studies import add_study, begin_again
 from tests.service.participant.people import (
-    OPERATOR,
     POLICY,
     coordinator,
     crowd,
@@ -109,5 +108,5 @@ def _close_keys(client: CoordinatorClient, round_id: bytes, count: int) -> None:
     with client:
         for status in client.statuses(round_id):
             if status.state == CoordinatorState.COLLECTING_KEYS and status.received == count:
-                client.close(round_id, status.state, OPERATOR)
+                client.close(round_id, status.state)
                 return

@@ -210,7 +210,7 @@ def abort_when_it_listens(base: str, process: subprocess.Popen[bytes]) -> httpx.
         while True:
             assert process.poll() is None, "it ended before it listened"
             try:
-                (entry,) = http.get("/v1/rounds").json()
+                (entry,) = http.get("/v1/rounds", headers=AS_OPERATOR).json()
             except httpx.TransportError:
                 continue
             return http.post(f"/v1/rounds/{entry['round']}/abort", headers=AS_OPERATOR)

@@ -82,14 +82,16 @@ def test_an_answer_about_thousands_of_rounds_is_one_that_clients_take(tmp_path: 
         database = database_at(sqlite(tmp_path))
         many_rounds(database)
         async with serving(database, study_of(), tmp_path / "out") as coordinator:
-            whole = await coordinator.http.get("/v1/rounds")
+            whole = await coordinator.http.get("/v1/rounds", headers=AS_OPERATOR)
             assert len(whole.content) < LARGEST_CONTROL_BYTES / 2
             assert len(whole.json()) == MOST_LISTED
             last = whole.json()[-1]["round"]
-            older = await coordinator.http.get(f"/v1/rounds?after={last}&limit=3")
+            older = await coordinator.http.get(
+                f"/v1/rounds?after={last}&limit=3", headers=AS_OPERATOR
+            )
             assert len({entry["round"] for entry in whole.json() + older.json()}) == 203
             for query, status in {"after=x": 422, "limit=0": 422, "after=" + "f" * 32: 404}.items():
-                wrong = await coordinator.http.get(f"/v1/rounds?{query}")
+                wrong = await coordinator.http.get(f"/v1/rounds?{query}", headers=AS_OPERATOR)
                 assert wrong.status_code == status, query
 
     asyncio.run(scenario())
@@ -172,25 +174,31 @@ def test_purging_deletes_messages_and_keeps_transcripts_and_the_fact_of_rounds(
     async def after(finished: str) -> None:
         async with serving(database, study, tmp_path / "out") as coordinator:
             base = f"/v1/rounds/{finished}"
-            status = (await coordinator.http.get(base)).json()
+            status = (await coordinator.http.get(base, headers=AS_OPERATOR)).json()
             assert (status["state"], status["alive"]) == ("finished", 12)
             assert status["purged"] >= status["ended"] >= status["begun"] > 0
-            transcript = await coordinator.http.get(f"{base}/transcript")
+            transcript = await coordinator.http.get(f"{base}/transcript", headers=AS_OPERATOR)
             assert transcript.content == kept
-            assert (await coordinator.http.get(f"{base}/release.zip")).status_code == 200
-            assert (await coordinator.http.get(f"{base}/roster")).status_code == 200
+            assert (
+                await coordinator.http.get(f"{base}/release.zip", headers=AS_OPERATOR)
+            ).status_code == 200
+            assert (
+                await coordinator.http.get(f"{base}/roster", headers=AS_OPERATOR)
+            ).status_code == 200
             late = visitors(coordinator.http, finished)[0]
             assert (await late.get()).status_code == 410
-            gone = await coordinator.http.get(f"/v1/rounds/{aborted}/plan")
+            gone = await coordinator.http.get(f"/v1/rounds/{aborted}/plan", headers=AS_OPERATOR)
             assert gone.status_code == 410
-            status = (await coordinator.http.get(f"/v1/rounds/{aborted}")).json()
+            status = (
+                await coordinator.http.get(f"/v1/rounds/{aborted}", headers=AS_OPERATOR)
+            ).json()
             assert (status["state"], status["reason"]) == ("aborted", "stopped")
 
     finished = asyncio.run(before())
     with database.reading() as connection:
         kept = store.read_transcript(connection, finished)
     going_on = counts(database, running)
-    assert counts(database, finished)["log"] > 0
+    assert counts(database, finished)["records"] > 0
     assert purge(database, 90 * DAY) == [], "they have just ended"
     passes(monkeypatch, 91 * DAY)
     assert set(purge(database, 90 * DAY)) == {finished, aborted}
@@ -199,7 +207,7 @@ def test_purging_deletes_messages_and_keeps_transcripts_and_the_fact_of_rounds(
     assert left == {"agreements": 1, "releases": 1}
     assert not any(counts(database, aborted).values())
     assert counts(database, running) == going_on
-    assert going_on["log"] > 0
+    assert going_on["records"] > 0
     asyncio.run(after(finished))
 
 
@@ -255,6 +263,7 @@ def test_rounds_of_an_older_store_are_dated_when_it_is_upgraded(tmp_path: Path) 
             connection.execute(text(f"DROP INDEX {index}"))
         for column in ("begun", "ended", "purged", "occurrence", "registrar", "roster_serial"):
             connection.execute(text(f"ALTER TABLE rounds DROP COLUMN {column}"))
+        connection.execute(text("ALTER TABLE records RENAME TO log"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     before = int(time.time())
     database.migrate()
