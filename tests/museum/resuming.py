@@ -40,11 +40,12 @@ class Resumed:
     hub: Hub
     round_id: bytes
 
-    def client(self, member: Member | None = None) -> CoordinatorClient:
+    def client(self, member: Member | None = None, token: str | None = None) -> CoordinatorClient:
+        """Of somebody who takes part, or of the operator."""
         identity = member.named.identity if member else None
-        return CoordinatorClient(
-            Address.parse(self.address), trusting(self.files.certificate), identity, patience=120.0
-        )
+        shown = {"token": token} if member else {"operator": OPERATOR}
+        address, trust = Address.parse(self.address), trusting(self.files.certificate)
+        return CoordinatorClient(address, trust, identity, patience=120.0, **shown)
 
     def join(self, position: int, home: Home, token: str | None) -> Outcome:
         """With the identity, policy, ledger, consent and journal of the folder."""
@@ -53,7 +54,7 @@ class Resumed:
         member = Member(
             identities.load(home.identity), policy, home.ledger(None, policy), home, pin
         )
-        with self.client(member) as client:
+        with self.client(member, token) as client:
             return join(
                 client,
                 self.round_id,
@@ -96,6 +97,8 @@ def resumed(url: str, round_id: bytes, folder: Path) -> Iterator[Resumed]:
     database.migrate()
     hub = Hub(database, COORDINATOR, folder / "releases", Deadlines(600, 600))
     files = certificate(folder)
-    with running(create_app(hub, OPERATOR), Limits(), files, on_drain=hub.drain) as server:
+    app = create_app(hub, OPERATOR)
+    door = app.state.callers.admit
+    with running(app, Limits(), files, on_drain=hub.drain, door=door) as server:
         yield Resumed(f"https://localhost:{server.port}", files, hub, round_id)
     database.close()
