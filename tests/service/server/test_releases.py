@@ -13,6 +13,7 @@ import pytest
 
 from dhdmm.release.release import Release
 from tests.service.server.rounds import (
+    AS_OPERATOR,
     Coordinator,
     database_at,
     measurement,
@@ -77,7 +78,8 @@ def test_a_release_that_was_moved_away_is_not_written_again(tmp_path: Path) -> N
         assert (await coordinator.status())["state"] == "finished"
         await coordinator.hub.published()
         assert not list((tmp_path / "out").iterdir())
-        packed = await coordinator.http.get(f"/v1/rounds/{coordinator.round_id}/release.zip")
+        place = f"/v1/rounds/{coordinator.round_id}/release.zip"
+        packed = await coordinator.http.get(place, headers=AS_OPERATOR)
         assert packed.content.startswith(b"PK"), "whoever asks for it gets it all the same"
 
     a_life(tmp_path, first)

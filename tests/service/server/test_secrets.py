@@ -129,8 +129,8 @@ def test_the_operators_token_is_in_no_log(tmp_path: Path, given: bool) -> None:
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         try:
-            entry = the_round_of(f"http://127.0.0.1:{port}", process)
             bearer = {"Authorization": f"Bearer {token}"}
+            entry = the_round_of(f"http://127.0.0.1:{port}", process, bearer)
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=bearer) as http:
                 made = http.post("/v1/tokens", json={"round": entry, "count": 1, "expires_s": 9})
                 assert made.status_code == 200
@@ -147,11 +147,11 @@ def test_the_operators_token_is_in_no_log(tmp_path: Path, given: bool) -> None:
     assert ("nobody can operate the rounds" in logged) != given
 
 
-def the_round_of(base: str, process: subprocess.Popen[bytes]) -> str:
+def the_round_of(base: str, process: subprocess.Popen[bytes], bearer: dict[str, str]) -> str:
     while True:
         assert process.poll() is None, "it ended before it listened"
         try:
-            (entry,) = httpx.get(f"{base}/v1/rounds").json()
+            (entry,) = httpx.get(f"{base}/v1/rounds", headers=bearer).json()
         except httpx.TransportError:
             time.sleep(0.05)
             continue
