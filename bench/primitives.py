@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base, crypto_sign_open
 from nacl.signing import SigningKey
 
+from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.modulus import Modulus, pack, unpack
 from dhdmm.secagg import graph, keys, masks, merkle, shamir
 
 REPEATS = 5
@@ -75,7 +77,7 @@ def bare_bulk() -> Iterator[tuple[str, int, Callable[[], object]]]:
 
 def composed_keys() -> Iterator[Timed]:
     mine, other = (keys.KeyPair.generate(os.urandom) for _ in range(2))
-    pairwise, identity = mine.agree(other.public), keys.Identity.generate(os.urandom)
+    pairwise, identity = mine.agree(other.public), Identity.generate(os.urandom)
     here, there = keys.Endpoint(1, mine.public), keys.Endpoint(2, other.public)
     label, signature = keys.Label.INCLUDED, identity.sign(MESSAGE)
     sealed = keys.seal(pairwise, SESSION, 1, 2, bytes(72))
@@ -87,18 +89,18 @@ def composed_keys() -> Iterator[Timed]:
     yield "unseal", lambda: keys.unseal(pairwise, SESSION, 1, 2, sealed)
     yield "evidence", lambda: keys.evidence(pairwise, label, SESSION, here, there)
     yield "sign", lambda: identity.sign(MESSAGE)
-    yield "verify", lambda: keys.signature_holds(identity.public, MESSAGE, signature)
+    yield "verify", lambda: signature_holds(identity.public, MESSAGE, signature)
 
 
 def composed_masks() -> Iterator[Timed]:
     for name, value in MODULI.items():
-        modulus, seed = masks.Modulus(value), os.urandom(32)
+        modulus, seed = Modulus(value), os.urandom(32)
         vector = modulus.zeros(COORDINATES)
         masks.add_mask(modulus, vector, seed, 1)
-        packed = masks.pack(modulus, vector)
+        packed = pack(modulus, vector)
         yield f"mask {name}", partial(masks.add_mask, modulus, vector, seed, 1)
-        yield f"pack {name}", partial(masks.pack, modulus, vector)
-        yield f"unpack {name}", partial(masks.unpack, modulus, COORDINATES, packed)
+        yield f"pack {name}", partial(pack, modulus, vector)
+        yield f"unpack {name}", partial(unpack, modulus, COORDINATES, packed)
 
 
 def composed_shares() -> Iterator[Timed]:

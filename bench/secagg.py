@@ -29,14 +29,16 @@ import numpy as np
 
 from bench.floor import Costs, floors, items
 from bench.primitives import bare, bare_bulk
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.method import ThreatModel
+from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import shamir
 from dhdmm.secagg.coordinator import Coordinator
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.masks import Modulus
-from dhdmm.secagg.parameters import ThreatModel, choose
+from dhdmm.secagg.parameters import choose
 from dhdmm.secagg.participant import Participant
-from dhdmm.secagg.round import EvidenceKind, Roster, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 
 PARTICIPANTS = (100, 1_000, 3_000, 10_000)
@@ -113,7 +115,7 @@ class Meter:
         return sum(median(t) * len(t) for (party, _), t in steps if party == "coordinator")
 
 
-def parties(n: int, length: int, model: ThreatModel, evidence: EvidenceKind) -> RoundRun:
+def parties(n: int, length: int, model: ThreatModel) -> RoundRun:
     chosen = choose(n, RATE, RATE, model)
     identities = [Identity(sha256(b"%d" % i).digest()) for i in range(n)]
     roster = Roster(
@@ -130,7 +132,6 @@ def parties(n: int, length: int, model: ThreatModel, evidence: EvidenceKind) -> 
         minimum_survivors=chosen.minimum_survivors,
         modulus=MODULUS,
         length=length,
-        evidence=evidence,
     )
     participants = [
         Participant(parameters, roster, identity, i, os.urandom, NoJournal())
@@ -204,8 +205,8 @@ class RoundRun:
             self.meter.time("coordinator", phase, receive)
 
 
-def report(n: int, length: int, model: ThreatModel, evidence: EvidenceKind, itemise: bool) -> None:
-    measured = parties(n, length, model, evidence)
+def report(n: int, length: int, model: ThreatModel, itemise: bool) -> None:
+    measured = parties(n, length, model)
     meter = measured.run()
     parameters, costs, neighbours = measured.parameters, meter.unit_costs(), mean(meter.neighbours)
     counted = items(parameters, neighbours)
@@ -231,7 +232,6 @@ def main() -> None:
     options.add_argument("--participants", type=int, nargs="+", default=list(PARTICIPANTS))
     options.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS))
     options.add_argument("--models", nargs="+", default=list(ThreatModel), type=ThreatModel)
-    options.add_argument("--evidence", default=EvidenceKind.MAC, type=EvidenceKind)
     options.add_argument("--itemise", action="store_true", help="primitives, and bytes by message")
     options.add_argument("--all", action="store_true", help="the whole grid: half an hour and more")
     chosen = options.parse_args()
@@ -251,7 +251,7 @@ def main() -> None:
                 if n >= LARGE and length > min(chosen.lengths) and not chosen.all:
                     left_out.append(f"{model} {n:,} × {length:,}")
                     continue
-                report(n, length, model, chosen.evidence, chosen.itemise)
+                report(n, length, model, chosen.itemise)
                 gc.collect()
     if left_out:
         print(f"left out for their minutes (--all measures them): {'; '.join(left_out)}")

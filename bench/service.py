@@ -4,6 +4,10 @@
 coordinator with the real application and the default limits, and this one, which plays all
 participants with real sessions over raw TLS connections. Seconds of processor time are those of
 both processes; `crypto` is the same round of the same sessions without network, store and release.
+
+`--cost [N]` instead divides the coordinator's processor time for a round of N participants by that
+of the coordinator of the same sessions in one process; once driven as above, and once by the client
+that is shipped. `--profile` says where the event loop spends it, and makes it larger.
 """
 
 from __future__ import annotations
@@ -11,8 +15,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import cProfile
 import json
 import os
+import pstats
 import resource
 import signal
 import ssl
@@ -20,34 +26,42 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep, thread_time
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import uvloop
 
 from bench.lines import Line, Response
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.roster import Roster
+from dhdmm.client.home import Home
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.client.join import Ending, join
+from dhdmm.client.seat import Member
 from dhdmm.cohort.drive import drive
 from dhdmm.cohort.members import Answer, Invitation, LocalCohort, permissive, pinned
 from dhdmm.cohort.people import Seeded
 from dhdmm.cohort.usage import peak_bytes
+from dhdmm.network.certificates import self_signed
+from dhdmm.network.identity import NamedIdentity
+from dhdmm.network.roster import Pin, RosterFile
+from dhdmm.network.signing import sign
+from dhdmm.network.trust import Address
 from dhdmm.participant.policy import review
+from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.round import Roster
-from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.app import create_app
-from dhdmm.service.certificates import self_signed
-from dhdmm.service.database import Database
-from dhdmm.service.limits import Limits
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.server import make_server
-from dhdmm.service.signing import sign
-from dhdmm.service.studies import Hub, add_study, current_round
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.app import create_app
+from dhdmm.server.database import Database
+from dhdmm.server.limits import Limits
+from dhdmm.server.process import make_server, run
+from dhdmm.server.studies import Hub, add_study, current_round
+from dhdmm.server.waiting import Deadlines
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.study.spec import Study
 
@@ -94,11 +108,23 @@ async def coordinate(folder: Path) -> None:
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.05)
-    started = process_time()
+    started, loop_started = process_time(), thread_time()
     print(json.dumps({"port": server.port, "round": round_id}), flush=True)
     await serving
-    used = {"seconds": process_time() - started, "megabytes": peak_bytes() / 1e6}
+    used = {
+        "seconds": process_time() - started,
+        "loop": thread_time() - loop_started,
+        "children": resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime,
+        "megabytes": peak_bytes() / 1e6,
+    }
     print(json.dumps(used), flush=True)
+
+
+def profiled(work: Callable[[], None], place: Path) -> None:
+    """What the event loop's thread does."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    profile.dump_stats(place)
 
 
 @dataclass
@@ -109,8 +135,16 @@ class Coordinator:
     round_id: str
     tls: ssl.SSLContext
     process: subprocess.Popen[str]
+    folder: Path
     seconds: float = 0.0
+    loop: float = 0.0
+    """Of these, the event loop's; the rest is that of other threads: the round, the store."""
+    children: float = 0.0
     megabytes: float = 0.0
+
+    @property
+    def address(self) -> Address:
+        return Address.parse(f"https://localhost:{self.port}")
 
     def used(self) -> float:
         """Processor seconds so far, where the system tells."""
@@ -123,13 +157,13 @@ class Coordinator:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         assert self.process.stdout is not None
-        used = json.loads(self.process.stdout.readline())
-        self.seconds, self.megabytes = used["seconds"], used["megabytes"]
+        for name, value in json.loads(self.process.stdout.readline()).items():
+            setattr(self, name, value)
         self.process.wait()
 
 
 @contextlib.contextmanager
-def coordinator(model: str, people: Seeded) -> Iterator[Coordinator]:
+def coordinator(model: str, people: Seeded, profile: str = "") -> Iterator[Coordinator]:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         count = len(people.positions())
@@ -140,12 +174,13 @@ def coordinator(model: str, people: Seeded) -> Iterator[Coordinator]:
         (folder / "roster.json").write_bytes(RosterFile(Roster(names, keys)).to_bytes())
         certificate, _ = self_signed(folder)
         command = [sys.executable, "-m", "bench.service", "--coordinate", str(folder)]
+        command += ["--profile", profile] if profile else []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             told = json.loads(process.stdout.readline())
             tls = ssl.create_default_context(cafile=certificate)
             try:
-                yield Coordinator(told["port"], told["round"], tls, process)
+                yield Coordinator(told["port"], told["round"], tls, process, folder)
             finally:
                 process.kill()
 
@@ -281,6 +316,19 @@ async def held(count: int) -> None:
     )
 
 
+async def conversation(crowd: Crowd, invitation: Invitation, people: Seeded) -> list[Upload]:
+    """A whole round of real sessions, all of which answer in this process."""
+    reviewed = review(invitation.plan, invitation.policy, invitation.roster)
+    cohort, uploads, after = LocalCohort(reviewed, invitation, people), [], dict[int, str]()
+    answers = cohort.answer(dict.fromkeys(people.positions()))
+    while answers:
+        uploads.append(await crowd.upload(answers))
+        told = await crowd.messages(after)
+        after = {i: sha256(message).hexdigest() for i, message in told.items()}
+        answers = cohort.answer(told)
+    return uploads
+
+
 async def whole_round(model: str, count: int) -> None:
     people = crowd_of(count)
     with coordinator(model, people) as at:
@@ -288,15 +336,7 @@ async def whole_round(model: str, count: int) -> None:
         used = process_time()
         plan = (await _read(at, "/plan")).body
         invitation = _invitation(plan, bytes.fromhex(at.round_id), people)
-        cohort = LocalCohort(review(plan, invitation.policy, invitation.roster), invitation, people)
-        answers = cohort.answer(dict.fromkeys(people.positions()))
-        uploads: list[Upload] = []
-        after: dict[int, str] = {}
-        while answers:
-            uploads.append(await crowd.upload(answers))
-            told = await crowd.messages(after)
-            after = {i: sha256(message).hexdigest() for i, message in told.items()}
-            answers = cohort.answer(told)
+        uploads = await conversation(crowd, invitation, people)
         driver = process_time() - used
         ended = json.loads((await _read(at, "")).body)
         seconds = perf_counter() - clock
@@ -316,8 +356,8 @@ async def whole_round(model: str, count: int) -> None:
 
 async def _read(at: Coordinator, what: str) -> Response:
     line = await Line.open(at.port, at.tls)
-    request = f"GET /v1/rounds/{at.round_id}{what} HTTP/1.1\r\nhost: localhost\r\n\r\n"
-    response = await line.ask(request.encode())
+    request = f"GET /v1/rounds/{at.round_id}{what} HTTP/1.1\r\nhost: localhost\r\n"
+    response = await line.ask(f"{request}authorization: Bearer {OPERATOR}\r\n\r\n".encode())
     line.close()
     return response
 
@@ -331,21 +371,104 @@ def _invitation(plan: bytes, round_id: bytes, people: Seeded) -> Invitation:
 def alone(invitation: Invitation, people: Seeded) -> float:
     """Processor seconds of the same sessions in one process."""
     started = process_time()
-    plan = Plan.from_bytes(invitation.plan)
-    reviewed = review(invitation.plan, invitation.policy, invitation.roster)
-    session = CoordinatorSession(plan, os.urandom(16), invitation.roster, os.urandom)
-    elsewhere = replace(invitation, round_id=session.machine.parameters.round_id)
-    drive(session, [LocalCohort(reviewed, elsewhere, people)], {}, _Unmetered())
-    assert session.over
+    in_process(invitation, people)
     return process_time() - started
 
 
-class _Unmetered:
-    def opened(self, phase: CoordinatorState, position: int, message: bytes, s: float) -> None: ...
+def in_process(invitation: Invitation, people: Seeded) -> float:
+    """The round without network, store and saving: its coordinator's processor seconds."""
+    plan = Plan.from_bytes(invitation.plan)
+    reviewed = review(invitation.plan, invitation.policy, invitation.roster)
+    started = thread_time()
+    elsewhere = replace(invitation, round_id=os.urandom(16))
+    session = CoordinatorSession(plan, elsewhere.round_id, invitation.roster, os.urandom)
+    meter = _Seconds(thread_time() - started)
+    drive(session, [LocalCohort(reviewed, elsewhere, people)], {}, meter)
+    started = thread_time()
+    transcript = session.release().transcript
+    assert transcript is not None
+    transcript.to_bytes()
+    return meter.coordinator + thread_time() - started
 
-    def answered(self, phase: CoordinatorState, position: int, a: Answer, s: float) -> None: ...
 
-    def closed(self, phase: CoordinatorState, seconds: float) -> None: ...
+@dataclass
+class _Seconds:
+    """Adds up the coordinator's."""
+
+    coordinator: float
+
+    def opened(self, phase: str, position: int, message: bytes, s: float) -> None:
+        self.coordinator += s
+
+    def answered(self, phase: str, position: int, a: Answer, s: float) -> None:
+        self.coordinator += s
+
+    def closed(self, phase: str, seconds: float) -> None:
+        self.coordinator += seconds
+
+
+# ---- what the network costs ---------------------------------------------------------------------
+
+Driver = Callable[[Coordinator, Invitation, Seeded], int]
+"""Plays all participants; how many saw the end of the round."""
+
+
+def lean(at: Coordinator, invitation: Invitation, people: Seeded) -> int:
+    """Two requests a phase over raw TLS connections, all at one time."""
+
+    async def speak() -> int:
+        crowd = Crowd(at, people)
+        await conversation(crowd, invitation, people)
+        await crowd.close()
+        return len(people.positions()) * (not crowd.errors)
+
+    return uvloop.run(speak())
+
+
+def shipped(at: Coordinator, invitation: Invitation, people: Seeded) -> int:
+    """As `dhdmm join` does: each in a thread, with a folder, a ledger and a journal."""
+
+    def part(position: int) -> bool:
+        member = _member(at, invitation, people, position)
+        histogram = people.seat(position).histogram
+        with CoordinatorClient(at.address, at.tls, member.named.identity) as client:
+            outcome = join(client, invitation.round_id, member, lambda _study: histogram)
+        return outcome.ending is Ending.RELEASED
+
+    with ThreadPoolExecutor(len(people.positions())) as pool:
+        return sum(pool.map(part, people.positions()))
+
+
+def cost(model: str, count: int, driver: Driver, profile: str) -> None:
+    """The coordinator's processor time over the network, and in one process."""
+    people = crowd_of(count)
+    with coordinator(model, people, profile) as at:
+        round_id = bytes.fromhex(at.round_id)
+        with CoordinatorClient(at.address, at.tls, operator=OPERATOR) as client:
+            invitation = _invitation(client.plan(round_id), round_id, people)
+        ended = driver(at, invitation, people)
+        while not list((at.folder / "releases").glob("[!.]*")):
+            sleep(0.1)
+        sleep(1)  # until the process that saved it has ended, and is counted
+        at.stop()
+    alone = in_process(invitation, people)
+    print(
+        f"{model}, {ended} of {count} participants, {driver.__name__}: {at.seconds:.2f} s of the"
+        f" coordinator ({at.loop:.2f} s its event loop's), {at.children:.2f} s of other processes;"
+        f" {alone:.3f} s in one process: {at.seconds / alone:.1f} times that",
+        flush=True,
+    )
+    if profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+
+
+def _member(at: Coordinator, invitation: Invitation, people: Seeded, position: int) -> Member:
+    """With a folder of its own, in which it has consented to the plan's draft."""
+    home, policy = Home(at.folder / f"participant {position}"), invitation.policy
+    home.consent_to(Draft.of(Plan.from_bytes(invitation.plan)))
+    named = NamedIdentity(f"participant {position}", people.identity(position))
+    pin = Pin(fingerprint=invitation.roster.digest)
+    return Member(named, policy, home.ledger(None, policy), home, pin)
 
 
 def main() -> None:
@@ -353,13 +476,20 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=5000)
     parser.add_argument("--participants", type=int, default=3000)
     parser.add_argument("--models", nargs="*", default=["semi-honest", "malicious"])
+    parser.add_argument("--cost", type=int, nargs="?", const=300)
+    parser.add_argument("--profile", default="", help="a file to write the profile to")
     parser.add_argument("--coordinate", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.coordinate:
-        uvloop.run(coordinate(asked.coordinate))
+        work = partial(run, coordinate(asked.coordinate))
+        profiled(work, asked.profile) if asked.profile else work()
         return
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if asked.cost:
+        for driver in (lean, shipped):
+            cost("malicious", asked.cost, driver, asked.profile)
+        return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; TLS 1.3, SQLite, one process")
     if asked.connections:
         uvloop.run(held(asked.connections))

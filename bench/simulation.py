@@ -17,10 +17,11 @@ from pathlib import Path
 import dhdmm
 from bench.primitives import COORDINATES, composed_keys, composed_masks, microseconds
 from dhdmm.planning.plan import Plan
+from dhdmm.secagg.costs import MICROSECONDS
 from dhdmm.simulation.cast import cast_for, silent_ones
-from dhdmm.simulation.costs import MICROSECONDS, put_modelled_seconds
-from dhdmm.simulation.counts import CountingRecorder
+from dhdmm.simulation.model import put_modelled_seconds
 from dhdmm.simulation.network import Network
+from dhdmm.simulation.recorder import TraceRecorder
 from dhdmm.simulation.simulate import execute
 from dhdmm.simulation.trace import Trace
 from dhdmm.strategy.strategy import Strategy
@@ -58,12 +59,12 @@ def report(study: Study, strategy: Strategy, size: int) -> None:
 def measured_and_modelled(plan: Plan) -> tuple[Trace, Trace]:
     """The same round twice: seconds as measured, and from counts."""
     cast = cast_for(plan, 1, None, 0)
-    recorder = CountingRecorder(
-        Trace.empty(plan.threat_model, plan.participants), lambda _done, _of: None
-    )
-    execute(cast, recorder, silent_ones(DROPOUT, plan.participants, 0), "processes", None)
+    counted = plan.method.counted(cast.plan.round(cast.round_id))
+    trace = Trace.empty(plan.method.phases, plan.participants)
+    recorder = TraceRecorder(trace, lambda _done, _of: None, counted)
+    execute(cast, recorder, silent_ones(DROPOUT, plan, 0), "processes", None)
     modelled = deepcopy(recorder.trace)
-    put_modelled_seconds(modelled, cast.plan.round(cast.round_id), recorder.counts)
+    put_modelled_seconds(modelled, counted, plan.strategy.rows)
     return recorder.trace, modelled
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from dhdmm.participant.tabulate import PersonUnit, tabulate
+from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.models import PersonModel
 from tests.participant.warehouse_records import RACES, SCHEMA
 
@@ -38,7 +38,7 @@ def adult_like(rows: int) -> pa.Table:
     )
 
 
-def report(name: str, table: Any, unit: PersonUnit | None = None) -> None:
+def report(name: str, table: Any, unit: PersonModel | None = None) -> None:
     wall, cpu = perf_counter(), process_time()
     histogram = tabulate(table, SCHEMA, unit=unit).histogram
     wall, cpu = perf_counter() - wall, process_time() - cpu

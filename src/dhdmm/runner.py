@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.randomness import uniform_permutation
+from dhdmm.aggregation.roster import Roster
 from dhdmm.cohort.drive import drive, dropouts
 from dhdmm.cohort.members import Answer, Invitation, permissive, pinned
-from dhdmm.cohort.people import Enrolled, Seat
+from dhdmm.cohort.people import Enrolled, LocalSeat
 from dhdmm.cohort.workers import cohorts_here
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant.policy import Policy
@@ -22,15 +25,11 @@ from dhdmm.participant.tabulate import tabulate
 from dhdmm.planning.plan import Plan
 from dhdmm.release import made
 from dhdmm.release.release import Release
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.randomness import uniform_permutation
-from dhdmm.secagg.round import Roster
-from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
-Progress = Callable[[CoordinatorState], None]
+Progress = Callable[[str], None]
 """Told the phase that begins."""
 
 
@@ -73,7 +72,7 @@ def histograms_of(
     One table has all cores to itself; several share them, a core each. `advance` is told how many
     are done.
     """
-    bound = study.sections()[1].max_records_per_participant
+    bound = study.aggregation.max_records_per_participant
 
     def count(table: Any, **also: Any) -> Histogram:
         return histogram_of(study, table, max_records=bound, **tabulating, **also)
@@ -93,14 +92,13 @@ def histograms_of(
 
 
 def histogram_of(study: Study, table: Any, **tabulating: Any) -> Histogram:
-    unit = study.sections()[0].unit
-    person = None if isinstance(unit, str) else unit.person
-    return tabulate(table, study.schema, unit=person, key=study.digest, **tabulating).histogram
+    unit = study.privacy.person
+    return tabulate(table, study.schema, unit=unit, key=study.digest, **tabulating).histogram
 
 
 def require_within_bound(study: Study, histograms: Iterable[Histogram]) -> None:
     """Nobody has more records than the modulus and the sensitivity allow for."""
-    bound = study.sections()[1].max_records_per_participant
+    bound = study.aggregation.max_records_per_participant
     most = max((histogram.records for histogram in histograms), default=0)
     if most > bound:
         raise Refused(
@@ -171,10 +169,10 @@ def run_round(
     )
     silent = dropouts(os.urandom, len(roster), dropout)
     pairs = enumerate(zip(enrolment.identities, histograms, strict=True))
-    people = Enrolled([Seat(i, identity, histogram) for i, (identity, histogram) in pairs])
+    people = Enrolled([LocalSeat(i, identity, histogram) for i, (identity, histogram) in pairs])
     traffic = Traffic()
     with cohorts_here(invitation, people, workers) as cohorts:
-        silence = {CoordinatorState.COLLECTING_INPUTS: silent}
+        silence = {coordinator.input_phase: silent}
         drive(coordinator, cohorts, silence, traffic, before_inputs, progress)
     release = coordinator.release()
     costs = Costs(
@@ -196,18 +194,14 @@ class Traffic:
     participant_seconds: float = 0.0
     coordinator_seconds: float = 0.0
 
-    def opened(
-        self, phase: CoordinatorState, position: int, message: bytes, seconds: float
-    ) -> None:
+    def opened(self, phase: str, position: int, message: bytes, seconds: float) -> None:
         self.received += len(message)
         self.coordinator_seconds += seconds
 
-    def answered(
-        self, phase: CoordinatorState, position: int, answer: Answer, seconds: float
-    ) -> None:
+    def answered(self, phase: str, position: int, answer: Answer, seconds: float) -> None:
         self.sent += len(answer.message)
         self.participant_seconds += answer.seconds
         self.coordinator_seconds += seconds
 
-    def closed(self, phase: CoordinatorState, seconds: float) -> None:
+    def closed(self, phase: str, seconds: float) -> None:
         self.coordinator_seconds += seconds

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dhdmm.cli.local_network import GENEROUS
+from dhdmm.client.home import Home
 from dhdmm.cohort.workers import ONE_THREAD
-from dhdmm.service import identity as identities
-from dhdmm.service.home import Home
+from dhdmm.network import identity as identities
 from dhdmm.study import document
 
 COMMAND = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", "join"]

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, expect
 import dhdmm
 from dhdmm.runner import histograms_of
 from dhdmm.secagg.states import ParticipantState
-from dhdmm.service.studies import add_study, next_round
+from dhdmm.server.studies import add_study, next_round
 from dhdmm.study.histogram import Histogram
 from tests.browser.chromium import chromium, sign_in
 from tests.service.server.rounds import roster_file, visitors

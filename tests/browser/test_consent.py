@@ -11,9 +11,9 @@ from subprocess import Popen
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from dhdmm.service.enrolment import make_tokens
-from dhdmm.service.studies import add_study, current_round
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.enrolment import make_tokens
+from dhdmm.server.studies import add_study, current_round
+from dhdmm.server.waiting import Deadlines
 from dhdmm.study.spec import Study
 from tests.browser.participants import joining
 from tests.round.small import small_text

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from dhdmm.aggregation.roster import Roster
+from dhdmm.network.roster import RosterFile
 from dhdmm.planning.draft import plan
-from dhdmm.secagg.round import Roster
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.studies import add_study, next_round
+from dhdmm.server.studies import add_study, next_round
 from dhdmm.study.spec import Study
 from tests.browser.chromium import sign_in
 from tests.service.server.rounds import identity_of

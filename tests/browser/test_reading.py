@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 
 from dhdmm.planning.draft import plan
 from dhdmm.release.release import Release
-from dhdmm.service.studies import add_study, current_round
+from dhdmm.server.studies import add_study, current_round
 from dhdmm.study.spec import Study
 from tests.browser.chromium import sign_in
 from tests.round.small import small_text

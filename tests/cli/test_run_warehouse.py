@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dhdmm.errors import DataError, ExitCode
-from dhdmm.participant.address import Address, is_address
+from dhdmm.participant.address import TableAddress, is_address
 from tests.cli.commands import Shell
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.round.small import small_text
@@ -130,12 +130,12 @@ def test_without_the_extra_its_name_is_said(shell: Shell, monkeypatch: pytest.Mo
 
 
 def test_an_address_shows_its_table_alone_and_keeps_the_drivers_options() -> None:
-    address = Address.parse("postgresql://me:s3cret@h:5/db?sslmode=require&table=t&schema=s")
+    address = TableAddress.parse("postgresql://me:s3cret@h:5/db?sslmode=require&table=t&schema=s")
     assert address.url == "postgresql://me:s3cret@h:5/db?sslmode=require"
     assert (address.table, address.schema) == ("t", "s")
     assert "s3cret" not in f"{address}{address!r}"
     with pytest.raises(DataError):
-        Address.parse("postgresql://h/db?table")
+        TableAddress.parse("postgresql://h/db?table")
 
 
 @pytest.mark.parametrize(

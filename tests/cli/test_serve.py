@@ -16,11 +16,15 @@ import pytest
 from dhdmm.cli.serve import serve
 from dhdmm.errors import DhdmmError
 from tests.cli.commands import called
+from tests.participant.postgres import require_postgres, running_server
 from tests.round.small import small_text
+from tests.service.server.outages import stoppable
+from tests.service.server.stores import fresh_database
 
 DHDMM = [str(Path(sys.executable).with_name("dhdmm"))]
 
 
+PATIENCE = 120
 OPERATING = ["--operator-token-file", "operator"]
 
 
@@ -104,6 +108,21 @@ def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
             assert line, "it ended before it purged"
         shown = json.loads(dhdmm(tmp_path, "status", url, *OPERATING, "--json").stdout)
     assert [entry["state"] for entry in shown["rounds"]] == ["aborted"]
+
+
+@pytest.mark.fault(43)
+def test_a_coordinator_whose_store_is_away_ends_in_order(tmp_path: Path) -> None:
+    """It says what it last knew of its rounds, and how each of them stands."""
+    require_postgres()
+    with running_server() as server, stoppable(server) as postgres:
+        url = fresh_database(server)
+        with coordinator(tmp_path, "--store", url, "--json") as (process, _):
+            postgres.stop()
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=PATIENCE)
+            postgres.start()
+    assert "Traceback" not in err
+    assert (process.returncode, json.loads(out)["rounds"][0]["state"]) == (0, "enrolling")
 
 
 def test_limits_come_from_a_file(tmp_path: Path) -> None:

@@ -16,20 +16,20 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.roster import Roster
+from dhdmm.network.roster import RosterFile
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import Policy
 from dhdmm.planning.draft import Draft, draft
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
-from dhdmm.secagg.aggregation import IdealSum
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.round import Roster
-from dhdmm.service.roster import RosterFile
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 from tests.protocol.network import Stream
+from tests.sums import PlainSum
 
 HERE = Path(__file__).parent
 PEOPLE = 5
@@ -130,7 +130,7 @@ def noise_of(position: int) -> KeyStream:
 def exact_sum(plan: Plan, round_id: bytes, survivors: Mapping[int, object]) -> np.ndarray:
     """M̂ if the survivors had handed their measurements to a trusted party."""
     inputs = {i: measure(plan, records_of(i), noise_of(i)) for i in survivors}
-    return decode(plan, IdealSum(plan.round(round_id)).sum(inputs).total)
+    return decode(plan, PlainSum(plan.round(round_id)).sum(inputs).total)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def reproducible(version: str, exhibit: str) -> Iterator[Stream]:
         "secrets.token_hex": lambda size: stream(size).hex(),
         "secrets.token_urlsafe": lambda size: stream(size).hex(),
         "time.time": NOW.timestamp,
-        "dhdmm.service.home.now": lambda: NOW,
+        "dhdmm.client.home.now": lambda: NOW,
         "dhdmm.release.made.now": lambda: NOW,
         "dhdmm.__version__": version,
         "dhdmm.release.plot.DOTS_PER_INCH": 20,  # a small picture

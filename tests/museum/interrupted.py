@@ -13,22 +13,23 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.method import ENROLMENT
+from dhdmm.client.home import Home
+from dhdmm.network import identity as identities
 from dhdmm.participant.limits import written
 from dhdmm.participant.policy import Policy, review
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
 from dhdmm.privacy.protection import Protection
-from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service import identity as identities
-from dhdmm.service import store
-from dhdmm.service.database import Database
-from dhdmm.service.enrolment import make_tokens
-from dhdmm.service.home import Home
-from dhdmm.service.live import LiveRound
-from dhdmm.service.requests import Close, Enrol, Upload
-from dhdmm.service.store import ENROLLING, StoredStudy
-from dhdmm.service.studies import current_round
+from dhdmm.server import store
+from dhdmm.server.database import Database
+from dhdmm.server.enrolment import make_tokens
+from dhdmm.server.requests import Close, Enrol, Upload
+from dhdmm.server.round_state import RoundState
+from dhdmm.server.store import StoredStudy
+from dhdmm.server.studies import current_round
 from dhdmm.session.participant import ParticipantSession
 from tests.museum import stores
 from tests.museum.cast import (
@@ -49,7 +50,7 @@ from tests.protocol.network import Stream
 _C = CoordinatorState
 SPOKEN = 2
 STOPS = {
-    "semi-honest": (ENROLLING, _C.COLLECTING_KEYS, _C.COLLECTING_INPUTS, _C.FINISHED),
+    "semi-honest": (ENROLMENT.name, _C.COLLECTING_KEYS, _C.COLLECTING_INPUTS, _C.FINISHED),
     "malicious": (*(_C.COLLECTING_KEYS, _C.COLLECTING_INPUTS, _C.COLLECTING_REVEALS, _C.FINISHED),),
 }
 LEAVER = 4
@@ -75,18 +76,18 @@ class _Making:
 
     @property
     def malicious(self) -> bool:
-        return self.draft.study.sections()[1].threat_model == "malicious"
+        return self.draft.study.aggregation.threat_model == "malicious"
 
     def go(self, locks: ExitStack) -> None:
         database = Database(f"sqlite:///{self.folder / 'coordinator.db'}")
         database.migrate()
         file = roster_file(signed=True) if self.malicious else None
         self.round_id = current_round(database, self._stored(database), file)
-        self.live = LiveRound(database, self.round_id, COORDINATOR)
+        self.live = RoundState(database, self.round_id, COORDINATOR)
         self.homes = [self._home(i) for i in range(PEOPLE)] if self.stop != _C.FINISHED else []
         if not self.malicious:
             self._enrol(database)
-        if self.stop != ENROLLING:
+        if self.stop != ENROLMENT.name:
             self._aggregate(locks)
         database.close()
         self._keep()
@@ -106,14 +107,14 @@ class _Making:
 
     def _stored(self, database: Database) -> StoredStudy:
         study = self.draft.study
-        minimum, maximum = participants_allowed(study.sections()[1])
+        minimum, maximum = participants_allowed(study.aggregation)
         kept = StoredStudy(
             digest=study.digest.hex(),
             name=study.name,
-            threat_model=study.sections()[1].threat_model,
+            threat_model=study.aggregation.threat_model,
             minimum=minimum,
             maximum=maximum,
-            draft=self.draft.plan(minimum).to_bytes(),
+            preview=self.draft.plan(minimum).to_bytes(),
         )
         with database.writing() as connection:
             return store.add_study(connection, kept)
@@ -137,12 +138,12 @@ class _Making:
     def _enrol(self, database: Database) -> None:
         with database.turn(self.round_id) as turn:
             self.tokens = make_tokens(turn, PEOPLE, LAST_SECOND - int(NOW.timestamp()))
-        coming = PEOPLE if self.stop != ENROLLING else SPOKEN + 1
+        coming = PEOPLE if self.stop != ENROLMENT.name else SPOKEN + 1
         for i, token in enumerate(self.tokens[:coming]):
             asked = Enrol(token.encode(), person_name(i), person_key(i).public)
             self.live.turn([asked])
-        if self.stop != ENROLLING:
-            self.live.turn([Close(ENROLLING)])
+        if self.stop != ENROLMENT.name:
+            self.live.turn([Close(ENROLMENT.name)])
 
     def _aggregate(self, locks: ExitStack) -> None:
         """Phase by phase; `people` may be nobody in particular if nothing is kept of them."""

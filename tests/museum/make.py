@@ -18,18 +18,19 @@ import numpy as np
 
 import dhdmm
 from dhdmm import formats
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.formats import Format
+from dhdmm.network import identity as identities
+from dhdmm.network.identity import PublicIdentity
 from dhdmm.participant.limits import commented, written
 from dhdmm.participant.policy import review, review_preview
+from dhdmm.planning.methods import METHODS
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.privacy.protection import Protection
 from dhdmm.release.release import Release
-from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service import identity as identities
-from dhdmm.service.identity import PublicIdentity
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.session.participant import ParticipantSession
 from dhdmm.simulation.trace import Trace
@@ -238,7 +239,7 @@ def _ledger(folder: Path) -> dict[str, Any]:
 
 
 def _trace(path: Path) -> None:
-    trace = Trace.empty(ThreatModel.MALICIOUS, PEOPLE)
+    trace = Trace.empty(METHODS[ThreatModel.MALICIOUS].phases, PEOPLE)
     trace.asked[:], trace.answered[:] = True, True
     trace.sent_bytes[:] = np.arange(trace.sent_bytes.size).reshape(trace.sent_bytes.shape)
     trace.plan_bytes = 1000

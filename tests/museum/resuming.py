@@ -11,20 +11,20 @@ from pathlib import Path
 
 import httpx
 
+from dhdmm.client.home import Home
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.client.join import Participation, join
+from dhdmm.client.seat import Member
+from dhdmm.network import identity as identities
+from dhdmm.network.roster import Pin
+from dhdmm.network.trust import Address, trusting
 from dhdmm.planning.plan import Plan
 from dhdmm.release.transcript import Transcript
-from dhdmm.service import identity as identities
-from dhdmm.service.app import create_app
-from dhdmm.service.client import CoordinatorClient
-from dhdmm.service.database import Database
-from dhdmm.service.driver import Outcome, join
-from dhdmm.service.home import Home
-from dhdmm.service.limits import Limits
-from dhdmm.service.roster import Pin
-from dhdmm.service.seat import Member
-from dhdmm.service.studies import Hub
-from dhdmm.service.trust import Address, trusting
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.app import create_app
+from dhdmm.server.database import Database
+from dhdmm.server.limits import Limits
+from dhdmm.server.studies import Hub
+from dhdmm.server.waiting import Deadlines
 from tests.museum.cast import COORDINATOR, REGISTRAR, noise_of, records_of
 from tests.service.walls.servers import Files, certificate, running
 
@@ -47,7 +47,7 @@ class Resumed:
         address, trust = Address.parse(self.address), trusting(self.files.certificate)
         return CoordinatorClient(address, trust, identity, patience=120.0, **shown)
 
-    def join(self, position: int, home: Home, token: str | None) -> Outcome:
+    def join(self, position: int, home: Home, token: str | None) -> Participation:
         """With the identity, policy, ledger, consent and journal of the folder."""
         policy = home.policy(None)
         pin = Pin(registrar=REGISTRAR.public) if token is None else Pin()
@@ -64,7 +64,7 @@ class Resumed:
                 noise=partial(noise_of, position),
             )
 
-    def join_all(self, homes: dict[int, Home], tokens: list[str]) -> dict[int, Outcome]:
+    def join_all(self, homes: dict[int, Home], tokens: list[str]) -> dict[int, Participation]:
         """Who fails ends the round for all: nobody waits for somebody that does not come."""
         with ThreadPoolExecutor(len(homes)) as pool:
             joined = {

@@ -17,7 +17,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import text
 
-from dhdmm.service.database import Database
+from dhdmm.server.database import Database
 
 Dump = dict[str, Any]
 
@@ -58,7 +58,7 @@ def into_database(dump: Dump, url: str) -> str:
     """The same in the empty database at this address; its tables are of the dump's revision."""
     database = Database(url)
     config = Config()
-    config.set_main_option("script_location", "dhdmm.service:migrations")
+    config.set_main_option("script_location", "dhdmm.server:migrations")
     with database.writing() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision(dump))

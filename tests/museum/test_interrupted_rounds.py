@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.method import ENROLMENT
+from dhdmm.client.home import Home
+from dhdmm.client.join import Ending
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify
 from dhdmm.secagg import messages
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.database import Database
-from dhdmm.service.driver import Ending
-from dhdmm.service.home import Home
-from dhdmm.service.live import LiveRound
-from dhdmm.service.requests import Close, Enrol
-from dhdmm.service.store import ENROLLING
-from dhdmm.service.studies import add_study, current_round
+from dhdmm.server.database import Database
+from dhdmm.server.requests import Close, Enrol
+from dhdmm.server.round_state import RoundState
+from dhdmm.server.studies import add_study, current_round
 from dhdmm.study.spec import Study
 from tests.museum import stores
 from tests.museum.cast import COORDINATOR, PEOPLE, exact_sum, person_key, person_name
@@ -83,8 +84,17 @@ def test_the_release_of_a_finished_round_is_saved_again(
     url = stores.into_sqlite(dump_of(wing, place), tmp_path / "coordinator.db")
     with resumed(url, bytes.fromhex(facts["round"]), tmp_path) as coordinator:
         check_release(coordinator.transcript(), coordinator.round_id, set(range(PEOPLE)))
-    (folder,) = (tmp_path / "releases").iterdir()
+        folder = _saved(tmp_path / "releases")
     assert Release.load(folder).round_id.hex() == facts["round"]
+
+
+def _saved(releases: Path) -> Path:
+    """The one release, as soon as the process that saves it is done."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (found := list(releases.glob("[!.]*"))):
+        time.sleep(0.1)
+    (folder,) = found
+    return folder
 
 
 def test_a_round_that_enrols_keeps_to_what_its_draft_was_made_for(tmp_path: Path) -> None:
@@ -93,10 +103,10 @@ def test_a_round_that_enrols_keeps_to_what_its_draft_was_made_for(tmp_path: Path
     facts = wing.facts["rounds"][place]
     database = Database(stores.into_sqlite(dump_of(wing, place), tmp_path / "coordinator.db"))
     database.migrate()
-    live = LiveRound(database, facts["round"], COORDINATOR)
+    live = RoundState(database, facts["round"], COORDINATOR)
     for i, token in enumerate(facts["tokens"]):
         live.turn([Enrol(token.encode(), person_name(i), person_key(i).public)])
-    live.turn([Close(ENROLLING)])
+    live.turn([Close(ENROLMENT.name)])
     assert live.seats is not None
     assert live.seats.agreement.roster == wing.bytes("rosters/unsigned.json")
     assert live.seats.agreement.plan == wing.bytes("plans/semi-honest.cbor")

@@ -11,18 +11,19 @@ import numpy as np
 import pytest
 
 from dhdmm.cli.verify import verify as verify_command
+from dhdmm.client.home import Home
+from dhdmm.client.journal import FileJournal
 from dhdmm.errors import Refused
+from dhdmm.network import identity as identities
+from dhdmm.network.roster import RosterFile
 from dhdmm.participant.policy import Policy, review, review_preview
+from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify
-from dhdmm.secagg.journal import Memory
-from dhdmm.service import identity as identities
-from dhdmm.service.home import Home, draft_of
-from dhdmm.service.journal import FileJournal
-from dhdmm.service.roster import RosterFile
+from dhdmm.secagg.memory import Memory
 from dhdmm.simulation.trace import Trace
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -90,7 +91,7 @@ def test_a_plan_keeps_its_digests_and_passes_its_review(wing: Wing, name: str) -
     assert list(reviewed.warnings) == facts["warnings"]
     assert list(preview.warnings) == facts["preview_warnings"]
     assert preview.plan.digest.hex() == facts["preview_digest"]
-    assert draft_of(preview.plan).digest.hex() == facts["draft_digest"]
+    assert Draft.of(preview.plan).digest.hex() == facts["draft_digest"]
     assert reviewed.plan.promise.epsilon == pytest.approx(facts["epsilon"], rel=1e-9)
     assert str(reviewed.plan.rho) == facts["rho"]
 
@@ -98,7 +99,7 @@ def test_a_plan_keeps_its_digests_and_passes_its_review(wing: Wing, name: str) -
 @studies
 def test_a_draft_leads_to_the_plan_that_everybody_agreed_on(wing: Wing, name: str) -> None:
     preview = Plan.from_bytes(wing.bytes(f"plans/{name}-preview.cbor"))
-    planned = draft_of(preview).plan(PEOPLE, roster_file(signed=True).roster.digest)
+    planned = Draft.of(preview).plan(PEOPLE, roster_file(signed=True).roster.digest)
     assert planned.digest.hex() == wing.facts["studies"][name]["plan_digest"]
 
 
@@ -169,8 +170,8 @@ def test_consents_still_apply_to_what_was_consented_to(wing: Wing, tmp_path: Pat
         home = Home(wing.copy(f"rounds/{name}-keys/people/3", tmp_path / str(number)))
         mine, other = (Plan.from_bytes(wing.bytes(f"plans/{n}-preview.cbor")) for n in
                        (name, RELEASED[1 - number]))  # fmt: skip
-        assert home.consented(draft_of(mine))
-        assert not home.consented(draft_of(other))
+        assert home.consented(Draft.of(mine))
+        assert not home.consented(Draft.of(other))
 
 
 @wings

@@ -15,20 +15,21 @@ import pytest
 
 import dhdmm
 from dhdmm import formats
+from dhdmm.aggregation.errors import LocalProtocolError
+from dhdmm.client.home import Home, SeenRoster
+from dhdmm.client.joined import Note
+from dhdmm.client.journal import FileJournal
 from dhdmm.errors import DhdmmError
-from dhdmm.participant.policy import Policy, PolicyRefusal, Reason, review_preview
+from dhdmm.network import identity as identities
+from dhdmm.network.identity import read_document
+from dhdmm.network.roster import RosterFile
+from dhdmm.participant.policy import Policy, PolicyReason, PolicyRefusal, review_preview
+from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
-from dhdmm.secagg.errors import LocalProtocolError
-from dhdmm.secagg.journal import Memory
-from dhdmm.service import identity as identities
-from dhdmm.service.database import Database
-from dhdmm.service.home import Home, SeenRoster, draft_of
-from dhdmm.service.identity import read_document
-from dhdmm.service.joined import Note
-from dhdmm.service.journal import FileJournal
-from dhdmm.service.roster import RosterFile
+from dhdmm.secagg.memory import Memory
+from dhdmm.server.database import Database
 from dhdmm.simulation.trace import Trace
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -101,7 +102,7 @@ def consent(folder: Path) -> None:
     (name,) = (home.root / "consents").glob("*.json")
     place = name.relative_to(home.root)
     newer_json(f"rounds/malicious-keys/people/3/{place.as_posix()}", name)
-    home.consented(draft_of(Plan.from_bytes(NEWEST.bytes("plans/malicious-preview.cbor"))))
+    home.consented(Draft.of(Plan.from_bytes(NEWEST.bytes("plans/malicious-preview.cbor"))))
 
 
 def policy(folder: Path) -> None:
@@ -203,7 +204,7 @@ def test_a_newer_file_is_refused_by_its_number(kind: str, tmp_path: Path) -> Non
 def test_a_participant_refuses_a_newer_plan_by_its_number() -> None:
     with pytest.raises(PolicyRefusal, match=f"made by dhdmm {MAKER}, plan format {NEWER}") as why:
         review_preview(newer_plan(), POLICY)
-    assert why.value.reason is Reason.UNREADABLE
+    assert why.value.reason is PolicyReason.UNREADABLE
     assert why.value.hint == formats.UPGRADE
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dhdmm.errors import StudyError
-from dhdmm.participant.policy import PolicyRefusal, Reason, review
+from dhdmm.participant.policy import PolicyReason, PolicyRefusal, review
 from dhdmm.planning.draft import draft
 from dhdmm.planning.plan import Plan
 from dhdmm.study.spec import Study
@@ -71,7 +71,7 @@ def test_the_key_in_use_is_another_study_that_can_be_planned(name: str) -> None:
     agreed = policy.model_copy(update={"studies": [without.digest.hex()]})
     with pytest.raises(PolicyRefusal) as refused:
         review(planned.to_bytes(), agreed, roster)
-    assert refused.value.reason is Reason.WRONG_STUDY
+    assert refused.value.reason is PolicyReason.WRONG_STUDY
 
 
 def test_who_does_not_know_the_key_is_told_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ from dhdmm.participant.measure import measure
 from dhdmm.planning.draft import plan
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
-from dhdmm.secagg.aggregation import IdealSum
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 from tests.paper.tiny import TINY
+from tests.sums import PlainSum
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT = 4.0
@@ -39,7 +39,7 @@ def test_ideal_sum_is_that_of_everybodys_measurements_bit_by_bit() -> None:
     key = bytes(31) + b"\x05"
     stream = KeyStream.from_key_for_tests(key)
     inputs = {i: measure(agreed, people[i], stream.substream(b"%d" % i)) for i in range(6)}
-    total = IdealSum(agreed.round(bytes(16))).sum(inputs).total
+    total = PlainSum(agreed.round(bytes(16))).sum(inputs).total
     exact = agreed.strategy.measure(Histogram.of_records(codes))
     found = accuracy.ideal_sum(agreed, exact, KeyStream.from_key_for_tests(key))
     assert np.array_equal(found, decode(agreed, total))
@@ -132,7 +132,7 @@ def test_the_stand_in_is_called_one() -> None:
 
 def test_varied_studies_say_what_they_promise() -> None:
     varied = studies.varied(studies.study("census-sf1"), 50, epsilon=2.0, theta=0.1, records=7)
-    privacy, aggregation = varied.sections()
+    privacy, aggregation = varied.privacy, varied.aggregation
     assert (privacy.epsilon, privacy.delta, privacy.corrupt_fraction) == (2.0, 1e-5, 0.1)
     assert (aggregation.participants, aggregation.max_records_per_participant) == (50, 7)
     assert varied.workload.queries == 4151

@@ -19,10 +19,10 @@ import cbor2
 import numpy as np
 
 from dhdmm.participant.policy import Policy, PolicyRefusal, review_preview
-from dhdmm.planning.draft import graph_for
+from dhdmm.planning.draft import parameters_for
 from dhdmm.planning.plan import NO_ROSTER
 from dhdmm.strategy.basis import Basis
-from dhdmm.strategy.blocks import WHOLE, Block, Residual, Side, StrategyAxis
+from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, Residual, Side
 from dhdmm.strategy.contrast import contrasts
 from dhdmm.strategy.encoding import encode
 from dhdmm.study.models import StudyModel
@@ -35,18 +35,18 @@ MEMORY = 1_500 * 2**20
 CPU_SECONDS = 240
 """For all plans together: ends a search that would not end."""
 
-Parts = tuple[tuple[StrategyAxis, ...], tuple[Block, ...]]
+Parts = tuple[tuple[MeasuredAxis, ...], tuple[Block, ...]]
 
 
 def integer(size: int) -> dict[str, Any]:
     return {"type": "integer", "range": [0, size - 1]}
 
 
-def axis(size: int, orbits: int = 1, extra: Any = None) -> StrategyAxis:
+def axis(size: int, orbits: int = 1, extra: Any = None) -> MeasuredAxis:
     """All values in one orbit, or each in its own."""
     orbit = np.arange(size) if orbits == size else np.zeros(size, np.int64)
     vectors = np.zeros((0, orbits), np.int64) if extra is None else np.array(extra, np.int64)
-    return StrategyAxis(np.arange(size), orbit, vectors)
+    return MeasuredAxis(np.arange(size), orbit, vectors)
 
 
 def side(axes: tuple[int, ...], ids: Any, diagonal: Any) -> Side:
@@ -71,7 +71,7 @@ def encoded(
     study = Study(
         StudyModel.model_validate(values | {"privacy": privacy, "aggregation": aggregation})
     )
-    graph = graph_for(PARTICIPANTS, *study.sections())
+    parameters = parameters_for(PARTICIPANTS, study.privacy, study.aggregation)
     fields = {
         "version": 1,
         "study": study.canonical_bytes(),
@@ -81,11 +81,11 @@ def encoded(
         "rho": [1, 100],
         "variance": [10**9, 1],
         "modulus": 2**60,
-        "degree": graph.degree,
-        "threshold": graph.threshold,
-        "minimum_survivors": graph.minimum_survivors,
-        "corrupt": graph.corrupt,
-        "margin": graph.margin,
+        "degree": parameters.degree,
+        "threshold": parameters.threshold,
+        "minimum_survivors": parameters.minimum_survivors,
+        "corrupt": parameters.corrupt,
+        "margin": parameters.margin,
     }
     return bytes(cbor2.dumps(fields, canonical=True))
 

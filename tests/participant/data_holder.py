@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.roster import Roster
 from dhdmm.participant.policy import Policy, Review, review
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.privacy.protection import Protection
-from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.round import Roster
 from dhdmm.session.participant import ParticipantSession
 from tests.planning.studies import records
 from tests.protocol.network import Stream, identity, roster_of

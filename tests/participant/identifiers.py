@@ -11,7 +11,8 @@ from uuid import UUID
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from dhdmm.study.schema import IntegerAttribute, Schema
+from dhdmm.study.attributes import IntegerAttribute
+from dhdmm.study.schema import Schema
 
 MOST_ROWS = 30
 SCHEMA = Schema((IntegerAttribute("row", 0, MOST_ROWS),))

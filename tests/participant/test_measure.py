@@ -17,9 +17,9 @@ from dhdmm.planning.plan import Plan
 from dhdmm.privacy.gaussian import DiscreteGaussian
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
-from dhdmm.secagg.aggregation import IdealSum
 from tests.planning.studies import planned, records, study
 from tests.protocol.network import roster_of
+from tests.sums import PlainSum
 
 MODULI = ["power-of-two", "prime"]
 KEY = bytes(range(32))
@@ -55,7 +55,7 @@ def test_sums_are_decoded_exactly(modulus):
     inputs = {
         i: measure(plan, full, KeyStream.from_key_for_tests(key)) for i, key in enumerate(keys)
     }
-    total = IdealSum(plan.round(bytes(16))).sum(inputs).total
+    total = PlainSum(plan.round(bytes(16))).sum(inputs).total
     expected = 12 * plan.strategy.measure(full) + sum(drawn(plan, key) for key in keys)
     assert decode(plan, total).tolist() == expected.tolist()
 

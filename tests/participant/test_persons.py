@@ -26,8 +26,9 @@ from dhdmm.participant import coding
 from dhdmm.participant.coding import BLANKS, NOBODY
 from dhdmm.participant.tabulate import Tabulation, tabulate
 from dhdmm.runner import histogram_of
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
 from dhdmm.study.models import PersonModel
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, Schema
+from dhdmm.study.schema import Schema
 from tests.participant.histograms import contents
 from tests.participant.identifiers import (
     BLANK,

@@ -12,14 +12,14 @@ import cbor2
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PrivacyError
 from dhdmm.participant import policy
-from dhdmm.participant.policy import PolicyRefusal, Reason
+from dhdmm.participant.policy import PolicyReason, PolicyRefusal
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER
 from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.protection import Protection
-from dhdmm.secagg.masks import Modulus
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from tests.participant.data_holder import POLICY, ROSTER, DataHolder
@@ -53,7 +53,7 @@ def changed(**changes: Any) -> bytes:
 
 
 def graph(**changes: int) -> bytes:
-    return changed(graph=replace(planned().graph, **changes))
+    return changed(parameters=replace(planned().parameters, **changes))
 
 
 def triangle(T: np.ndarray) -> bytes:
@@ -79,60 +79,61 @@ def zero_strategy() -> Strategy:
 
 
 WINDOWS = {"of": "value", "kind": "width", "width": 4}
+PAIRS = WINDOWS | {"width": 2}
 HUGE = np.diag(np.full(5, np.iinfo(np.int64).min))
 
-BYTES: dict[str, tuple[Callable[[], bytes], Reason]] = {
-    "empty": (lambda: b"", Reason.UNREADABLE),
-    "truncated": (lambda: planned().to_bytes()[:-1], Reason.UNREADABLE),
-    "trailing byte": (lambda: planned().to_bytes() + b"\0", Reason.NOT_CANONICAL),
-    "second plan behind it": (lambda: 2 * planned().to_bytes(), Reason.NOT_CANONICAL),
-    "not a map": (lambda: cbor2.dumps([fields()]), Reason.UNREADABLE),
-    "other version": (lambda: encoded(version=3), Reason.UNREADABLE),
-    "format 1 with a field of format 2": (lambda: encoded(version=1), Reason.UNREADABLE),
-    "maker with a line of its own": (lambda: encoded(dhdmm="0.2\n"), Reason.UNREADABLE),
-    "unknown field": (lambda: encoded(extra=1), Reason.UNREADABLE),
+BYTES: dict[str, tuple[Callable[[], bytes], PolicyReason]] = {
+    "empty": (lambda: b"", PolicyReason.UNREADABLE),
+    "truncated": (lambda: planned().to_bytes()[:-1], PolicyReason.UNREADABLE),
+    "trailing byte": (lambda: planned().to_bytes() + b"\0", PolicyReason.NOT_CANONICAL),
+    "second plan behind it": (lambda: 2 * planned().to_bytes(), PolicyReason.NOT_CANONICAL),
+    "not a map": (lambda: cbor2.dumps([fields()]), PolicyReason.UNREADABLE),
+    "other version": (lambda: encoded(version=3), PolicyReason.UNREADABLE),
+    "format 1 with a field of format 2": (lambda: encoded(version=1), PolicyReason.UNREADABLE),
+    "maker with a line of its own": (lambda: encoded(dhdmm="0.2\n"), PolicyReason.UNREADABLE),
+    "unknown field": (lambda: encoded(extra=1), PolicyReason.UNREADABLE),
     "keys in another order": (
         lambda: cbor2.dumps(dict(reversed(fields().items()))),
-        Reason.NOT_CANONICAL,
+        PolicyReason.NOT_CANONICAL,
     ),
     "indefinite map": (
         lambda: b"\xbf" + planned().to_bytes()[1:] + b"\xff",
-        Reason.NOT_CANONICAL,
+        PolicyReason.NOT_CANONICAL,
     ),
     "fraction not in lowest terms": (
         lambda: encoded(rho=[2 * part for part in fields()["rho"]]),
-        Reason.NOT_CANONICAL,
+        PolicyReason.NOT_CANONICAL,
     ),
-    "NaN budget": (lambda: encoded(rho=[float("nan"), 1]), Reason.UNREADABLE),
-    "infinite variance": (lambda: encoded(variance=float("inf")), Reason.UNREADABLE),
-    "float variance": (lambda: encoded(variance=[100.0, 1]), Reason.UNREADABLE),
-    "zero denominator": (lambda: encoded(variance=[1, 0]), Reason.UNREADABLE),
-    "negative budget": (lambda: encoded(rho=[-1, 10]), Reason.UNREADABLE),
-    "float participants": (lambda: encoded(participants=12.0), Reason.UNREADABLE),
-    "boolean threshold": (lambda: encoded(threshold=True), Reason.UNREADABLE),
-    "participants at 2^63": (lambda: encoded(participants=2**63), Reason.UNREADABLE),
-    "composite modulus": (lambda: encoded(modulus=15), Reason.UNREADABLE),
-    "short roster digest": (lambda: encoded(roster=bytes(31)), Reason.UNREADABLE),
-    "study that is none": (lambda: encoded(study=b"{}"), Reason.UNUSABLE_STUDY),
-    "study with NaN": (lambda: encoded(study=b'{"study":NaN}'), Reason.UNUSABLE_STUDY),
+    "NaN budget": (lambda: encoded(rho=[float("nan"), 1]), PolicyReason.UNREADABLE),
+    "infinite variance": (lambda: encoded(variance=float("inf")), PolicyReason.UNREADABLE),
+    "float variance": (lambda: encoded(variance=[100.0, 1]), PolicyReason.UNREADABLE),
+    "zero denominator": (lambda: encoded(variance=[1, 0]), PolicyReason.UNREADABLE),
+    "negative budget": (lambda: encoded(rho=[-1, 10]), PolicyReason.UNREADABLE),
+    "float participants": (lambda: encoded(participants=12.0), PolicyReason.UNREADABLE),
+    "boolean threshold": (lambda: encoded(threshold=True), PolicyReason.UNREADABLE),
+    "participants at 2^63": (lambda: encoded(participants=2**63), PolicyReason.UNREADABLE),
+    "composite modulus": (lambda: encoded(modulus=15), PolicyReason.UNREADABLE),
+    "short roster digest": (lambda: encoded(roster=bytes(31)), PolicyReason.UNREADABLE),
+    "study that is none": (lambda: encoded(study=b"{}"), PolicyReason.UNUSABLE_STUDY),
+    "study with NaN": (lambda: encoded(study=b'{"study":NaN}'), PolicyReason.UNUSABLE_STUDY),
     "study without privacy": (
         lambda: changed(study=replace(study(), model=_without_privacy())),
-        Reason.UNUSABLE_STUDY,
+        PolicyReason.UNUSABLE_STUDY,
     ),
-    "strategy that is none": (lambda: encoded(strategy=b"\x80"), Reason.UNUSABLE_STRATEGY),
+    "strategy that is none": (lambda: encoded(strategy=b"\x80"), PolicyReason.UNUSABLE_STRATEGY),
     "strategy of floats": (
         lambda: encoded(strategy=cbor2.dumps([b"dhdmm strategy", 1, [], [0.5]])),
-        Reason.UNUSABLE_STRATEGY,
+        PolicyReason.UNUSABLE_STRATEGY,
     ),
-    "entries at 2^63": (lambda: triangle(HUGE), Reason.UNUSABLE_STRATEGY),
-    "zero columns": (lambda: changed(strategy=zero_strategy()), Reason.UNUSABLE_STRATEGY),
+    "entries at 2^63": (lambda: triangle(HUGE), PolicyReason.UNUSABLE_STRATEGY),
+    "zero columns": (lambda: changed(strategy=zero_strategy()), PolicyReason.UNUSABLE_STRATEGY),
     "singular T": (
         lambda: triangle(np.zeros((5, 5), np.int64)),
-        Reason.UNUSABLE_STRATEGY,
+        PolicyReason.UNUSABLE_STRATEGY,
     ),
     "strategy for another schema": (
         lambda: changed(study=study(schema={"value": {"type": "integer", "range": [0, 5]}})),
-        Reason.UNUSABLE_STRATEGY,
+        PolicyReason.UNUSABLE_STRATEGY,
     ),
 }
 
@@ -148,100 +149,107 @@ def test_refuses_bytes_that_are_no_plan(holder, case):
     assert refusal(holder, make()).reason is reason
 
 
-NUMBERS: dict[str, tuple[Callable[[], bytes], Reason]] = {
+NUMBERS: dict[str, tuple[Callable[[], bytes], PolicyReason]] = {
     "half the noise": (
         lambda: changed(participant_variance=planned().participant_variance / 2),
-        Reason.NOISE_TOO_SMALL,
+        PolicyReason.NOISE_TOO_SMALL,
     ),
     "noise without room for the sum": (
         lambda: changed(participant_variance=_exact_variance() * (1 - Fraction(1, 2**60))),
-        Reason.NOISE_TOO_SMALL,
+        PolicyReason.NOISE_TOO_SMALL,
     ),
     "σ below three": (
         lambda: changed(participant_variance=Fraction(899, 100)),
-        Reason.NOISE_TOO_SMALL,
+        PolicyReason.NOISE_TOO_SMALL,
     ),
     "column longer than the noise was made for": (
         lambda: triangle(np.diag([1, 1, 1, 1, 2000])),
-        Reason.NOISE_TOO_SMALL,
+        PolicyReason.NOISE_TOO_SMALL,
     ),
     "noise that cannot be drawn": (
         lambda: changed(participant_variance=Fraction(10**18 + 1)),
-        Reason.NOISE_TOO_LARGE,
+        PolicyReason.NOISE_TOO_LARGE,
     ),
-    "price above the cost": (lambda: changed(rho=2 * planned().rho), Reason.OVERCHARGED),
+    "price above the cost": (lambda: changed(rho=2 * planned().rho), PolicyReason.OVERCHARGED),
     "price a millionth above the cost": (
         lambda: changed(rho=planned().rho * (1 + Fraction(1, 10**6))),
-        Reason.OVERCHARGED,
+        PolicyReason.OVERCHARGED,
     ),
-    "price that empties the ledger": (lambda: changed(rho=Fraction(1)), Reason.OVERCHARGED),
-    "price beyond all bounds": (lambda: changed(rho=Fraction(2**200)), Reason.BUDGET),
-    "more than the study promises": (lambda: at_rho(Fraction(101, 100)), Reason.PROMISE),
-    "threshold one": (lambda: graph(threshold=1), Reason.GRAPH),
-    "threshold zero": (lambda: graph(threshold=0), Reason.GRAPH),
-    "nobody corrupt": (lambda: graph(corrupt=0), Reason.GRAPH),
-    "more survivors than there can be": (lambda: graph(minimum_survivors=12), Reason.GRAPH),
-    "fewer survivors": (lambda: graph(minimum_survivors=4), Reason.GRAPH),
-    "sparse graph": (lambda: graph(degree=4, threshold=3, complete=False), Reason.GRAPH),
-    "degree beyond the roster": (lambda: graph(degree=2**40, complete=False), Reason.GRAPH),
-    "margin beyond the survivors": (lambda: graph(margin=2**40), Reason.GRAPH),
+    "price that empties the ledger": (lambda: changed(rho=Fraction(1)), PolicyReason.OVERCHARGED),
+    "price beyond all bounds": (lambda: changed(rho=Fraction(2**200)), PolicyReason.BUDGET),
+    "more than the study promises": (lambda: at_rho(Fraction(101, 100)), PolicyReason.PROMISE),
+    "threshold one": (lambda: graph(threshold=1), PolicyReason.GRAPH),
+    "threshold zero": (lambda: graph(threshold=0), PolicyReason.GRAPH),
+    "nobody corrupt": (lambda: graph(corrupt=0), PolicyReason.GRAPH),
+    "more survivors than there can be": (lambda: graph(minimum_survivors=12), PolicyReason.GRAPH),
+    "fewer survivors": (lambda: graph(minimum_survivors=4), PolicyReason.GRAPH),
+    "sparse graph": (lambda: graph(degree=4, threshold=3, complete=False), PolicyReason.GRAPH),
+    "degree beyond the roster": (lambda: graph(degree=2**40, complete=False), PolicyReason.GRAPH),
+    "margin beyond the survivors": (lambda: graph(margin=2**40), PolicyReason.GRAPH),
     "modulus too small": (
         lambda: changed(modulus=Modulus(planned().modulus.value // 2)),
-        Reason.MODULUS,
+        PolicyReason.MODULUS,
     ),
-    "modulus of one bit": (lambda: changed(modulus=Modulus(2)), Reason.MODULUS),
+    "modulus of one bit": (lambda: changed(modulus=Modulus(2)), PolicyReason.MODULUS),
     "modulus twice as large as needed": (
         lambda: changed(modulus=Modulus(planned().modulus.value * 2)),
-        Reason.MODULUS,
+        PolicyReason.MODULUS,
     ),
-    "modulus of 62 bits": (lambda: changed(modulus=Modulus(2**62)), Reason.MODULUS),
+    "modulus of 62 bits": (lambda: changed(modulus=Modulus(2**62)), PolicyReason.MODULUS),
     "all five values where one total is asked": (
         lambda: changed(study=study(workload=[{"name": "all", "total": True}])),
-        Reason.STRATEGY,
+        PolicyReason.STRATEGY,
     ),
     "all five values where windows of four are asked": (
         lambda: changed(study=study(workload=[{"name": "wide", "ranges": WINDOWS}])),
-        Reason.STRATEGY,
+        PolicyReason.STRATEGY,
+    ),
+    "one row more than the four that windows of two need": (
+        lambda: changed(study=study(workload=[{"name": "pairs", "ranges": PAIRS}])),
+        PolicyReason.STRATEGY,
     ),
     "as many rows as queries, of which some are repeated": (
         lambda: changed(study=study(workload=_windows_thrice())),
-        Reason.STRATEGY,
+        PolicyReason.STRATEGY,
     ),
     "one total where all five values are asked": (
         lambda: with_strategy_of([{"name": "all", "total": True}]),
-        Reason.STRATEGY,
+        PolicyReason.STRATEGY,
     ),
-    "persons told apart by visits": (lambda: persons("visit"), Reason.UNIT),
+    "persons told apart by visits": (lambda: persons("visit"), PolicyReason.UNIT),
     "persons at fewer participants than may be": (
         lambda: persons("patient", max_participants=1),
-        Reason.UNIT,
+        PolicyReason.UNIT,
     ),
-    "preview": (lambda: changed(roster_digest=NO_ROSTER), Reason.ROSTER_MISMATCH),
-    "another roster": (lambda: changed(roster_digest=bytes([7]) * 32), Reason.ROSTER_MISMATCH),
+    "preview": (lambda: changed(roster_digest=NO_ROSTER), PolicyReason.ROSTER_MISMATCH),
+    "another roster": (
+        lambda: changed(roster_digest=bytes([7]) * 32),
+        PolicyReason.ROSTER_MISMATCH,
+    ),
     "more participants than the roster": (
         lambda: changed(participants=2**62),
-        Reason.ROSTER_MISMATCH,
+        PolicyReason.ROSTER_MISMATCH,
     ),
     "participants outside the study": (
         lambda: changed(study=study(aggregation={"participants": 13})),
-        Reason.WRONG_COUNT,
+        PolicyReason.WRONG_COUNT,
     ),
     "semi-honest": (
         lambda: replanned(aggregation={"threat_model": "semi-honest"}).to_bytes(),
-        Reason.THREAT_MODEL,
+        PolicyReason.THREAT_MODEL,
     ),
     "nobody may conspire": (
         lambda: replanned(privacy={"corrupt_fraction": 0.04}).to_bytes(),
-        Reason.CORRUPT_FRACTION,
+        PolicyReason.CORRUPT_FRACTION,
     ),
-    "large budget": (lambda: replanned(privacy={"epsilon": 1.01}).to_bytes(), Reason.BUDGET),
+    "large budget": (lambda: replanned(privacy={"epsilon": 1.01}).to_bytes(), PolicyReason.BUDGET),
     "large budget as ρ": (
         lambda: replanned(privacy={"epsilon": None, "rho": 0.5}).to_bytes(),
-        Reason.BUDGET,
+        PolicyReason.BUDGET,
     ),
     "small ε at a large δ": (
         lambda: replanned(privacy={"epsilon": 0.9, "delta": 1e-3}).to_bytes(),
-        Reason.BUDGET,
+        PolicyReason.BUDGET,
     ),
 }
 
@@ -273,18 +281,18 @@ def test_refuses_numbers_that_do_not_hold(holder, case):
     assert refusal(holder, make()).reason is reason
 
 
-LIMITS: dict[str, tuple[dict[str, Any], Reason]] = {
-    "unpinned roster": ({"rosters": []}, Reason.UNPINNED_ROSTER),
-    "another pinned roster": ({"rosters": ["ab" * 32]}, Reason.UNPINNED_ROSTER),
-    "study not agreed to": ({"studies": ["ab" * 32]}, Reason.WRONG_STUDY),
-    "unit not allowed": ({"units": ["person", "participant"]}, Reason.UNIT),
-    "rows": ({"max_rows": 4}, Reason.TOO_LARGE),
-    "bytes": ({"max_plan_bytes": 100}, Reason.TOO_LARGE),
-    "company": ({"min_participants": 13}, Reason.TOO_FEW_PARTICIPANTS),
-    "honest floor": ({"max_honest_floor": 9}, Reason.HONEST_FLOOR),
-    "corrupt fraction": ({"min_corrupt_fraction": 0.11}, Reason.CORRUPT_FRACTION),
-    "ε": ({"max_epsilon": 0.99}, Reason.BUDGET),
-    "δ": ({"max_delta": 1e-6}, Reason.BUDGET),
+LIMITS: dict[str, tuple[dict[str, Any], PolicyReason]] = {
+    "unpinned roster": ({"rosters": []}, PolicyReason.UNPINNED_ROSTER),
+    "another pinned roster": ({"rosters": ["ab" * 32]}, PolicyReason.UNPINNED_ROSTER),
+    "study not agreed to": ({"studies": ["ab" * 32]}, PolicyReason.WRONG_STUDY),
+    "unit not allowed": ({"units": ["person", "participant"]}, PolicyReason.UNIT),
+    "rows": ({"max_rows": 4}, PolicyReason.TOO_LARGE),
+    "bytes": ({"max_plan_bytes": 100}, PolicyReason.TOO_LARGE),
+    "company": ({"min_participants": 13}, PolicyReason.TOO_FEW_PARTICIPANTS),
+    "honest floor": ({"max_honest_floor": 9}, PolicyReason.HONEST_FLOOR),
+    "corrupt fraction": ({"min_corrupt_fraction": 0.11}, PolicyReason.CORRUPT_FRACTION),
+    "ε": ({"max_epsilon": 0.99}, PolicyReason.BUDGET),
+    "δ": ({"max_delta": 1e-6}, PolicyReason.BUDGET),
 }
 
 
@@ -298,13 +306,13 @@ def test_refuses_what_its_own_limits_exclude(holder, case):
 
 def test_refuses_another_plan_than_the_expected_one(holder):
     refused = refusal(holder, planned().to_bytes(), expected_digest=bytes(32))
-    assert refused.reason is Reason.WRONG_DIGEST
+    assert refused.reason is PolicyReason.WRONG_DIGEST
 
 
 @pytest.mark.fault(19)
 def test_refuses_a_plan_for_another_roster(holder):
     holder.roster = roster_of(11)
-    assert refusal(holder, planned().to_bytes()).reason is Reason.ROSTER_MISMATCH
+    assert refusal(holder, planned().to_bytes()).reason is PolicyReason.ROSTER_MISMATCH
 
 
 @pytest.mark.fault(15, 17, 29, 30)
@@ -318,6 +326,7 @@ def test_refuses_a_plan_for_another_roster(holder):
         ("semi-honest", "_threat_model"),
         ("modulus of 62 bits", "_modulus"),
         ("all five values where windows of four are asked", "_measured"),
+        ("one row more than the four that windows of two need", "_measured"),
         ("one total where all five values are asked", "_measured"),
         ("persons told apart by visits", "_unit"),
     ],
@@ -332,7 +341,7 @@ def test_without_its_check_the_hostile_plan_would_pass(monkeypatch, case, check)
 
 def test_every_reason_has_a_case():
     shown = {reason for cases in (BYTES, NUMBERS, LIMITS) for _, reason in cases.values()}
-    assert shown | {Reason.WRONG_DIGEST} == set(Reason)
+    assert shown | {PolicyReason.WRONG_DIGEST} == set(PolicyReason)
 
 
 def test_agrees_with_the_honest_plan(holder):
@@ -381,8 +390,8 @@ def test_a_preview_is_reviewed_like_a_plan_but_for_its_roster() -> None:
     assert policy.review_preview(preview, POLICY).plan.to_bytes() == preview
     with pytest.raises(PolicyRefusal) as caught:
         policy.review(preview, POLICY, ROSTER)
-    assert caught.value.reason is Reason.ROSTER_MISMATCH
+    assert caught.value.reason is PolicyReason.ROSTER_MISMATCH
     frugal = POLICY.model_copy(update={"max_epsilon": 0.01})
     with pytest.raises(PolicyRefusal) as caught:
         policy.review_preview(preview, frugal)
-    assert caught.value.reason is Reason.BUDGET
+    assert caught.value.reason is PolicyReason.BUDGET

@@ -17,7 +17,7 @@ import pytest
 from dhdmm.effort import Limit, allocate, borrow, limited, work
 from dhdmm.errors import TooCostly
 from dhdmm.participant import policy
-from dhdmm.participant.policy import PolicyRefusal, Reason, review_preview
+from dhdmm.participant.policy import PolicyReason, PolicyRefusal, review_preview
 from dhdmm.planning.draft import draft
 from dhdmm.study.spec import Study
 from tests.participant.costly_plans import PLANS, POLICY, ranges
@@ -63,7 +63,9 @@ def test_a_costly_plan_is_refused_within_the_limits(verdicts, name):
 
 
 def test_most_of_them_are_refused_for_what_they_would_cost(verdicts):
-    costly = [name for name, (_, reason, *_) in verdicts.items() if reason == Reason.TOO_LARGE]
+    costly = [
+        name for name, (_, reason, *_) in verdicts.items() if reason == PolicyReason.TOO_LARGE
+    ]
     cheap_by_structure = {name for name in PLANS if name.startswith("contrast")}
     assert set(costly) == set(PLANS) - cheap_by_structure
 
@@ -86,12 +88,12 @@ def test_a_study_that_was_agreed_to_may_cost_more(monkeypatch):
     plan = ranges(1, 600)
     with pytest.raises(PolicyRefusal) as refused:
         review_preview(plan, POLICY)
-    assert refused.value.reason is Reason.TOO_LARGE
+    assert refused.value.reason is PolicyReason.TOO_LARGE
     assert "listed under 'studies'" in str(refused.value)
     digest = policy.sha256(policy.encoded_study(plan)).hexdigest()
     with pytest.raises(PolicyRefusal) as refused:
         review_preview(plan, POLICY.model_copy(update={"studies": [digest]}))
-    assert refused.value.reason is not Reason.TOO_LARGE
+    assert refused.value.reason is not PolicyReason.TOO_LARGE
 
 
 @pytest.mark.parametrize("study", [Study.from_text(AGES), Study.load(SF1)], ids=["ages", "sf1"])

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dhdmm.cli.policy import policy as policy_command
 from dhdmm.errors import DhdmmError, StudyError
-from dhdmm.participant.limits import Policy, Reason, commented
+from dhdmm.participant.limits import Policy, PolicyReason, commented
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "policy.md"
 
@@ -79,7 +79,7 @@ def test_a_fingerprint_has_64_digits(tmp_path):
 
 def test_the_documentation_lists_every_reason_and_limit():
     text = DOCUMENTATION.read_text(encoding="utf-8")
-    assert [reason for reason in Reason if f"`{reason}`" not in text] == []
+    assert [reason for reason in PolicyReason if f"`{reason}`" not in text] == []
     assert [name for name in Policy.model_fields if f"`{name}`" not in text] == []
 
 

@@ -21,13 +21,8 @@ from hypothesis import strategies as st
 
 from dhdmm.errors import DataError
 from dhdmm.participant.tabulate import OnUnknown, tabulate
-from dhdmm.study.schema import (
-    Attribute,
-    CategoryAttribute,
-    IntegerAttribute,
-    NumberAttribute,
-    Schema,
-)
+from dhdmm.study.attributes import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
+from dhdmm.study.schema import Schema
 from tests.participant.histograms import contents
 
 HOSTILE = ("it's", '"; DROP TABLE x; --', "{0}", "a,b", "Größe")

@@ -14,7 +14,8 @@ import pytest
 from dhdmm.errors import DataError
 from dhdmm.participant.sources import open_source
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, Schema
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
+from dhdmm.study.schema import Schema
 
 SCHEMA = Schema((IntegerAttribute("age", 0, 99), CategoryAttribute("sex", ("F", "M"))))
 SECRET = "Mrs-Secret"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
@@ -12,17 +11,17 @@ from hypothesis import strategies as st
 
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, Schema
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
+from dhdmm.study.models import PersonModel
+from dhdmm.study.schema import Schema
 from tests.participant.histograms import contents
 
 RACE = CategoryAttribute("race", ("White", "Black", "Other"))
 SCHEMA = Schema((IntegerAttribute("age", 0, 9), RACE))
 
 
-@dataclass(frozen=True)
-class Person:
-    column: str
-    max_records: int
+def person(column: str, max_records: int) -> PersonModel:
+    return PersonModel(column=column, max_records=max_records, max_participants=1)
 
 
 def test_error_names_columns_and_rows_but_no_value():
@@ -77,7 +76,7 @@ def person_table(rows: list[tuple[str, int, str]]) -> pa.Table:
 @settings(max_examples=20, deadline=None)
 @given(PERSONS, st.integers(1, 6), st.randoms(use_true_random=False))
 def test_nobody_has_more_than_the_bound_and_the_order_of_rows_is_irrelevant(rows, bound, random):
-    unit = Person("id", bound)
+    unit = person("id", bound)
     tabulation = tabulate(person_table(rows), SCHEMA, on_unknown="drop", unit=unit, threads=1)
     known = [row for row in rows if row[1] <= 9]
     per_person = Counter(name for name, _, _ in known)
@@ -95,7 +94,7 @@ def test_nobody_has_more_than_the_bound_and_the_order_of_rows_is_irrelevant(rows
 @given(PERSONS, st.integers(1, 4))
 def test_removing_one_person_changes_the_histogram_by_at_most_the_bound(rows, bound):
     """What the sensitivity p·max‖a′_u‖ of `unit: person` rests on."""
-    unit = Person("id", bound)
+    unit = person("id", bound)
 
     def count(rows: list[tuple[str, int, str]]) -> Counter[tuple[int, ...]]:
         table = person_table(rows)
@@ -118,7 +117,7 @@ def test_truncation_prefers_no_value():
     """Two records, one stays: either is kept about as often. |z| < 5: false alarm rate 6e-7."""
     persons = 2000
     rows = [(str(name), age, "White") for name in range(persons) for age in (0, 9)]
-    histogram = tabulate(person_table(rows), SCHEMA, unit=Person("id", 1)).histogram
+    histogram = tabulate(person_table(rows), SCHEMA, unit=person("id", 1)).histogram
     low = contents(histogram)[0, 0]
     assert histogram.records == persons
     assert abs(low - persons / 2) < 5 * (persons / 4) ** 0.5
@@ -126,7 +125,7 @@ def test_truncation_prefers_no_value():
 
 def test_rows_to_be_dropped_do_not_use_up_a_persons_bound():
     table = pa.table({"id": [1] * 40, "age": [99] * 38 + [1, 2], "race": ["White"] * 40})
-    tabulation = tabulate(table, SCHEMA, on_unknown="drop", unit=Person("id", 2))
+    tabulation = tabulate(table, SCHEMA, on_unknown="drop", unit=person("id", 2))
     assert tabulation.histogram.records == 2
     assert tabulation.report.persons_truncated == 0
 
@@ -135,19 +134,19 @@ def test_rows_to_be_dropped_do_not_use_up_a_persons_bound():
 def test_a_record_without_a_person_is_refused(policy):
     table = pa.table({"id": [1, None], "age": [1, 1], "race": ["White", "White"]})
     with pytest.raises(DataError, match="column 'id' in 1 row"):
-        tabulate(table, SCHEMA, on_unknown=policy, unit=Person("id", 2))
+        tabulate(table, SCHEMA, on_unknown=policy, unit=person("id", 2))
 
 
 def test_a_record_without_a_person_can_be_dropped(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,age,race\n,1,White\nx,1,White\n")
-    tabulation = tabulate(path, SCHEMA, on_unknown="drop", unit=Person("id", 2))
+    tabulation = tabulate(path, SCHEMA, on_unknown="drop", unit=person("id", 2))
     assert (tabulation.histogram.records, tabulation.report.dropped) == (1, 1)
 
 
 def test_other_and_truncation_together_keep_the_bound():
     table = pa.table({"id": [1] * 9, "age": [1] * 9, "race": ["White", "Purple", None] * 3})
-    tabulation = tabulate(table, SCHEMA, on_unknown="other", unit=Person("id", 4))
+    tabulation = tabulate(table, SCHEMA, on_unknown="other", unit=person("id", 4))
     assert tabulation.histogram.records == 4
     assert tabulation.report.records_truncated == 5
 
@@ -161,12 +160,12 @@ def test_more_records_than_the_bound_are_refused_and_not_clipped():
 
 def test_the_bound_counts_what_is_left_after_truncation():
     table = pa.table({"id": [1] * 101, "age": [1] * 101, "race": ["White"] * 101})
-    unit = Person("id", 5)
+    unit = person("id", 5)
     assert tabulate(table, SCHEMA, unit=unit, max_records=5).histogram.records == 5
 
 
 def test_persons_are_told_apart_by_their_exact_value(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,age,race\n1,1,White\n01,1,White\n1,1,White\n")
-    by_person = defaultdict(int, contents(tabulate(path, SCHEMA, unit=Person("id", 1)).histogram))
+    by_person = defaultdict(int, contents(tabulate(path, SCHEMA, unit=person("id", 1)).histogram))
     assert by_person[1, 0] == 2

@@ -18,10 +18,12 @@ from ibis.backends.sql import compilers
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant import warehouse
 from dhdmm.participant.coding import PersonBound
-from dhdmm.participant.sources import Kind
 from dhdmm.participant.tabulate import tabulate
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
+from dhdmm.study.attributes.base import LONGEST_LIST
+from dhdmm.study.attributes.columns import ColumnKind
 from dhdmm.study.models import PersonModel
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from dhdmm.study.schema import Schema
 from tests.participant import postgres
 from tests.participant.test_tabulate import RECORD, arrow, contents
 from tests.participant.test_tabulate import SCHEMA as MIXED
@@ -132,8 +134,8 @@ def test_a_column_of_nothing_but_missing_values_is_unknown():
 @pytest.mark.parametrize(
     "attribute",
     [
-        CategoryAttribute("age", tuple(range(warehouse.LONGEST_LIST + 1))),
-        NumberAttribute("age", tuple(range(warehouse.LONGEST_LIST + 2))),
+        CategoryAttribute("age", tuple(range(LONGEST_LIST + 1))),
+        NumberAttribute("age", tuple(range(LONGEST_LIST + 2))),
     ],
     ids=lambda attribute: attribute.kind,
 )
@@ -147,7 +149,11 @@ def test_lists_too_long_for_a_statement_are_refused(attribute):
 
 @pytest.mark.parametrize(
     "limit",
-    [None, PersonBound(0, Kind.TEXT, 2, False, ""), PersonBound(1, Kind.REAL, 2, True, "00")],
+    [
+        None,
+        PersonBound(0, ColumnKind.TEXT, 2, False, ""),
+        PersonBound(1, ColumnKind.REAL, 2, True, "00"),
+    ],
     ids=["records", "persons by text", "persons by number"],
 )
 @pytest.mark.parametrize("dialect", ["BigQuery", "Snowflake", "Trino", "Databricks"])

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from dhdmm.errors import DataError
 from dhdmm.participant import warehouse
 from dhdmm.participant.tabulate import tabulate
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.models import PersonModel
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from dhdmm.study.schema import Schema
 from dhdmm.study.spec import Study
 from tests.docs.pages import PROJECT, blocks
 from tests.participant import identifiers
@@ -299,7 +300,7 @@ def test_a_backslash_could_leave_its_quotes_and_is_refused(server, monkeypatch, 
         with pytest.raises(DataError, match="a value of 'word' contains a backslash"):
             tabulate(table, schema)
     else:
-        monkeypatch.setattr(warehouse, "_require_expressible", lambda attribute: None)
+        monkeypatch.setattr(CategoryAttribute, "_require_expressible", lambda self: None)
         with pytest.raises(DataError, match="SyntaxError"):
             tabulate(table, schema)
 

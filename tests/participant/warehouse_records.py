@@ -6,7 +6,8 @@ from pathlib import Path
 
 import duckdb
 
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
+from dhdmm.study.schema import Schema
 
 RACES = ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other")
 SCHEMA = Schema(

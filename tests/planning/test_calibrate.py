@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import (
     calibrated_variance,
@@ -19,7 +20,7 @@ from dhdmm.planning.calibrate import (
 from dhdmm.planning.draft import draft
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.privacy.zcdp import Conversion, release_rho
-from dhdmm.secagg.parameters import ThreatModel, choose
+from dhdmm.secagg.parameters import choose
 from tests.planning.studies import planned, replanned, study, with_triangle
 from tests.planning.test_unit_sensitivity import UNITS
 

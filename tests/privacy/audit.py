@@ -69,7 +69,7 @@ def views(
 
     A colluder may contribute as it likes; it does as the others unless said otherwise.
     """
-    graph, modulus = plan.graph, plan.modulus
+    graph, modulus = plan.parameters, plan.modulus
     total = contribute(victim, runs, stream)
     for _ in range(graph.minimum_survivors - graph.corrupt - 1):
         modulus.add(total, contribute(other, runs, stream))

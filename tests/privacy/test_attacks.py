@@ -16,7 +16,7 @@ import pytest
 
 from dhdmm.cohort.members import permissive, pinned
 from dhdmm.errors import StrategyError
-from dhdmm.participant.policy import PolicyRefusal, Reason, review
+from dhdmm.participant.policy import PolicyReason, PolicyRefusal, review
 from dhdmm.planning.draft import draft
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import Plan
@@ -113,7 +113,7 @@ def test_smallest_entries_with_little_noise_are_refused():
     assert variance < 9  # what −1 entries would be given by the formula alone
     with pytest.raises(PolicyRefusal) as refusal:
         review(hostile_plan(participant_variance=variance).to_bytes(), policy, roster_of(20))
-    assert refusal.value.reason is Reason.NOISE_TOO_SMALL
+    assert refusal.value.reason is PolicyReason.NOISE_TOO_SMALL
 
 
 def test_smallest_entries_reveal_no_more_than_the_budget():
@@ -150,8 +150,8 @@ def test_paper_dropouts_break_the_claim():
 
 
 def test_dropouts_and_collusion_at_the_limit_stay_within_the_budget():
-    assert planned().graph.minimum_survivors == 16
-    assert planned().graph.corrupt == 2
+    assert planned().parameters.minimum_survivors == 16
+    assert planned().parameters.corrupt == 2
     verdict = ours(planned(), 50_000)
     assert not verdict.violations
     assert verdict.rho > 0.9 * float(planned().rho)  # the audit would have seen more

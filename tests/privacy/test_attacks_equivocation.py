@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.journal import Journal, MemoryJournal
+from dhdmm.aggregation.method import Reply, ThreatModel
+from dhdmm.aggregation.modulus import unpack
 from dhdmm.privacy.keystream import KeyStream
-from dhdmm.secagg import keys
+from dhdmm.secagg import acceptance
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.coordinator import Coordinator, Reply
-from dhdmm.secagg.errors import AbortReason
-from dhdmm.secagg.journal import Journal, MemoryJournal
-from dhdmm.secagg.masks import unpack
-from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from dhdmm.secagg.states import CoordinatorState
@@ -77,7 +77,7 @@ class Gullible(Coordinator):
     """Passes on keys without looking at their signatures."""
 
     def receive(self, position: int, data: bytes) -> Reply:
-        with patch.object(keys, "signature_holds", return_value=True):
+        with patch.object(acceptance, "signature_holds", return_value=True):
             return super().receive(position, data)
 
 

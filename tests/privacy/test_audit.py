@@ -20,13 +20,13 @@ from dhdmm.planning.plan import Plan
 from dhdmm.privacy.gaussian import DiscreteGaussian
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
-from dhdmm.secagg.aggregation import IdealSum, SecureAggregation
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 from tests.planning.studies import records
 from tests.privacy.audit import ALARM, Contribute, Verdict, audit, in_bulk, measured, views
 from tests.protocol.network import Stream, identity, roster_of
+from tests.sums import PlainSum, SecureAggregation
 
 STUDY = """
 study: audited
@@ -122,7 +122,7 @@ def no_noise(plan: Plan) -> Contribute:
 
 def theta_misplaced(plan: Plan) -> Contribute:
     """Noise variance θΔ²/(2nρ), as the paper's prose has it."""
-    privacy, _ = plan.sections
+    privacy = plan.study.privacy
     theta = Fraction(repr(privacy.corrupt_fraction))
     scale = 2 * plan.participants * plan.rho
     return in_bulk(with_variance(plan, theta * plan.sensitivity_squared / scale))
@@ -130,7 +130,7 @@ def theta_misplaced(plan: Plan) -> Contribute:
 
 def dropout_ignored(plan: Plan) -> Contribute:
     """Noise variance Δ²/(2(1−θ)nρ): right if nobody honest dropped out."""
-    privacy, _ = plan.sections
+    privacy = plan.study.privacy
     honest = (1 - Fraction(repr(privacy.corrupt_fraction))) * plan.participants
     return in_bulk(with_variance(plan, plan.sensitivity_squared / (2 * honest * plan.rho)))
 
@@ -192,9 +192,9 @@ def test_secure_aggregation_decodes_to_the_survivors_sum(modulus, run):
     real = SecureAggregation(
         parameters, roster_of(4), identities, Stream("audit", run), dropouts
     ).sum(inputs)
-    ideal = IdealSum(parameters, dropouts).sum(inputs)
+    ideal = PlainSum(parameters, dropouts).sum(inputs)
     assert real.survivors == ideal.survivors
-    assert len(real.survivors) == plan.graph.minimum_survivors
+    assert len(real.survivors) == plan.parameters.minimum_survivors
     signed = sum(plan.modulus.signed(inputs[i]) for i in real.survivors.members())
     assert decode(plan, real.total).tolist() == signed.tolist()
 

@@ -52,7 +52,7 @@ def test_a_participant_is_as_large_as_its_record_bound():
     study = dhdmm.Study.from_text(
         study_of(ITEMS) + TERMS.replace("unit: record", "unit: participant")
     )
-    largest = study.sections()[1].max_records_per_participant
+    largest = study.aggregation.max_records_per_participant
     assert Protection.of(study) == Protection("participant", ZERO_OUT, "", largest, 1)
     assert Protection.of(study).is_possible
 

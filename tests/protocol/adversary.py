@@ -13,17 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import chisquare
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.method import ThreatModel
+from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import keys
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
-from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.keys import Identity, Label
-from dhdmm.secagg.masks import Modulus
+from dhdmm.secagg.keys import Label
 from dhdmm.secagg.messages import Direction, ShareKind
-from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.participant import Participant
-from dhdmm.secagg.round import Roster, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.secagg.steps import bitmap_hash
 from tests.protocol.adversary_knowledge import Onlooker

@@ -12,10 +12,11 @@ from collections.abc import Collection
 
 import numpy as np
 
+from dhdmm.aggregation.errors import RemoteProtocolError
+from dhdmm.aggregation.modulus import unpack
 from dhdmm.secagg import keys, masks, shamir
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.channels import MacChannels, Neighbour
-from dhdmm.secagg.errors import RemoteProtocolError
+from dhdmm.secagg.channels import Channels, Neighbour
 from dhdmm.secagg.keys import Endpoint, KeyPair, Label
 from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
@@ -97,7 +98,7 @@ class Onlooker(ABC):
         modulus, length = self.setting.parameters.modulus, self.setting.parameters.length
         total = modulus.zeros(length)
         for i in sorted(members):
-            modulus.add(total, masks.unpack(modulus, length, said[i].vector))
+            modulus.add(total, unpack(modulus, length, said[i].vector))
             self._remove_masks(i, members, total)
         return modulus.reduce(total)
 
@@ -163,8 +164,8 @@ class Onlooker(ABC):
             opened[holder] = pair[start : start + shamir.SHARE_BYTES]
         return opened
 
-    def _channels(self, by: int, to: int, own: KeyPair) -> MacChannels:
-        return MacChannels(self.session_of(to), by, own)
+    def _channels(self, by: int, to: int, own: KeyPair) -> Channels:
+        return Channels(self.session_of(to), by, own)
 
     def _as_neighbour(self, position: int) -> Neighbour:
         shown = self.keys_of(position, position)

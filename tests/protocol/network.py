@@ -16,13 +16,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal, MemoryJournal
+from dhdmm.aggregation.method import ThreatModel
+from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg.coordinator import Coordinator
-from dhdmm.secagg.journal import Journal, MemoryJournal
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.masks import Modulus
-from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.participant import Participant
-from dhdmm.secagg.round import EvidenceKind, Roster, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 
 SEMI_HONEST, MALICIOUS = ThreatModel.SEMI_HONEST, ThreatModel.MALICIOUS
@@ -98,7 +99,6 @@ def setting(
     threshold: int | None = None,
     minimum_survivors: int | None = None,
     modulus: int = 2**16,
-    evidence: EvidenceKind = EvidenceKind.MAC,
     round_id: bytes = b"a round of tests",
 ) -> Setting:
     """A complete graph with a bare majority as threshold, unless said otherwise."""
@@ -114,7 +114,6 @@ def setting(
         minimum_survivors=minimum_survivors or max(2, participants - 2),
         modulus=Modulus(modulus),
         length=participants,
-        evidence=evidence,
     )
     return Setting(parameters, roster_of(participants))
 

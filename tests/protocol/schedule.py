@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.method import Reply
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.coordinator import Coordinator, Reply
-from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
-from dhdmm.secagg.journal import MemoryJournal
+from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.participant import Participant
-from dhdmm.secagg.round import EvidenceKind
 from dhdmm.secagg.states import ParticipantState
 from tests.protocol.network import FINAL, MALICIOUS, SEMI_HONEST, Setting, Stream, setting
 
@@ -92,7 +92,6 @@ def random_setting(dice: Stream) -> Setting:
         threshold=degree // 2 + 1 + dice.below((degree - 1) // 3 + 1),
         minimum_survivors=max(2, n - dice.below(1 + n // 2)),
         modulus=(2**16, 2**25, 2**40, 2**31 - 1)[dice.below(4)],
-        evidence=EvidenceKind.SIGNATURES if dice.chance(0.1) else EvidenceKind.MAC,
     )
 
 

@@ -8,13 +8,14 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
-from dhdmm.secagg import masks
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.modulus import unpack
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError
-from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.messages import Direction
-from dhdmm.secagg.round import Roster, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import ParticipantState
 from tests.protocol.adversary import (
     LENGTH,
@@ -210,8 +211,8 @@ def difference_between_rounds(seed: object, threat_model) -> np.ndarray:
     )
     modulus = parties[0].setting.parameters.modulus
 
-    result = masks.unpack(modulus, LENGTH, second[TARGET])
-    modulus.add(result, masks.unpack(modulus, LENGTH, first[TARGET]), -1)
+    result = unpack(modulus, LENGTH, second[TARGET])
+    modulus.add(result, unpack(modulus, LENGTH, first[TARGET]), -1)
     return modulus.reduce(result)
 
 

@@ -12,10 +12,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dhdmm.secagg import masks, shamir
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.method import Reply
+from dhdmm.aggregation.modulus import Modulus, pack, unpack
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.coordinator import Coordinator, Reply
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.secagg import shamir
+from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.messages import Direction
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Local
 from tests.protocol.network import (
@@ -213,10 +215,10 @@ def longer(vector: bytes) -> bytes:
 
 def too_large(vector: bytes) -> bytes:
     """The first value becomes 2¹⁷ − 1, which no residue modulo 2¹⁶ + 1 is."""
-    modulus = masks.Modulus(1 << 17)
-    values = masks.unpack(modulus, 6, vector).copy()
+    modulus = Modulus(1 << 17)
+    values = unpack(modulus, 6, vector).copy()
     values[0] = (1 << 17) - 1
-    return masks.pack(modulus, values)
+    return pack(modulus, values)
 
 
 @pytest.mark.fault(21)
@@ -258,7 +260,10 @@ def test_evidence_of_the_other_kind_is_refused(kind: type[m.Message]) -> None:
         said = m.decode(data)
         if not isinstance(said, kind) or position != 2:
             return data
-        signatures = replace(said, evidence=(bytes(64),) * len(said.evidence)).encode()
+        macs = bytes([16]) + len(said.evidence).to_bytes(4, "big") + b"".join(said.evidence)
+        signatures = bytes([64]) + macs[1:5] + bytes(64 * len(said.evidence))
+        assert data.count(macs) == 1
+        signatures = data.replace(macs, signatures)
         outcomes.append(outcome(network.coordinator, position, signatures))
         return None
 

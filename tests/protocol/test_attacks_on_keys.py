@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg import keys
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.coordinator import Coordinator
-from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.keys import KeyPair, Label
 from dhdmm.secagg.messages import Direction
 from dhdmm.secagg.shamir import SHARE_BYTES

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import pytest
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, MalformedMessage
+from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.errors import AbortReason, MalformedMessage
-from dhdmm.secagg.journal import MemoryJournal
 from dhdmm.secagg.messages import Direction, Reveal, ShareKind
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.states import ParticipantState

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 import pytest
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.method import Reply
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import shamir
-from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.channels import keys_statement
-from dhdmm.secagg.coordinator import Coordinator, Reply
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.keys import KeyPair
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.states import CoordinatorState

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from dhdmm.secagg import keys
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.channels import Neighbour, SignatureChannels, keys_statement
-from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
+from dhdmm.secagg.channels import Neighbour, keys_statement
 from dhdmm.secagg.keys import KeyPair, Label
 from dhdmm.secagg.messages import Direction
 from dhdmm.secagg.states import CoordinatorState
@@ -29,7 +28,6 @@ from tests.protocol.network import (
     Stream,
     assert_sum_is_of_announced_survivors,
     identity,
-    roster_of,
     setting,
 )
 
@@ -185,18 +183,6 @@ class SignsAsACorruptParticipant(SignsFalselyFor):
 @pytest.mark.fault(14)
 def test_signature_of_another_member_of_the_roster_does_not_count() -> None:
     assert SignsAsACorruptParticipant().run().left[TARGET] is AbortReason.BAD_SIGNATURE
-
-
-def test_evidence_signed_by_another_member_of_the_roster_does_not_count() -> None:
-    pairs, agreed = [KeyPair.generate(Stream(i)) for i in range(2)], bytes(32)
-    zero, one = (
-        SignatureChannels(bytes(32), i, pair, identity(i), roster_of(3))
-        for i, pair in enumerate(pairs)
-    )
-    ends = [Neighbour(i, Direction.BOTH, bytes(32), pair.public) for i, pair in enumerate(pairs)]
-    assert zero.heard(Label.ACK, ends[1], one.say(Label.ACK, ends[0], agreed), agreed)
-    statement = keys.statement(Label.ACK, bytes(32), 1, 0, agreed)
-    assert not zero.heard(Label.ACK, ends[1], identity(2).sign(statement), agreed)
 
 
 # Bitmaps and lists

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import pytest
 
+from dhdmm.aggregation.errors import AbortReason
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 from tests.protocol.network import Network, assert_sum_is_of_announced_survivors, setting
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.method import Reply, ThreatModel
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.aggregation import IdealSum, NoResult, SecureAggregation
 from dhdmm.secagg.channels import Neighbour, keys_statement
-from dhdmm.secagg.coordinator import Coordinator, Reply
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.journal import Held, Memory, MemoryJournal, Seen
+from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.keys import LOW_ORDER_KEYS, KeyPair
-from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.secagg.memory import Held, Memory, Seen
 from dhdmm.secagg.participant import Participant
-from dhdmm.secagg.round import EvidenceKind, Roster
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Local, ParticipantState
 from tests.protocol.network import (
     MALICIOUS,
@@ -29,6 +29,7 @@ from tests.protocol.network import (
     roster_of,
     setting,
 )
+from tests.sums import NoResult, PlainSum, SecureAggregation
 
 BOTH = pytest.mark.parametrize("threat_model", [SEMI_HONEST, MALICIOUS])
 
@@ -111,7 +112,7 @@ def test_real_and_ideal_sum_agree(threat_model: ThreatModel, modulus: int) -> No
     real = SecureAggregation(
         chosen.parameters, chosen.roster, [identity(i) for i in range(8)], dice, dropouts
     )
-    ideal = IdealSum(chosen.parameters, dropouts)
+    ideal = PlainSum(chosen.parameters, dropouts)
     assert real.sum(inputs).survivors == ideal.sum(inputs).survivors
     assert real.sum(inputs).total.tolist() == ideal.sum(inputs).total.tolist()
 
@@ -123,15 +124,10 @@ def test_real_and_ideal_sum_refuse_alike(threat_model: ThreatModel) -> None:
     real = SecureAggregation(
         chosen.parameters, chosen.roster, [identity(i) for i in range(6)], Stream(0)
     )
-    for aggregation in (real, IdealSum(chosen.parameters)):
+    for aggregation in (real, PlainSum(chosen.parameters)):
         with pytest.raises(NoResult) as refusal:
             aggregation.sum(inputs)
         assert refusal.value.reason is AbortReason.TOO_FEW_PARTICIPANTS
-
-
-def test_signatures_serve_as_evidence_too() -> None:
-    chosen = setting(6, evidence=EvidenceKind.SIGNATURES)
-    assert_sum_is_of_announced_survivors(Network.of(chosen).run())
 
 
 @pytest.mark.fault(8, 9)

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.coordinator import Coordinator
-from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from tests.protocol.network import MALICIOUS, SEMI_HONEST, assert_sum_is_of_announced_survivors
 from tests.protocol.schedule import CALM, EXPECTED_ABORTS, FlakyJournal, Weather, run
 

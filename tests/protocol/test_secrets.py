@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, MalformedMessage
+from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, MalformedMessage
-from dhdmm.secagg.journal import Memory, MemoryJournal
+from dhdmm.secagg.memory import Memory
 from dhdmm.secagg.states import CoordinatorState
 from tests.protocol.network import MALICIOUS, SEMI_HONEST, Network, Stream, setting
 

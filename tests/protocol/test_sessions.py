@@ -7,12 +7,12 @@ from hashlib import sha256
 
 import pytest
 
+from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.errors import Refused
 from dhdmm.participant.policy import review
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.journal import MemoryJournal
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.session.participant import ParticipantSession

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.coordinator import Coordinator
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError
-from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.states import (
     COORDINATOR,
     PARTICIPANT,

@@ -18,18 +18,20 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.identity import signature_holds
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.method import Reply
+from dhdmm.aggregation.modulus import Modulus, Vector, packed_size, unpack
+from dhdmm.secagg import acceptance, keys, machine, masks, merkle, unmasking
 from dhdmm.secagg import coordinator as coordinator_module
-from dhdmm.secagg import keys, machine, masks, merkle, unmasking
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import participant as participant_module
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.channels import MacChannels
+from dhdmm.secagg.channels import Channels
 from dhdmm.secagg.collected import record_name
-from dhdmm.secagg.coordinator import Coordinator, Reply
-from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
-from dhdmm.secagg.journal import MemoryJournal
+from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.keys import Endpoint, KeyPair, Label
-from dhdmm.secagg.masks import Modulus
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import RoundParameters
@@ -42,7 +44,7 @@ from tests.protocol import adversary_knowledge
 class WithoutOwnMask(Participant):
     """y_i lacks F(b_i)."""
 
-    def _masked(self, vector: masks.Vector) -> masks.Vector:
+    def _masked(self, vector: Vector) -> Vector:
         seed = keys.self_mask_seed(self._memory.seed, self._session, self.position)
         masked = super()._masked(vector)
         masks.add_mask(self.parameters.modulus, masked, seed, -1)
@@ -63,7 +65,7 @@ class WithLowerThreshold(Participant):
         super().__init__(replace(parameters, threshold=2), *others)
 
 
-class CredulousChannels(MacChannels):
+class CredulousChannels(Channels):
     """Believes every "included"."""
 
     def heard(self, label: Label, sender, tag: bytes, bitmap_hash: bytes = b"") -> bool:
@@ -74,7 +76,7 @@ class WithoutIncludedEvidence(Participant):
     """Does not ask whether its alive neighbours have masked with it."""
 
     @property
-    def _channels(self) -> MacChannels:
+    def _channels(self) -> Channels:
         return CredulousChannels(self._session, self.position, self._channel_keys)
 
 
@@ -235,7 +237,7 @@ def session_without_plan_or_root():
 
 def unsigned_keys():
     """Any signature will do."""
-    return patched((keys, "signature_holds", lambda public, message, signature: True))
+    return _with_signatures_checked_by(lambda public, message, signature: True)
 
 
 def unproven_keys():
@@ -288,14 +290,13 @@ def shares_without_authentication():
 
 def vectors_of_any_shape():
     """Missing values are zero, surplus ones are cut off, and none is compared with m."""
-    unpack = masks.unpack
 
     def lenient(modulus: Modulus, length: int, packed: bytes) -> np.ndarray:
-        size = masks.packed_size(modulus, length)
+        size = packed_size(modulus, length)
         wider = Modulus(1 << modulus.bits)
         return unpack(wider, length, packed[:size].ljust(size, b"\0"))
 
-    return patched((masks, "unpack", lenient))
+    return patched((acceptance, "unpack", lenient))
 
 
 def unrecognised_seeds():
@@ -325,10 +326,15 @@ def seeds_of_the_silent_forgotten():
 def malleable_signatures():
     """Ed25519 as first described, without asking that S be below the group's order."""
     order = 2**252 + 27742317777372353535851937790883648493
-    strict = keys.signature_holds
+    strict = signature_holds
 
     def lenient(public: bytes, message: bytes, signature: bytes) -> bool:
         reduced = int.from_bytes(signature[32:], "little") % order
         return strict(public, message, signature[:32] + reduced.to_bytes(32, "little"))
 
-    return patched((keys, "signature_holds", lenient))
+    return _with_signatures_checked_by(lenient)
+
+
+def _with_signatures_checked_by(check):
+    checking = acceptance, participant_module
+    return patched(*((module, "signature_holds", check) for module in checking))

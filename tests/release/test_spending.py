@@ -93,4 +93,4 @@ def test_different_units_and_relations_are_never_added(change):
     found = accounts([one, other])
     assert len(found) == 2
     assert {account.together.rounds for account in found} == {1}
-    assert plan_of(study_of(ITEMS)).sections[0].relation == "zero-out"
+    assert plan_of(study_of(ITEMS)).study.privacy.relation == "zero-out"

@@ -243,4 +243,4 @@ def test_errors_carry_no_escape_sequence_of_a_hostile_file() -> None:
 
 
 def phase(account: Account, state: CoordinatorState):
-    return next(phase for phase in account.phases if phase.state is state)
+    return next(phase for phase in account.phases if phase.state == state)

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 
 import dhdmm
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.errors import DhdmmError, ExitCode
+from dhdmm.planning.methods import METHODS
 from dhdmm.planning.plan import Plan
 from dhdmm.release.transcript import Account, Recording, Transcript
 from dhdmm.release.transcript_format import VerificationError
 from dhdmm.release.verify import verify
 from dhdmm.runner import enrol, run_round
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.errors import AbortReason
-from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.session.recorder import Recorder
@@ -256,10 +257,10 @@ def test_farewells_and_repetitions_are_not_counted_as_messages_of_a_phase() -> N
 
 def test_notes_in_a_store_outlive_the_recorder() -> None:
     notes: dict[str, bytes] = {}
-    first = Recorder(ThreatModel.MALICIOUS, 5, notes, None)
+    first = Recorder(METHODS[ThreatModel.MALICIOUS].phases, 5, notes, None)
     first.counted(CoordinatorState.COLLECTING_KEYS, 3, b"three")
     first.announced(bytes(32))
-    again = Recorder(ThreatModel.MALICIOUS, 5, notes, None)
+    again = Recorder(METHODS[ThreatModel.MALICIOUS].phases, 5, notes, None)
     again.counted(CoordinatorState.COLLECTING_KEYS, 1, b"one")
     keys, *others = again.phases()
     assert keys.senders.members() == (1, 3)

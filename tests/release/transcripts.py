@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 
+from dhdmm.aggregation.identity import Identity
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Account, Recording, Transcript
 from dhdmm.runner import enrol, run_round
-from dhdmm.secagg.keys import Identity
 from tests.round.small import people, small_plan
 
 LIAR = Identity(bytes(range(32)))

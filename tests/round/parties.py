@@ -7,16 +7,16 @@ import numpy as np
 
 from dhdmm.cohort.drive import drive
 from dhdmm.cohort.members import Invitation, LocalCohort, permissive, pinned
-from dhdmm.cohort.people import Enrolled, Seat
+from dhdmm.cohort.people import Enrolled, LocalSeat
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import review
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
 from dhdmm.runner import Enrolment, Traffic
-from dhdmm.secagg.aggregation import IdealSum
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.study.histogram import Histogram
+from tests.sums import PlainSum
 
 
 def noise_of(position: int, number: int = 0) -> KeyStream:
@@ -27,7 +27,7 @@ def noise_of(position: int, number: int = 0) -> KeyStream:
 class Noisy(Enrolled):
     """People whose noise can be drawn again."""
 
-    def __init__(self, seats: list[Seat], number: int) -> None:
+    def __init__(self, seats: list[LocalSeat], number: int) -> None:
         super().__init__(seats)
         self._number = number
 
@@ -45,7 +45,7 @@ def real_measurement(
     )
     reviewed = review(invitation.plan, invitation.policy, roster)
     seats = [
-        Seat(i, identity, histogram)
+        LocalSeat(i, identity, histogram)
         for i, (identity, histogram) in enumerate(
             zip(enrolment.identities, histograms, strict=True)
         )
@@ -66,4 +66,4 @@ def ideal_measurement(
         for i, histogram in enumerate(histograms)
         if i not in silent
     }
-    return decode(plan, IdealSum(plan.round(enrolment.round_id)).sum(inputs).total)
+    return decode(plan, PlainSum(plan.round(enrolment.round_id)).sum(inputs).total)

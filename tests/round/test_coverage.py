@@ -61,7 +61,7 @@ def people(example: str, participants: int, records: int) -> list[Histogram]:
 
 
 def allowed_dropouts(plan: Plan) -> list[int]:
-    return list(range(plan.participants - plan.graph.minimum_survivors))
+    return list(range(plan.participants - plan.parameters.minimum_survivors))
 
 
 def counted(plan: Plan, histogram: Histogram) -> np.ndarray:
@@ -100,7 +100,7 @@ def ideal_rounds(example: str, records: int, rounds: range) -> Errors:
     errors, without = [], []
     for number in rounds:
         noise = noise_of_survivors(plan, number)
-        colluding = noise[: plan.graph.corrupt].sum(axis=0)
+        colluding = noise[: plan.parameters.corrupt].sum(axis=0)
         total = plan.modulus.residues(measured + noise.sum(axis=0))
         release = Release(plan, bytes(16), len(noise), decode(plan, total))
         errors.append(release.answers - truth)
@@ -158,8 +158,8 @@ def test_what_colluders_cannot_subtract_is_no_less_than_a_curators_noise(
 ) -> None:
     plan, found = plan_of(example), seeded_rounds(example, records, range(ROUNDS))
     curator = plan.sensitivity_squared / (2 * float(plan.rho)) * np.mean(plan.strategy.variances())
-    honest = plan.expected_error(found.survivors - plan.graph.corrupt).rmse
-    assert plan.graph.corrupt == 50
+    honest = plan.expected_error(found.survivors - plan.parameters.corrupt).rmse
+    assert plan.parameters.corrupt == 50
     assert honest >= np.sqrt(curator)
     assert abs(z_of_mean(squared_errors(found.without_colluders, honest), 1.0)) < SIGMAS
 
@@ -191,7 +191,7 @@ def test_real_rounds_cover_too(example: str, records: int, threat_model: str) ->
     """Fresh noise. A round's coverage has a deviation below 1 %, so six of them: 10⁻⁸."""
     plan, histograms = plan_of(example, 20, threat_model), people(example, 20, records)
     outcome = run_round(enrol(plan), histograms, dropout=0.05)
-    assert len(outcome.survivors) == plan.graph.minimum_survivors
+    assert len(outcome.survivors) == plan.parameters.minimum_survivors
     truth = counted(plan, Histogram.total(histograms[i] for i in outcome.survivors))
     standardised = (outcome.release.answers - truth) / outcome.release.standard_errors
     assert np.mean(np.abs(standardised) <= 1.959964) == pytest.approx(0.95, abs=0.06)

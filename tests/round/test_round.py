@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dhdmm.errors import DataError, DhdmmError, RoundAborted
-from dhdmm.participant.policy import Policy, PolicyRefusal, Reason
+from dhdmm.participant.policy import Policy, PolicyReason, PolicyRefusal
 from dhdmm.release.release import Release
 from dhdmm.runner import enrol, run_round, split
 from dhdmm.strategy.optimise import optimise
@@ -70,7 +70,7 @@ def test_participants_refuse_a_plan_outside_their_policy() -> None:
         run_round(
             enrol(small_plan()), people(12), policy=strict, before_inputs=lambda: asked.append(1)
         )
-    assert refusal.value.reason is Reason.BUDGET
+    assert refusal.value.reason is PolicyReason.BUDGET
     assert not asked
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dhdmm.secagg.errors import LocalProtocolError
+from dhdmm.aggregation.errors import LocalProtocolError
+from dhdmm.aggregation.randomness import uniform_below, uniform_permutation
 from dhdmm.secagg.graph import complete_neighbours, harary_neighbours, sample_out_neighbours
-from dhdmm.secagg.randomness import uniform_below, uniform_permutation
 from tests.secagg.seeded import scripted, seeded
 
 FALSE_ALARM = 1e-6

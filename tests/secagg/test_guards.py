@@ -9,24 +9,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import LocalProtocolError, MalformedMessage, RemoteProtocolError
+from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.method import ParameterError, ThreatModel
+from dhdmm.aggregation.modulus import Modulus, is_prime, packed_size, unpack
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import conditions, shamir
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.channels import keys_statement
-from dhdmm.secagg.errors import LocalProtocolError, MalformedMessage, RemoteProtocolError
-from dhdmm.secagg.keys import (
-    Identity,
-    Label,
-    check_public_key,
-    evidence_holds,
-    signature_holds,
-    statement,
-)
-from dhdmm.secagg.masks import Modulus, is_prime, packed_size, unpack
+from dhdmm.secagg.keys import Label, check_public_key, evidence_holds, statement
 from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
-from dhdmm.secagg.parameters import GraphParameters, ParameterError, ThreatModel, check, choose
-from dhdmm.secagg.round import Roster
-from dhdmm.secagg.tails import log_binomial_tail, log_hypergeometric_tail
+from dhdmm.secagg.parameters import GraphParameters, check, choose
+from dhdmm.secagg.tails import log_binomial_tail, log_factorial, log_hypergeometric_tail, log_sum
 from tests.protocol.network import identity, roster_of, setting
 from tests.secagg.seeded import scripted, seeded
 from tests.secagg.test_keys import HIGH_BIT, LOW_ORDER, NOT_CANONICAL
@@ -312,6 +307,18 @@ def test_hypergeometric_tails_are_never_below_the_truth(population, marked, k, x
     log_exact = _log(hits) - _log(math.comb(population, k))
     found = float(log_hypergeometric_tail(population, np.asarray(float(marked)), k, x))
     assert found >= log_exact - 1e-9
+
+
+def test_logarithms_of_factorials_are_exact_to_the_last_digits() -> None:
+    numbers = [*range(200), 1000, 54_321, 1_000_000]
+    expected = [math.lgamma(n + 1) for n in numbers]
+    found = log_factorial(np.array(numbers, np.float64))
+    assert found == pytest.approx(expected, rel=2e-15)
+
+
+def test_a_sum_of_probabilities_too_small_for_a_double_keeps_its_logarithm() -> None:
+    assert log_sum(np.array([-5000.0, -5000.0, -9000.0])) == pytest.approx(math.log(2) - 5000)
+    assert log_sum(np.full(3, -np.inf)) == -math.inf
 
 
 def _log(number: int) -> float:

@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.secagg.keys import (
     Endpoint,
-    Identity,
     KeyPair,
     Label,
     channel_key,
@@ -26,7 +26,6 @@ from dhdmm.secagg.keys import (
     seal,
     seed_commitment,
     self_mask_seed,
-    signature_holds,
     statement,
     unseal,
 )

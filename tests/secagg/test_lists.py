@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dhdmm.aggregation.errors import MalformedMessage
+from dhdmm.aggregation.randomness import uniform_below, uniform_residues
 from dhdmm.secagg import wire
-from dhdmm.secagg.errors import MalformedMessage
-from dhdmm.secagg.lists import Slots, Table, dtype_of
+from dhdmm.secagg.lists import RecordTable, Slots, dtype_of
 from dhdmm.secagg.messages import REVEALS, Reveal
-from dhdmm.secagg.randomness import uniform_below, uniform_residues
 from tests.secagg.seeded import seeded
 
 items = st.lists(st.binary(min_size=3, max_size=3), max_size=9).map(tuple)
@@ -48,7 +48,7 @@ def test_table_is_the_tuple_of_its_records_and_has_their_columns():
     records = (Reveal(3, 0, bytes(range(36))), Reveal(700, 1, bytes(range(36, 72))))
     encoded = REVEALS.encode(records)
     table = REVEALS.decode(wire.Reader(encoded))
-    assert isinstance(table, Table)
+    assert isinstance(table, RecordTable)
     assert table == records
     assert table[1].share == records[1].share
     assert table.columns["f0"].tolist() == [3, 700]

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from dhdmm.secagg.errors import LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.masks import Modulus, add_mask, add_masks, pack, packed_size, unpack
+from dhdmm.aggregation.errors import LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.modulus import Modulus, pack, packed_size, unpack
+from dhdmm.secagg.masks import add_mask, add_masks
 from tests.secagg.seeded import seeded
 
 FALSE_ALARM = 1e-6

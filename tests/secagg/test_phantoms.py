@@ -9,7 +9,8 @@ from itertools import count
 import numpy as np
 import pytest
 
-from dhdmm.secagg.parameters import ThreatModel, choose
+from dhdmm.aggregation.method import ThreatModel
+from dhdmm.secagg.parameters import choose
 from dhdmm.secagg.phantoms import exposed_phantoms, unmet_phantoms
 
 BITS = 44

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
+from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.modulus import Modulus, pack, unpack
 from dhdmm.secagg.graph import harary_neighbours, sample_out_neighbours
 from dhdmm.secagg.keys import (
     Endpoint,
-    Identity,
     KeyPair,
     Label,
     channel_key,
@@ -16,10 +17,9 @@ from dhdmm.secagg.keys import (
     seal,
     seed_commitment,
     self_mask_seed,
-    signature_holds,
     statement,
 )
-from dhdmm.secagg.masks import Modulus, add_mask, pack, unpack
+from dhdmm.secagg.masks import add_mask
 from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
 from dhdmm.secagg.shamir import reconstruct, split
 from tests.vectors.make_secagg_primitives import VECTORS, Stream, make_vectors

@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.shamir import (
-    LIMBS,
-    PRIME,
-    SHARE_BYTES,
-    evaluate,
-    interpolate,
-    reconstruct,
-    split,
-)
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.secagg.shamir import LIMBS, PRIME, SHARE_BYTES, evaluate, interpolate, reconstruct, split
 from tests.secagg.seeded import scripted, seeded
 
 secrets = st.binary(min_size=32, max_size=32)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dhdmm.secagg.channels import MacChannels, Neighbour
+from dhdmm.secagg.channels import Channels, Neighbour
 from dhdmm.secagg.keys import KeyPair, Label
 from tests.secagg.seeded import seeded
 
@@ -12,9 +12,9 @@ SESSION = bytes(32)
 def test_reused_keys_say_and_hear_what_agreed_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
     mine, theirs = (KeyPair.generate(seeded(name)) for name in ("mine", "theirs"))
     neighbours = [Neighbour(2, 3, bytes(32), theirs.public)]
-    before = MacChannels(SESSION, 1, mine)
+    before = Channels(SESSION, 1, mine)
     said, kept = before.say(Label.ACK, neighbours[0]), before.agreed(neighbours)
-    awake = MacChannels(SESSION, 1, mine)
+    awake = Channels(SESSION, 1, mine)
     awake.reuse(neighbours, kept)
     monkeypatch.setattr(KeyPair, "agree", None)  # nothing is agreed upon again
     assert awake.say(Label.ACK, neighbours[0]) == said

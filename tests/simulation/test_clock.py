@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.errors import DataError
-from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.planning.methods import METHODS
 from dhdmm.simulation.clock import replay, served
 from dhdmm.simulation.network import Network, Spread, Stragglers
 from dhdmm.simulation.trace import Trace
@@ -14,7 +15,7 @@ MS = 0.001
 
 def two_phases() -> Trace:
     """Three participants, of whom the last falls silent in the second phase."""
-    trace = Trace.empty(ThreatModel.SEMI_HONEST, 3)
+    trace = Trace.empty(METHODS[ThreatModel.SEMI_HONEST].phases, 3)
     for name in ("asked", "answered", "received_bytes", "sent_bytes"):
         setattr(trace, name, getattr(trace, name)[:2])
     for name in ("participant_seconds", "opening_seconds", "taking_seconds", "closing_seconds"):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import dhdmm
+from dhdmm.secagg.counted import CountedMessages, expected_proof
 from dhdmm.secagg.merkle import NODE_BYTES, MerkleTree
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation.cast import Cast, cast_for, silent_ones
-from dhdmm.simulation.costs import put_modelled_seconds
-from dhdmm.simulation.counts import CountingRecorder, expected_proof
-from dhdmm.simulation.model import put_modelled_bytes
+from dhdmm.simulation.model import put_modelled_bytes, put_modelled_seconds
+from dhdmm.simulation.recorder import TraceRecorder
 from dhdmm.simulation.simulate import execute
 from dhdmm.simulation.trace import Trace
 from dhdmm.study.spec import Study
@@ -28,25 +28,27 @@ N = 210
 
 
 @pytest.fixture(scope="module", params=["semi-honest", "malicious"])
-def executed(request: pytest.FixtureRequest) -> tuple[CountingRecorder, Cast]:
+def executed(request: pytest.FixtureRequest) -> tuple[TraceRecorder, CountedMessages, Cast]:
     """A round on a sparse graph, from which some fall silent in three phases."""
     plan = small_plan(threat_model=request.param, participants=N, corrupt=0.05, dropout=0.06)
     cast = cast_for(plan, 1, None, 5)
-    recorder = CountingRecorder(Trace.empty(plan.threat_model, N), lambda _done, _of: None)
-    ended = execute(cast, recorder, silent_ones(DROPOUT, N, 5), "local", None)
+    counted = plan.method.counted(cast.plan.round(cast.round_id))
+    trace = Trace.empty(plan.method.phases, N)
+    recorder = TraceRecorder(trace, lambda _done, _of: None, counted)
+    ended = execute(cast, recorder, silent_ones(DROPOUT, plan, 5), "local", None)
     assert ended.sum_correct
-    assert plan.graph.degree < N - 1
-    return recorder, cast
+    assert plan.parameters.degree < N - 1
+    return recorder, counted, cast
 
 
-Executed = tuple[CountingRecorder, Cast]
+Executed = tuple[TraceRecorder, CountedMessages, Cast]
 
 
 def test_sizes_from_counts_are_the_bytes_of_a_real_round(executed: Executed) -> None:
-    recorder, cast = executed
+    recorder, counted, _ = executed
     modelled = deepcopy(recorder.trace)
     modelled.received_bytes[:] = modelled.sent_bytes[:] = 0
-    put_modelled_bytes(modelled, cast.plan.round(cast.round_id), recorder.counts)
+    put_modelled_bytes(modelled, counted)
     assert np.array_equal(modelled.received_bytes, recorder.trace.received_bytes)
     assert np.array_equal(modelled.sent_bytes, recorder.trace.sent_bytes)
     assert modelled.sent_bytes.any(axis=1).all()
@@ -55,9 +57,9 @@ def test_sizes_from_counts_are_the_bytes_of_a_real_round(executed: Executed) -> 
 def test_drawn_rounds_have_the_size_of_executed_ones(executed: Executed) -> None:
     """Neighbourhoods are drawn, not the real ones: means over 210 participants within 2 %, where
     their standard error is below 0.5 %."""
-    recorder, cast = executed
+    recorder, counted, cast = executed
     real = deepcopy(recorder.trace)
-    put_modelled_seconds(real, cast.plan.round(cast.round_id), recorder.counts)
+    put_modelled_seconds(real, counted, cast.plan.strategy.rows)
     drawn = dhdmm.simulate(cast.plan, engine="model", dropout=DROPOUT, seed=5)
     assert drawn.sum_correct is None
     assert np.array_equal(drawn.trace.answered, real.answered)

@@ -9,7 +9,6 @@ from dhdmm.cohort.people import Enrolled
 from dhdmm.errors import DataError, Refused, RoundAborted
 from dhdmm.participant.measure import measure
 from dhdmm.release.decode import decode
-from dhdmm.secagg.aggregation import IdealSum
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation import engines
 from dhdmm.simulation.cast import Cast, cast_for, silent_ones
@@ -18,6 +17,7 @@ from dhdmm.simulation.result import Simulation
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 from tests.round.small import small_plan, small_text
+from tests.sums import PlainSum
 
 BOTH_MODELS = pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 MEASURED = ("participant_seconds", "opening_seconds", "taking_seconds", "closing_seconds")
@@ -38,7 +38,7 @@ def test_simulator_runner_and_ideal_sum_agree_to_the_bit(
     """From the same noise, records and dropouts; keys and shares are the runner's own."""
     simulation = simulated(threat_model)
     cast = cast_for(small_plan(threat_model=threat_model, participants=N), RECORDS, None, SEED)
-    [silent] = silent_ones(0.1, N, SEED).values()
+    [silent] = silent_ones(0.1, cast.plan, SEED).values()
     assert simulation.release is not None
     found = simulation.release.measurement
     assert np.array_equal(found, _of_runner(cast, list(silent), monkeypatch))
@@ -68,7 +68,7 @@ def _of_trusted_party(cast: Cast, silent: list[int]) -> np.ndarray:
         for i in range(N)
         if i not in silent
     }
-    return decode(cast.plan, IdealSum(cast.plan.round(bytes(16))).sum(inputs).total)
+    return decode(cast.plan, PlainSum(cast.plan.round(bytes(16))).sum(inputs).total)
 
 
 @BOTH_MODELS

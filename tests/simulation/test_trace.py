@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.errors import DataError
-from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.planning.methods import METHODS
 from dhdmm.simulation.trace import Trace
 
 
 def test_trace_comes_back_from_its_file(tmp_path: Path) -> None:
-    trace = Trace.empty(ThreatModel.MALICIOUS, 5)
+    trace = Trace.empty(METHODS[ThreatModel.MALICIOUS].phases, 5)
     trace.asked[2, 3], trace.sent_bytes[1, 4], trace.closing_seconds[0] = True, 7, 0.5
     trace.plan_bytes, trace.release_seconds = 1234, 0.25
     trace.save(tmp_path / "trace.npz")

@@ -57,7 +57,20 @@ def axis(orbits: int) -> list[object]:
     return [orbits, orbits, orbits, identity, identity, 0, pack(np.zeros(0, np.int64))]
 
 
+def with_zero_vector(data: bytes) -> bytes:
+    """The second attribute has a vector of zeros, and the block with a residual measures that."""
+    _, _, orbits, _, _, count, extra = cbor2.loads(data)[2][1]
+    known = unpack(extra, count * orbits, "the vectors")
+    longer = changed([2, 1, 6], pack(np.concatenate([known, np.zeros(orbits, np.int64)])), data)
+    zeros = pack(np.full(ROWS, 1 + orbits + count))
+    return changed([2, 1, 5], count + 1, changed([*RESIDUAL_SIDE, 4], zeros, longer))
+
+
 HOSTILE = {
+    "a block of zeros": (
+        changed([*RESIDUAL, 2], 2**39, with_zero_vector(DATA)),
+        "measures nothing",
+    ),
     "an attribute of many orbits": (changed(AXIS, axis(8000)), "8,000 orbits"),
     "many attributes of some orbits": (changed([2], [axis(2000)] * 9), "2,000 orbits"),
     "empty": (b"", "not CBOR"),

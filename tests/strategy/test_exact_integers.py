@@ -11,7 +11,7 @@ from dense import random_workload, replace_squared
 from workloads import marginals, one_attribute
 
 from dhdmm.strategy import blocks as blocks_module
-from dhdmm.strategy import maximise
+from dhdmm.strategy import matrix, maximise
 from dhdmm.strategy.matrix import largest, multiply, squared_column_norms
 from dhdmm.strategy.maximise import TableSum, maximum
 from dhdmm.strategy.optimise import optimise
@@ -31,6 +31,25 @@ def test_products_are_exact_at_every_size(bits: int, columns: int) -> None:
     right = np.full((columns, 1), 2**bits + 3)
     expected = left.astype(object) @ right.astype(object)
     assert multiply(left, right).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("entry", "columns", "dtype", "cost"),
+    [
+        (2**53 - 1, 1, np.int64, matrix.FLOAT),
+        (2**53 + 1, 1, np.int64, matrix.WHOLE),
+        (2**62 - 1, 2, np.int64, matrix.WHOLE),
+        (2**62, 2, object, matrix.BIG),
+    ],
+)
+def test_products_change_their_arithmetic_at_the_first_digit_it_would_lose(
+    monkeypatch, entry: int, columns: int, dtype: type, cost: float
+) -> None:
+    counted: list[float] = []
+    monkeypatch.setattr(matrix, "work", counted.append)
+    product = multiply(np.full((1, columns), entry), np.ones((columns, 1), np.int64))
+    assert product.tolist() == [[entry * columns]]
+    assert (product.dtype, counted) == (np.dtype(dtype), [cost * columns])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 64])

@@ -17,7 +17,7 @@ from dhdmm.strategy.contrast import contrasts
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import orbits, reduce_workload
-from dhdmm.study.factor import Ranges
+from dhdmm.study.factor import Ranges, group_sums
 
 
 def random_factors(seed: int, size: int = 7) -> list:
@@ -29,6 +29,14 @@ def random_factors(seed: int, size: int = 7) -> list:
         sets = chance.integers(0, 2, (chance.integers(1, 3), size))
         found.append(rows(np.concatenate([singles, sets])))
     return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_summed_over_groups_are_those_of_the_whole_matrix(seed):
+    group = np.random.default_rng(seed).integers(0, 4, 7)
+    for factor in [*random_factors(seed), Ranges.all(7).take(np.array([3, 0, 3]))]:
+        together = factor.to_sparse().toarray() @ np.eye(4, dtype=np.int64)[group]
+        assert group_sums(factor, group, 4).tolist() == together.tolist()
 
 
 @pytest.mark.parametrize("seed", range(60))

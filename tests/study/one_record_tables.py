@@ -3,8 +3,8 @@
 import duckdb
 import numpy as np
 
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
 from dhdmm.study.names import column
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute
 
 TYPES = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN"}
 

@@ -9,7 +9,9 @@ import pytest
 
 from dhdmm.errors import StudyError
 from dhdmm.study import canonical
-from dhdmm.study.models import KEYS_SINCE, Section
+from dhdmm.study.attributes.base import AttributeModel
+from dhdmm.study.forms import Section
+from dhdmm.study.models import KEYS_SINCE
 from dhdmm.study.spec import Study
 from tests.round.small import small_text
 from tests.study.wider import KEY, SINCE, with_one_more_key
@@ -83,8 +85,8 @@ def _defaults() -> dict[str, dict[str, Any]]:
             field.alias or name: REQUIRED if field.is_required() else field.get_default()
             for name, field in section.model_fields.items()
         }
-        for section in Section.__subclasses__()
-        if section.__module__ == "dhdmm.study.models"
+        for section in [*Section.__subclasses__(), *AttributeModel.__subclasses__()]
+        if section.__module__.startswith("dhdmm.study.") and section is not AttributeModel
     }
 
 

@@ -15,15 +15,10 @@ from hypothesis import strategies as st
 
 from dhdmm.errors import StudyError
 from dhdmm.study import sqltext
+from dhdmm.study.attributes import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.names import column, literal, number_text
 from dhdmm.study.predicate import BOX_LIMIT, boxes, mask
-from dhdmm.study.schema import (
-    Attribute,
-    CategoryAttribute,
-    IntegerAttribute,
-    NumberAttribute,
-    Schema,
-)
+from dhdmm.study.schema import Schema
 
 ATTRIBUTES = (
     IntegerAttribute("age", -2, 3),

@@ -6,8 +6,9 @@ import pytest
 
 from dhdmm.errors import StudyError
 from dhdmm.study import sqltext
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.predicate import boxes, mask
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from dhdmm.study.schema import Schema
 
 SCHEMA = Schema(
     (

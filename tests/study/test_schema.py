@@ -7,13 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.errors import DataError, StudyError
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.names import RESERVED, column, literal
-from dhdmm.study.schema import (
-    CategoryAttribute,
-    IntegerAttribute,
-    NumberAttribute,
-    Schema,
-)
+from dhdmm.study.schema import Schema
 
 AGE = IntegerAttribute("age", 17, 91)
 RACE = CategoryAttribute("race", ("White", "Black", "Other"))

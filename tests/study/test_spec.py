@@ -7,7 +7,7 @@ import pytest
 
 from dhdmm.errors import StudyError
 from dhdmm.study.describe import describe
-from dhdmm.study.draft import example
+from dhdmm.study.skeleton import example
 from dhdmm.study.spec import Study, json_schema
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

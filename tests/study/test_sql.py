@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.errors import StudyError
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
+from dhdmm.study.schema import Schema
 from dhdmm.study.sql import parse_query
 
 SCHEMA = Schema(

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from dhdmm.errors import StudyError
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.predicate import boxes
-from dhdmm.study.schema import CategoryAttribute, IntegerAttribute, NumberAttribute, Schema
+from dhdmm.study.schema import Schema
 from dhdmm.study.sql import parse_query
 
 SCHEMA = Schema(

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from dhdmm.cli.main import app
 from dhdmm.errors import StudyError
-from dhdmm.study.draft import draft_from_csv
+from dhdmm.study.skeleton import skeleton_from_csv
 from dhdmm.study.spec import Study
 
 run = CliRunner(env={"COLUMNS": "80"}).invoke
@@ -64,7 +64,7 @@ def test_init_prints_the_json_schema(tmp_path):
 
 
 def test_draft_reads_the_columns_and_warns(table):
-    text = draft_from_csv(table)
+    text = skeleton_from_csv(table)
     study = Study.from_text(text)
     assert "WARNING: the ranges and lists of values below were" in text
     assert study.name == "people"
@@ -109,5 +109,5 @@ def test_tables_that_cannot_be_drafted_are_refused(tmp_path, raw, message):
     path = tmp_path / "people.csv"
     path.write_bytes(raw)
     with pytest.raises(StudyError) as caught:
-        draft_from_csv(path)
+        skeleton_from_csv(path)
     assert str(caught.value) == message

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dhdmm.errors import StudyError
 from dhdmm.study import document
-from dhdmm.study.draft import example
+from dhdmm.study.skeleton import example
 from dhdmm.study.spec import Study
 
 TEXT = example()

@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.errors import AbortReason
-from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState
 from tests.protocol.network import Network, setting
@@ -40,7 +40,7 @@ def sample_messages() -> list[m.Message]:
         m.EvidencedInput: (b"packed", some, tags),
         m.Survivors: (alive,),
         m.EvidencedSurvivors: (alive, tags),
-        m.Acks: ((signature,),),
+        m.Acks: (tags[:1],),
         m.RelayedAcks: (some, tags),
         m.Unmask: ((m.Reveal(0, 0, share), m.Reveal(9, 1, share)),),
         m.Aborted: (AbortReason.TOO_FEW_ACKS,),
@@ -94,7 +94,7 @@ def _described(parameters: RoundParameters) -> dict[str, Any]:
         "minimum_survivors": parameters.minimum_survivors,
         "modulus": parameters.modulus.value,
         "length": parameters.length,
-        "evidence": parameters.evidence,
+        "evidence": "mac",
     }
 
 

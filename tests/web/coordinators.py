@@ -12,18 +12,18 @@ from pathlib import Path
 
 import numpy as np
 
+from dhdmm.aggregation.identity import Identity
 from dhdmm.planning.plan import Plan
 from dhdmm.release.directory import file_stems
 from dhdmm.release.release import Release
-from dhdmm.secagg.keys import Identity
-from dhdmm.service import store
-from dhdmm.service.app import create_app
-from dhdmm.service.database import Database
-from dhdmm.service.server import make_server
-from dhdmm.service.store import StoredStudy
-from dhdmm.service.studies import Hub, add_study
-from dhdmm.service.tables import rounds
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server import store
+from dhdmm.server.app import create_app
+from dhdmm.server.database import Database
+from dhdmm.server.process import make_server
+from dhdmm.server.store import StoredStudy
+from dhdmm.server.studies import Hub, add_study
+from dhdmm.server.tables import rounds
+from dhdmm.server.waiting import Deadlines
 from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dhdmm.service.problems import Problem
+from dhdmm.network.problems import Problem
 from dhdmm.web import drafting
 from dhdmm.web.drafting import answers
 from dhdmm.web.planners import Planners

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dhdmm.release.intervals import half_width
-from dhdmm.release.pictures import Bars, Direction, Heat, Intervals, Lines, Points, panels_of
+from dhdmm.release.pictures import AxisDirection, Bars, Heat, Intervals, Lines, Points, panels_of
 from dhdmm.web.charts import FAINTEST, LARGEST_GRID, chart, draw
 from tests.release.releases import release_of
 
@@ -61,7 +61,7 @@ def test_whiskers_are_the_intervals() -> None:
 
 
 def test_points_are_at_the_height_of_their_answers() -> None:
-    svg = draw(Points(Direction("place", LABELS), VALUES, ERRORS), "five")
+    svg = draw(Points(AxisDirection("place", LABELS), VALUES, ERRORS), "five")
     slope, start = scale(svg, "y")
     heights = [slope * float(mark.get("cy")) + start for mark in marks(svg, "point")]
     assert heights == pytest.approx(VALUES, abs=abs(slope) * PIXEL)
@@ -69,7 +69,7 @@ def test_points_are_at_the_height_of_their_answers() -> None:
 
 def test_lines_and_bands_go_through_their_answers() -> None:
     values, errors = np.stack([VALUES, VALUES[::-1]]), np.stack([ERRORS, ERRORS])
-    svg = draw(Lines(Direction("day", LABELS), ["first", "second"], values, errors), "two")
+    svg = draw(Lines(AxisDirection("day", LABELS), ["first", "second"], values, errors), "two")
     slope, start = scale(svg, "y")
     lines = [mark for mark in marks(svg, "line") if mark.tag == "polyline"]
     for line, band, value, error in zip(lines, marks(svg, "band"), values, errors, strict=True):
@@ -88,7 +88,7 @@ def _heights(mark: Element, slope: float, start: float) -> list[float]:
 def test_a_heat_map_is_stronger_where_the_answer_is_larger_and_leaves_totals_out() -> None:
     values = np.array([[1.0, 5.0, 6.0], [9.0, 3.0, 12.0]])
     totals = np.array([[False, False, True], [False, False, True]])
-    sides = Direction("sex", ["F", "M"]), Direction("ward", ["x", "y", "total"])
+    sides = AxisDirection("sex", ["F", "M"]), AxisDirection("ward", ["x", "y", "total"])
     svg = draw(Heat(*sides, values, np.ones((2, 3)), totals), "six")
     cells = marks(svg, "cell")
     assert told(cells) == [1.0, 5.0, 9.0, 3.0]
@@ -100,7 +100,7 @@ def test_a_heat_map_is_stronger_where_the_answer_is_larger_and_leaves_totals_out
 
 
 def test_ranges_stand_where_they_begin_and_end() -> None:
-    ends = Direction("age", [str(i) for i in range(4)])
+    ends = AxisDirection("age", [str(i) for i in range(4)])
     low, high = np.array([0, 0, 2]), np.array([1, 4, 3])
     svg = draw(Intervals(ends, low, high, np.array([1.0, 10.0, 4.0]), np.ones(3)), "ranges")
     cells = {float(cell.get("data-value")): cell for cell in marks(svg, "cell")}
@@ -110,7 +110,7 @@ def test_ranges_stand_where_they_begin_and_end() -> None:
 
 
 def test_a_huge_table_is_drawn_in_part_and_says_so() -> None:
-    many = Direction("code", [f"v{i}" for i in range(500)])
+    many = AxisDirection("code", [f"v{i}" for i in range(500)])
     values = np.ones((500, 500))
     svg = draw(Heat(many, many, values, values, np.zeros(values.shape, np.bool_)), "huge")
     assert len(marks(svg, "cell")) == LARGEST_GRID[0] * LARGEST_GRID[1]

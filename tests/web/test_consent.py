@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from dhdmm.client.consent import figures
 from dhdmm.errors import Refused
+from dhdmm.network.status import Status
 from dhdmm.participant.policy import Policy, review_preview
-from dhdmm.service.client import Status
-from dhdmm.service.consent import figures
 from dhdmm.web.consent import ConsentPage
 from tests.round.small import small_plan
 

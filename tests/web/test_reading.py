@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.method import ENROLMENT
+from dhdmm.network.status import Status
 from dhdmm.release.release import Release
-from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.status import Status
-from dhdmm.service.store import ENROLLING
-from dhdmm.service.studies import add_study
+from dhdmm.server.studies import add_study
 from dhdmm.study.spec import Study
 from dhdmm.web.explain import best_guess, explained
 from dhdmm.web.listing import ROWS_A_PAGE, encoded, listing
-from dhdmm.web.rounds import PHASES, REASONS, sentence, steps
+from dhdmm.web.rounds import phase, sentence, steps
 from tests.round.small import small_plan, small_text
 from tests.web.coordinators import Served, add_finished, add_round, served, synthetic
 
@@ -53,8 +53,10 @@ def status(state: str, **changes: object) -> Status:
 
 
 def test_every_state_and_every_reason_has_words() -> None:
-    assert set(PHASES) == {ENROLLING, *CoordinatorState}
-    assert set(REASONS) == set(AbortReason)
+    for state in (ENROLMENT.name, *CoordinatorState):
+        assert phase(status(state)).title
+        assert phase(status(state)).explanation
+    assert all(reason.words for reason in AbortReason)
 
 
 @pytest.mark.parametrize(("threat_model", "count"), [("malicious", 8), ("semi-honest", 6)])

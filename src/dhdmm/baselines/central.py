@@ -71,7 +71,7 @@ def exact_answers(strategy: Strategy, histogram: Histogram) -> Floats:
 
 def study_rho(study: Study) -> Fraction:
     """ρ as stated, or the largest whose Gaussian keeps (ε, δ)."""
-    privacy, _ = study.sections()
+    privacy = study.privacy
     if privacy.rho is not None:
         return Fraction(repr(privacy.rho))
     assert privacy.epsilon is not None

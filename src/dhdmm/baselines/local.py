@@ -31,7 +31,7 @@ from dhdmm.baselines.patterns import PatternTable, pattern_table
 from dhdmm.baselines.randomisers import Randomiser, candidates
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats
-from dhdmm.study.schema import Codes
+from dhdmm.study.attributes import Codes
 from dhdmm.study.workload import Term, Workload
 
 Chances = Literal["equal", "best"]
@@ -39,7 +39,7 @@ Chances = Literal["equal", "best"]
 
 
 @dataclass(frozen=True, eq=False)
-class Report:
+class ReportedTable:
     """One table and how it is reported on by whoever draws it."""
 
     table: PatternTable
@@ -75,7 +75,7 @@ class LocalMechanism:
     """Everybody's reports, and the answers to the whole workload from them."""
 
     epsilon: float
-    reports: tuple[Report, ...]
+    reports: tuple[ReportedTable, ...]
     places: tuple[slice, ...]
     """Where each table's queries stand in the workload."""
 
@@ -161,7 +161,7 @@ def _design(
     shares = np.sqrt(costs) if chances == "best" else (costs > 0).astype(np.float64)
     shares /= shares.sum() or 1.0
     reports = tuple(
-        Report(report.table, report.randomiser, float(share) or 1.0)
+        ReportedTable(report.table, report.randomiser, float(share) or 1.0)
         for report, share in zip(chosen, shares, strict=True)
     )
     ends = np.cumsum([table.queries for table in tables]).tolist()
@@ -169,8 +169,8 @@ def _design(
     return LocalMechanism(epsilon, reports, places)
 
 
-def _best(table: PatternTable, epsilon: float, participants: int) -> Report:
+def _best(table: PatternTable, epsilon: float, participants: int) -> ReportedTable:
     if table.known.all():
-        return Report(table, None)
-    options = [Report(table, option) for option in candidates(table.patterns, epsilon)]
+        return ReportedTable(table, None)
+    options = [ReportedTable(table, option) for option in candidates(table.patterns, epsilon)]
     return min(options, key=lambda report: report.cost(participants))

@@ -21,8 +21,8 @@ from scipy import sparse
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.symmetry import ReducedTerm, Reduction, reduce_workload
+from dhdmm.study.attributes import Codes
 from dhdmm.study.factor import Rows, column_fingerprints
-from dhdmm.study.schema import Codes
 from dhdmm.study.workload import Item, Term, Workload
 
 LARGEST_TABLE = 2**21

@@ -27,8 +27,8 @@ from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.maximise import Table, maximum
-from dhdmm.strategy.symmetry import Axis, Reduction, reduce_workload
+from dhdmm.strategy.maximise import NormTable, maximum
+from dhdmm.strategy.symmetry import ReducedAxis, Reduction, reduce_workload
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.workload import Workload
 
@@ -115,7 +115,7 @@ class GramSum:
     """V = Σ c · ⊗ G on merged values, each G named by a pair of factors."""
 
     def __init__(self, reduction: Reduction) -> None:
-        self.axes: tuple[Axis, ...] = reduction.axes
+        self.axes: tuple[ReducedAxis, ...] = reduction.axes
         self.summands: dict[tuple[Pair, ...], float] = {}
         for term in reduction.terms:
             for coefficient, pairs in term.pairs():
@@ -147,7 +147,7 @@ class GramSum:
         unit = math.fsum(float(np.abs(table).max()) for _, table in tables) / 2**40
         return unit * maximum([(held, _round_up(table / unit)) for held, table in tables])
 
-    def _diagonals(self) -> Iterator[Table]:
+    def _diagonals(self) -> Iterator[NormTable]:
         profiles = [_diagonal_profiles(axis) for axis in self.axes]
         for pairs, c in self.summands.items():
             vectors = [profiles[a][pair] for a, pair in enumerate(pairs)]
@@ -164,7 +164,7 @@ def _round_up(table: Floats) -> Integers:
     return np.asarray(np.ceil(table).astype(np.int64))
 
 
-def _diagonal_profiles(axis: Axis) -> dict[Pair, Floats]:
+def _diagonal_profiles(axis: ReducedAxis) -> dict[Pair, Floats]:
     """Each Gram's diagonal over the values that differ in some diagonal."""
     diagonals = np.stack([G.diagonal() for G in axis.shown.values()], axis=1)
     different = np.unique(diagonals, axis=0).astype(np.float64)
@@ -248,7 +248,7 @@ def improve(part: PIdentity, V: Floats) -> PIdentity:
     return PIdentity(found.x.reshape(theta.shape))
 
 
-def _start(axis: Axis) -> Floats:
+def _start(axis: ReducedAxis) -> Floats:
     """p rows in [0, 1) without a pattern, the same every time: multiples of the golden ratio."""
     n = len(axis.orbit)
     simple = all(_is_plain(factor) for factor in axis.factors)
@@ -268,6 +268,6 @@ def _traces(grams: GramSum, parts: Sequence[PIdentity]) -> list[dict[Pair, float
     return [_trace(axis, part) for axis, part in zip(grams.axes, parts, strict=True)]
 
 
-def _trace(axis: Axis, part: PIdentity) -> dict[Pair, float]:
+def _trace(axis: ReducedAxis, part: PIdentity) -> dict[Pair, float]:
     """tr(G (AᵀA)⁻¹) of every Gram."""
     return {pair: float((axis.gram(pair) * part.inverse_gram).sum()) for pair in axis.shown}

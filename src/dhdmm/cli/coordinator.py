@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dhdmm.cli import extras
 from dhdmm.errors import DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
-    from dhdmm.secagg.keys import Identity
-    from dhdmm.service.client import CoordinatorClient, Status
-    from dhdmm.service.home import Home
+    from dhdmm.aggregation.identity import Identity
+    from dhdmm.client.home import Home
+    from dhdmm.client.http import CoordinatorClient
+    from dhdmm.network.status import Status
 
 Url = Annotated[
     str, typer.Argument(metavar="URL", help="The coordinator, such as https://host:8443.")
@@ -73,23 +75,12 @@ SHOWN = 10
 
 def home(state: Path | None) -> Home:
     """The participant's folder: one a person, so that there is one ledger wherever one stands."""
-    from dhdmm.service.home import Home
+    from dhdmm.client.home import Home
 
     if state is not None:
         return Home(state)
     states = os.environ.get("XDG_STATE_HOME")
     return Home((Path(states) if states else Path.home() / ".local" / "state") / "dhdmm")
-
-
-def require_service() -> None:
-    """What speaks with a network is not part of the smallest installation."""
-    try:
-        import httpx  # noqa: F401
-        import starlette  # noqa: F401
-    except ImportError as error:
-        raise DhdmmError(
-            f"the package '{error.name}' is missing", hint="pip install 'dhdmm[service]'"
-        ) from None
 
 
 def connect(
@@ -102,9 +93,9 @@ def connect(
     operator: str | None = None,
 ) -> CoordinatorClient:
     """A client that shows the coordinator who is asking, as far as that is given."""
-    require_service()
-    from dhdmm.service.client import CoordinatorClient
-    from dhdmm.service.trust import Address, parse_digest, trusting
+    extras.require("join")
+    from dhdmm.client.http import CoordinatorClient
+    from dhdmm.network.trust import Address, parse_digest, trusting
 
     for name, secret in (("enrolment", token), ("operator's", operator)):
         if secret is not None and not (secret.isascii() and secret.isprintable()):
@@ -116,7 +107,7 @@ def connect(
 
 def identity_at(home: Home, path: Path | None) -> Identity | None:
     """The identity in the file given, or the one that is kept at home, if there is one."""
-    from dhdmm.service import identity as identities
+    from dhdmm.network import identity as identities
 
     if path is None and not home.identity.exists():
         return None
@@ -127,14 +118,14 @@ def operator_token(given: str | None, path: Path | None) -> str | None:
     """What the operator's requests carry, from the file if there is one."""
     if path is None:
         return given
-    from dhdmm.service.files import read_secret
+    from dhdmm.network.files import read_secret
 
     return read_secret(path)
 
 
 def the_round(client: CoordinatorClient, url: str, wanted: str | None) -> Status:
     """The round that was named, or the only one; of several, the only one that is going on."""
-    from dhdmm.service.trust import Address
+    from dhdmm.network.trust import Address
 
     named = wanted or (Address.parse(url).round_id or b"").hex()
     if named:
@@ -149,7 +140,7 @@ def the_round(client: CoordinatorClient, url: str, wanted: str | None) -> Status
 
 
 def _named_round(client: CoordinatorClient, url: str, named: str) -> Status:
-    from dhdmm.service.client import Answered
+    from dhdmm.client.http import Answered
 
     try:
         return client.status(parse_round(named))

@@ -108,7 +108,7 @@ def _introduction(plan: Plan) -> str:
     return (
         f"{plan.participants} offices hold the records of made-up people. Together they answer"
         f" {queries} queries\nat ε = {promise.epsilon:.3g}, δ = {promise.delta:g}. Nobody sees"
-        f" anybody else's records, even if {plan.graph.corrupt} of them\ncollude with the"
+        f" anybody else's records, even if {plan.parameters.corrupt} of them\ncollude with the"
         " coordinator.\n\n"
         f"strategy  {plan.strategy.rows} sums instead of {queries} queries"
         f", {100 * (ratio - 1):.1f} % above the least possible error"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, output
+from dhdmm.cli import coordinator, extras, output
 from dhdmm.errors import DataError, DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from dhdmm.cli.local_network import LocalNetwork
     from dhdmm.study.spec import Study
-
-INPUTS = "collecting-inputs"
-"""Here those who are to drop out have shared their secrets: the costliest moment for the others."""
 
 
 def dev_network(
@@ -48,7 +45,8 @@ def dev_network(
     as_json: output.Json = False,
 ) -> None:
     """Run a round among real processes on this machine, over TLS, and clean up afterwards."""
-    coordinator.require_service()
+    extras.require("join")
+    extras.require("serve")
     from dhdmm.cli.local_network import LocalNetwork
     from dhdmm.cli.run import require_free, study_of
 
@@ -81,10 +79,10 @@ def _tables(study: Study, participants: int | None, data: Path | None, folder: P
         if participants not in (None, len(files)):
             raise DataError(f"the folder has {len(files)} tables", where=str(data))
         return files
-    count = participants or participants_allowed(study.sections()[1])[0]
+    count = participants or participants_allowed(study.aggregation)[0]
     if data is None:
         tables = made_up.made_up(study, count)
-    elif isinstance(study.sections()[0].unit, str):
+    elif study.privacy.person is None:
         tables = made_up.dealt_out(study, data, count)
     else:
         raise DataError(
@@ -98,7 +96,13 @@ def _tables(study: Study, participants: int | None, data: Path | None, folder: P
 
 
 def _run(network: LocalNetwork, dropouts: int) -> list[int]:
-    """Everybody joins; the first so many are killed when inputs are asked for."""
+    """Everybody joins; the first so many are killed when inputs are asked for.
+
+    By then they have shared their secrets: the costliest moment for the others.
+    """
+    from dhdmm.aggregation.method import ABORTED, ThreatModel, input_phase
+    from dhdmm.planning.methods import METHODS
+
     coordinator.note(f"coordinator at {network.address}")
     for number in range(len(network)):
         network.join(number)
@@ -108,11 +112,12 @@ def _run(network: LocalNetwork, dropouts: int) -> list[int]:
         if status.state != last:
             coordinator.note(f"{status.state}: {status.alive or status.enrolled} participants")
         last = status.state
-        if status.state == INPUTS and not killed:
+        inputs = input_phase(METHODS[ThreatModel(status.threat_model)])
+        if status.state == inputs.name and not killed:
             killed = list(range(dropouts))
             for number in killed:
                 network.kill(number)
-        if status.state == "aborted":
+        if status.state == ABORTED.name:
             raise RoundAborted(f"the round ended without a release: {status.reason}")
     network.await_end()
     return killed

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+from dhdmm.aggregation.modulus import Modulus, packed_size
 from dhdmm.baselines import strategies
 from dhdmm.baselines.strategies import Baseline
 from dhdmm.planning.draft import draft
 from dhdmm.planning.figures import draft_figures, strategy_figures
-from dhdmm.secagg.masks import Modulus, packed_size
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -29,9 +29,9 @@ def figures(
     advance: Callable[[int], None] = lambda _done: None,
 ) -> dict[str, Any]:
     """The plan's figures, or the strategy's alone for a study that says nothing of privacy."""
-    wants_plan = participants is not None or bool(study.privacy and study.aggregation)
+    wants_plan = participants is not None or not study.only_asks
     if wants_plan:
-        study.sections()  # refuses before the work, not after it
+        _ = study.privacy, study.aggregation  # refuses before the work, not after it
     start = perf_counter()
     strategy = optimise(study.workload)
     seconds = perf_counter() - start

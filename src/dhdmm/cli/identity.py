@@ -29,8 +29,8 @@ def identity(
     as_json: output.Json = False,
 ) -> None:
     """Make an Ed25519 identity, or show the one that is there. The secret stays in its file."""
-    from dhdmm.service import identity as identities
-    from dhdmm.service.files import private_folder
+    from dhdmm.network import identity as identities
+    from dhdmm.network.files import private_folder
 
     place = out or home(state).identity
     if name is None:

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, output
+from dhdmm.cli import coordinator, extras, output
 from dhdmm.cli.run import UnknownValues, opened, require_free, tables_given
 from dhdmm.errors import DataError, Refused, RoundAborted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dhdmm.participant.address import Address
-    from dhdmm.service.client import CoordinatorClient, Status
-    from dhdmm.service.driver import Outcome, Watch
-    from dhdmm.service.roster import Pin
-    from dhdmm.service.seat import Member
+    from dhdmm.client.http import CoordinatorClient
+    from dhdmm.client.join import Participation, Watch
+    from dhdmm.client.seat import Member
+    from dhdmm.network.roster import Pin
+    from dhdmm.network.status import Status
+    from dhdmm.participant.address import TableAddress
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
     from dhdmm.web.consent import ConsentPage
@@ -64,10 +65,10 @@ def join(
 
     Records stay here; what leaves is masked, noisy, and paid for from your ledger beforehand.
     """
-    from dhdmm.service import identity as identities
-    from dhdmm.service.driver import Counted
-    from dhdmm.service.driver import join as take_part
-    from dhdmm.service.seat import Member
+    extras.require("join")
+    if page:
+        extras.require("serve")
+    from dhdmm.client.counted import CountedTables
 
     if out is not None:
         require_free(out)
@@ -76,14 +77,19 @@ def join(
         raise DataError("a participant has one table", where=data)
     home = coordinator.home(state)
     limits = home.policy(policy)
-    named = identities.load(identity or home.identity)
-    counted = Counted(lambda study: counted_for(study, table, on_unknown))
+    counted = CountedTables(lambda study: counted_for(study, table, on_unknown))
     counted.prepare(home.studies())  # before the coordinator hears of us
+    from dhdmm.client.seat import Member  # only now: counting has freed its memory
+    from dhdmm.network import identity as identities
+
+    named = identities.load(identity or home.identity)
     with coordinator.connect(url, ca, pin, named.identity, token=token) as client:
         known = Member(
             named, limits, home.ledger(ledger, limits), home, _pin(registrar, roster_fingerprint)
         )
         status = _the_round(client, url, round_id, known)
+        from dhdmm.client.join import join as take_part
+
         chosen = bytes.fromhex(status.round)
         with _page(client, status, known, yes) if page else nullcontext() as shown:
             if yes:
@@ -107,8 +113,8 @@ def join(
 
 def _the_round(client: CoordinatorClient, url: str, wanted: str | None, member: Member) -> Status:
     """The round that was named; or one that we are in still; or the only one that is going on."""
-    from dhdmm.service.joined import unfinished
-    from dhdmm.service.trust import Address
+    from dhdmm.client.joined import unfinished
+    from dhdmm.network.trust import Address
 
     named = wanted is not None or Address.parse(url).round_id is not None
     resumed = None if named else unfinished(client, member, coordinator.note)
@@ -116,9 +122,9 @@ def _the_round(client: CoordinatorClient, url: str, wanted: str | None, member: 
 
 
 def _pin(registrar: str | None, fingerprint: str | None) -> Pin:
-    from dhdmm.service.identity import load_public
-    from dhdmm.service.roster import Pin
-    from dhdmm.service.trust import parse_digest
+    from dhdmm.network.identity import load_public
+    from dhdmm.network.roster import Pin
+    from dhdmm.network.trust import parse_digest
 
     key = None
     if registrar is not None:
@@ -139,10 +145,10 @@ def _is_file(written: str) -> bool:
 def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None:
     """`--yes`: to whatever the policy allows."""
     from dhdmm.participant.policy import review_preview
-    from dhdmm.service.home import draft_of
+    from dhdmm.planning.draft import Draft
 
-    reviewed = review_preview(client.draft(round_id), member.policy)
-    member.home.consent_to(draft_of(reviewed.plan))
+    reviewed = review_preview(client.preview(round_id), member.policy)
+    member.home.consent_to(Draft.of(reviewed.plan))
 
 
 @contextmanager
@@ -150,13 +156,13 @@ def _page(
     client: CoordinatorClient, status: Status, member: Member, yes: bool
 ) -> Iterator[ConsentPage]:
     """The review as a page; goes on when somebody has consented there to just what it shows."""
+    from dhdmm.client.consent import figures
     from dhdmm.participant.policy import review_preview
-    from dhdmm.service.consent import figures
-    from dhdmm.service.home import draft_of
+    from dhdmm.planning.draft import Draft
     from dhdmm.web.consent import ConsentPage
 
-    reviewed = review_preview(client.draft(bytes.fromhex(status.round)), member.policy)
-    draft = draft_of(reviewed.plan)
+    reviewed = review_preview(client.preview(bytes.fromhex(status.round)), member.policy)
+    draft = Draft.of(reviewed.plan)
     document = figures(reviewed, member.policy, member.ledger, status)
     shown = ConsentPage(document, member.home.consented(draft))
     if yes:
@@ -168,16 +174,15 @@ def _page(
         yield shown
 
 
-def counted_for(study: Study, table: Path | Address, on_unknown: UnknownValues) -> Histogram:
+def counted_for(study: Study, table: Path | TableAddress, on_unknown: UnknownValues) -> Histogram:
     from dhdmm.participant.tabulate import tabulate
 
-    privacy, aggregation = study.sections()
-    unit = None if isinstance(privacy.unit, str) else privacy.unit.person
+    unit = study.privacy.person
     tabulated = tabulate(
         opened(table),
         study.schema,
         unit=unit,
-        max_records=aggregation.max_records_per_participant,
+        max_records=study.aggregation.max_records_per_participant,
         key=study.digest,
         on_unknown=on_unknown,
     )
@@ -202,7 +207,7 @@ def _changes(shown: ConsentPage | None) -> Watch:
     return watch
 
 
-def _document(round_id: str, outcome: Outcome, out: Path | None) -> dict[str, Any]:
+def _document(round_id: str, outcome: Participation, out: Path | None) -> dict[str, Any]:
     verified = outcome.verified
     return {
         "round": round_id,
@@ -229,9 +234,9 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
         screen.print(f"release written to {document['release']}", soft_wrap=True, markup=False)
 
 
-def _require_released(outcome: Outcome) -> None:
+def _require_released(outcome: Participation) -> None:
     """Every other ending is an error with its own words."""
-    from dhdmm.service.driver import Ending
+    from dhdmm.client.join import Ending
 
     spent = "the input had left, so the ledger keeps its cost" if outcome.paid else "nothing spent"
     if outcome.ending is Ending.WITHDREW:

@@ -20,21 +20,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.roster import Roster
+from dhdmm.client.home import Home
+from dhdmm.client.http import CoordinatorClient
 from dhdmm.cohort.workers import ONE_THREAD
 from dhdmm.errors import RoundAborted
+from dhdmm.network import identity as identities
+from dhdmm.network.certificates import self_signed
+from dhdmm.network.roster import RosterFile
+from dhdmm.network.status import Status
+from dhdmm.network.trust import Address, trusting
 from dhdmm.participant.limits import Policy, written
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.round import Roster
-from dhdmm.service import identity as identities
-from dhdmm.service.certificates import self_signed
-from dhdmm.service.client import CoordinatorClient, Status
-from dhdmm.service.home import Home
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.trust import Address, trusting
 
 LOADED = [
-    *("dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.service.driver", "dhdmm.participant.tabulate"),
-    *("httpcore", "h11", "pyarrow.compute", "pandas"),  # the last one if it is installed
+    *("dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.client.join", "dhdmm.participant.tabulate"),
+    *("dhdmm.session.participant", "dhdmm.planning.draft", "dhdmm.release.verify"),
+    *("httpcore", "h11", "scipy.sparse"),
 ]
 START_SECONDS = SAVE_SECONDS = 120.0
 END_SECONDS = 20.0

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, output
+from dhdmm.cli import coordinator, extras, output
 from dhdmm.cli.durations import seconds_of
 from dhdmm.errors import DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dhdmm.service.client import CoordinatorClient, Missing, Status
+    from dhdmm.client.http import CoordinatorClient
+    from dhdmm.network.status import Missing, Status
 
 app = typer.Typer(
     help="Operate a coordinator: begin, close and abort rounds, see who is missing, purge.",
@@ -117,11 +118,11 @@ def purge(
 
     Transcripts, releases and the fact that there was a round stay.
     """
-    coordinator.require_service()
+    extras.require("serve")
     from sqlalchemy.exc import DBAPIError
 
-    from dhdmm.service.database import Database
-    from dhdmm.service.retention import purge as purge_store
+    from dhdmm.server.database import Database
+    from dhdmm.server.retention import purge as purge_store
 
     age = seconds_of(older_than)
     database = Database(store)
@@ -165,8 +166,7 @@ def _the_study(client: CoordinatorClient, url: str) -> str:
 
 def _roster(path: Path) -> object:
     """The file as JSON, checked first."""
-    coordinator.require_service()
-    from dhdmm.service.roster import RosterFile
+    from dhdmm.network.roster import RosterFile
 
     return json.loads(RosterFile.load(path).to_bytes())
 

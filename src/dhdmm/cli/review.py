@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, output
+from dhdmm.cli import coordinator, extras, output
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dhdmm.client.home import Home
     from dhdmm.participant.policy import Review
-    from dhdmm.service.home import Home
 
 
 def review(
@@ -38,22 +38,22 @@ def review(
 
     Every number is computed here, from the study and the strategy that the coordinator sent.
     """
-    coordinator.require_service()
+    extras.require("join")
+    from dhdmm.client.consent import figures
     from dhdmm.participant.policy import review_preview
-    from dhdmm.service.consent import figures
-    from dhdmm.service.home import draft_of
+    from dhdmm.planning.draft import Draft
 
     home = coordinator.home(state)
     limits = home.policy(policy)
     own = coordinator.identity_at(home, identity)
     with coordinator.connect(url, ca, pin, own, token=token) as client:
         status = coordinator.the_round(client, url, round_id)
-        draft = client.draft(bytes.fromhex(status.round))
+        draft = client.preview(bytes.fromhex(status.round))
     reviewed = review_preview(draft, limits)
     if data is not None:
         _check_table(reviewed, data)
     document = figures(reviewed, limits, home.existing_ledger(ledger), status)
-    document["consented"] = home.consented(draft_of(reviewed.plan))
+    document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))
     if not document["consented"] and document["left_after"] >= 0:
@@ -71,13 +71,13 @@ def _check_table(reviewed: Review, data: str) -> None:
 
 
 def _consent(home: Home, reviewed: Review, *, ask: bool, given: bool) -> bool:
-    from dhdmm.service.home import draft_of
+    from dhdmm.planning.draft import Draft
 
     if ask:
         print("Take part in rounds of this study, at this cost? [y/N] ", end="", flush=True)
         given = sys.stdin.readline().strip().lower() in ("y", "yes")
     if given:
-        home.consent_to(draft_of(reviewed.plan))
+        home.consent_to(Draft.of(reviewed.plan))
     return given
 
 

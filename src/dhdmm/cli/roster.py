@@ -13,7 +13,7 @@ from dhdmm.errors import DhdmmError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dhdmm.service.roster import Edition
+    from dhdmm.network.roster import Edition
 
 
 def roster(
@@ -40,9 +40,9 @@ def roster(
     A signed roster has a serial number, by default 1. Whoever has seen a higher one refuses it:
     to revoke or change a key, sign a roster that replaces the last one.
     """
-    from dhdmm.service import identity as identities
-    from dhdmm.service.files import create_new
-    from dhdmm.service.roster import RosterFile, roster_of
+    from dhdmm.network import identity as identities
+    from dhdmm.network.files import create_new
+    from dhdmm.network.roster import RosterFile, roster_of
 
     listed = roster_of([identities.load_public(path) for path in members])
     made = RosterFile(listed)
@@ -68,8 +68,8 @@ def roster(
 
 
 def _edition(study: str | None, serial: int | None, replaces: Path | None) -> Edition:
-    from dhdmm.service.home import now
-    from dhdmm.service.roster import Edition, RosterFile
+    from dhdmm.client.home import now
+    from dhdmm.network.roster import Edition, RosterFile
 
     last = None if replaces is None else RosterFile.load(replaces)
     before = 0 if last is None else last.serial

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, output
+from dhdmm.cli import coordinator, extras, output
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dhdmm.service.joined import Joined
+    from dhdmm.client.joined import Joined
 
 
 def rounds(
@@ -31,8 +31,8 @@ def rounds(
 
     `dhdmm join URL --round ROUND` goes on with one of them.
     """
-    coordinator.require_service()
-    from dhdmm.service import joined
+    extras.require("join")
+    from dhdmm.client import joined
 
     home = coordinator.home(state)
     kept = home.existing_ledger(ledger)

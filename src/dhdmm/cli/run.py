@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from dhdmm.participant.address import Address
+    from dhdmm.participant.address import TableAddress
     from dhdmm.runner import Enrolment, Outcome, Progress
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
@@ -108,10 +109,8 @@ def run(
 
 def by_phase(advance: output.Advance) -> Progress:
     """A bar that moves as the phases of a round begin."""
-    from dhdmm.secagg.states import CoordinatorState
-
-    order = list(CoordinatorState)
-    return lambda phase: advance(order.index(phase))
+    begun = count(1)
+    return lambda _phase: advance(next(begun))
 
 
 def summary(outcome: Outcome, directory: Path) -> dict[str, Any]:
@@ -198,7 +197,7 @@ def _histograms(
 
 
 def _dealt_out(
-    study: Study, tables: list[Path | Address], participants: int, on_unknown: UnknownValues
+    study: Study, tables: list[Path | TableAddress], participants: int, on_unknown: UnknownValues
 ) -> list[Histogram]:
     from dhdmm.runner import histogram_of, require_within_bound, split
 
@@ -207,7 +206,7 @@ def _dealt_out(
             f"--participants deals out one table, not {len(tables)}",
             hint="leave it out: every file is a participant",
         )
-    if not isinstance(study.sections()[0].unit, str):
+    if study.privacy.person is not None:
         raise DataError(
             "a table cannot be dealt out by rows when the unit is a person",
             hint="give one table per participant",
@@ -219,12 +218,12 @@ def _dealt_out(
     return histograms
 
 
-def tables_given(given: str) -> list[Path | Address]:
+def tables_given(given: str) -> list[Path | TableAddress]:
     """What `--data` names: an address, a file, or every file of a folder."""
-    from dhdmm.participant.address import Address, is_address
+    from dhdmm.participant.address import TableAddress, is_address
 
     if is_address(given):
-        return [Address.parse(given)]
+        return [TableAddress.parse(given)]
     path = Path(given)
     if not path.exists():
         raise DataError("there is no such file", where=given)
@@ -236,7 +235,7 @@ def tables_given(given: str) -> list[Path | Address]:
     return [*files]
 
 
-def opened(table: Path | Address) -> Any:
+def opened(table: Path | TableAddress) -> Any:
     return table if isinstance(table, Path) else table.open()
 
 

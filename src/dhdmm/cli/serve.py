@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import output
+from dhdmm.cli import extras, output
 from dhdmm.cli.durations import seconds_of
 from dhdmm.errors import DhdmmError, RoundAborted
-from dhdmm.service.occurrences import Every, now, occurrence_at
+from dhdmm.server.occurrences import Every, now, occurrence_at
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, TaskID
 
-    from dhdmm.secagg.keys import Identity
-    from dhdmm.service.database import Database
-    from dhdmm.service.roster import RosterFile
-    from dhdmm.service.server import Server
-    from dhdmm.service.status import Status
-    from dhdmm.service.studies import Chosen, Hub
+    from dhdmm.aggregation.identity import Identity
+    from dhdmm.cli.serving import Work
+    from dhdmm.network.roster import RosterFile
+    from dhdmm.network.status import Status
+    from dhdmm.server.database import Database
+    from dhdmm.server.studies import Chosen, Hub
     from dhdmm.study.spec import Study
     from dhdmm.web.pages import Pages
 
     Begin = Callable[..., Chosen]
-    Work = Callable[[], Coroutine[Any, Any, None]]
 
 STORE = "sqlite:///coordinator.db"
-WATCH_SECONDS = 0.2
 OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
-PURGE_SECONDS = 3600.0
-LINGER_SECONDS = 1.0
-"""Round trips for whoever waits for the end, to hear of it and to ask for the transcript."""
 
 
 def serve(
@@ -114,16 +106,18 @@ def serve(
     it had acknowledged. SIGTERM ends it after what is under way. Started again, also with --again,
     it begins no round while one of the study is going on.
     """
-    _require_service()
-    from dhdmm.service import logs
-    from dhdmm.service.app import create_app
-    from dhdmm.service.database import Database
-    from dhdmm.service.limits import Limits
-    from dhdmm.service.metrics import Metrics
-    from dhdmm.service.recurring import Recurring
-    from dhdmm.service.server import make_server, run
-    from dhdmm.service.studies import Hub, add_study
-    from dhdmm.service.waiting import Deadlines
+    extras.require("serve")
+
+    from dhdmm.cli import serving
+    from dhdmm.server import logs
+    from dhdmm.server.app import create_app
+    from dhdmm.server.database import Database
+    from dhdmm.server.limits import Limits
+    from dhdmm.server.metrics import Metrics
+    from dhdmm.server.process import make_server, run
+    from dhdmm.server.recurring import Recurring
+    from dhdmm.server.studies import Hub, add_study
+    from dhdmm.server.waiting import Deadlines
     from dhdmm.study.spec import Study
 
     allowed = None if limits is None else Limits.load(limits)
@@ -167,15 +161,15 @@ def serve(
         logs.logger().warning("nobody can operate the rounds: give --operator-token-file")
     database.migrate()  # only now: whatever was given is in order
     rounds = _rounds(database, asked, invited, begin)
-    beside: list[Work] = [] if keep is None else [partial(_purge, hub, keep)]
+    beside: list[Work] = [] if keep is None else [partial(serving.purging, hub, keep)]
     if every is not None:
         known = [add_study(database, study) for study in asked]
         beside.append(Recurring(hub, known, every, lambda: _roster(roster, studies)).run)
     if once:
-        beside.append(partial(_end_with, server, hub))
+        beside.append(partial(serving.end_with, server, hub))
     try:
-        run(_serve(server, hub, rounds, beside, screen))
-        statuses = asyncio.run(hub.statuses(limit=None))
+        run(serving.serve(server, hub, rounds, beside, screen))
+        statuses = serving.last_known(hub)
     finally:
         database.close()
     document = _summary(hub, [status for status in statuses if status.round in rounds])
@@ -184,50 +178,6 @@ def serve(
         raise RoundAborted(
             "a round ended without a release", hint="dhdmm serve --again, or with --occurrence"
         )
-
-
-async def _serve(
-    server: Server, hub: Hub, rounds: list[str], beside: list[Work], screen: Console | None
-) -> None:
-    """Serve, and meanwhile do what is to be done beside it."""
-    from dhdmm.service.defects import watched
-
-    async with _shown(hub, rounds, screen):
-        working = [watched(_while_serving(server, w), hub.observer, server.stop) for w in beside]
-        tasks = [asyncio.create_task(work) for work in working]
-        await server.serve()
-        for task in tasks:
-            task.cancel()
-
-
-async def _while_serving(server: Server, work: Work) -> None:
-    while not server.started:
-        await asyncio.sleep(WATCH_SECONDS)
-    await work()
-
-
-async def _purge(hub: Hub, keep: int) -> None:
-    """Now, and then every hour; a store that fails is tried again after one."""
-    from dhdmm.service.database import StoreUnavailable
-    from dhdmm.service.logs import logger
-    from dhdmm.service.retention import purge
-
-    while True:
-        try:
-            gone = await asyncio.to_thread(purge, hub.database, keep)
-        except StoreUnavailable as error:
-            logger().error("not purged", exc_info=error)
-        else:
-            if gone:
-                logger().info("purged", count=len(gone))
-        await asyncio.sleep(PURGE_SECONDS)
-
-
-async def _end_with(server: Server, hub: Hub) -> None:
-    """Stop when all rounds are over and their releases are saved."""
-    await hub.published()
-    await asyncio.sleep(LINGER_SECONDS)
-    server.stop()
 
 
 def _pages(hub: Hub, token: str, wanted: bool, public: bool) -> Pages | None:
@@ -241,23 +191,12 @@ def _pages(hub: Hub, token: str, wanted: bool, public: bool) -> Pages | None:
 # ---- what is given -------------------------------------------------------------------------------
 
 
-def _require_service() -> None:
-    try:
-        import fastapi  # noqa: F401
-        import sqlalchemy  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise DhdmmError(
-            f"the package '{error.name}' is missing", hint="pip install 'dhdmm[service]'"
-        ) from None
-
-
 def _operator_token(path: Path | None) -> str:
     """From the file, which is made if it is missing; without a file, one for this run.
 
     That one is shown to whoever watches, and never where it would end up in a log.
     """
-    from dhdmm.service.files import create_new, read_secret
+    from dhdmm.network.files import create_new, read_secret
 
     if path is None:
         token = secrets.token_urlsafe(32)
@@ -270,8 +209,8 @@ def _operator_token(path: Path | None) -> str:
 
 
 def _identity(path: Path | None) -> Identity:
-    from dhdmm.secagg.keys import Identity
-    from dhdmm.service.identity import load
+    from dhdmm.aggregation.identity import Identity
+    from dhdmm.network.identity import load
 
     return Identity.generate(os.urandom) if path is None else load(path).identity
 
@@ -279,7 +218,7 @@ def _identity(path: Path | None) -> Identity:
 def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
     if path is None:
         return None
-    from dhdmm.service.roster import RosterFile
+    from dhdmm.network.roster import RosterFile
 
     if len(studies) > 1:
         raise DhdmmError("one roster is for one study", hint="serve them one by one")
@@ -288,7 +227,7 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
 
 def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | None) -> Begin:
     """How a study that may have had a round comes by its round."""
-    from dhdmm.service.studies import Chosen, begin_again, current_round
+    from dhdmm.server.studies import Chosen, begin_again, current_round
 
     if again + (occurrence is not None) + (every is not None) > 1:
         raise DhdmmError("--again, --occurrence and --every exclude each other", hint="give one")
@@ -304,7 +243,7 @@ def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | N
 def _rounds(
     database: Database, studies: list[Study], roster: RosterFile | None, begin: Begin
 ) -> list[str]:
-    from dhdmm.service.studies import add_study, goes_on_under_another
+    from dhdmm.server.studies import add_study, goes_on_under_another
 
     rounds = []
     for study in studies:
@@ -320,7 +259,7 @@ def _rounds(
 
 def _say(words: str, round_id: str, study: Study) -> None:
     """To whoever watches, or in the log."""
-    from dhdmm.service.logs import logger
+    from dhdmm.server.logs import logger
 
     if sys.stderr.isatty():
         print(f"{study.name}, round {round_id}: {words}", file=sys.stderr)
@@ -338,47 +277,6 @@ def _screen() -> Console | None:
     return Terminal(stderr=True) if sys.stderr.isatty() else None
 
 
-@contextlib.asynccontextmanager
-async def _shown(hub: Hub, rounds: list[str], screen: Console | None) -> AsyncIterator[None]:
-    """A bar a round while a person watches, below what is logged; nothing in a pipe."""
-    if screen is None:
-        yield
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from dhdmm.service.defects import watched
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=screen) as bars:
-        work = watched(_watch(hub, rounds, bars), hub.observer, bars.stop)
-        watching = asyncio.create_task(work)
-        try:
-            yield
-        finally:
-            watching.cancel()
-
-
-async def _watch(hub: Hub, rounds: list[str], bars: Progress) -> None:
-    tasks: dict[str, TaskID] = {name: bars.add_task("starting", total=None) for name in rounds}
-    while True:
-        for status in hub.live_statuses():
-            if status.round not in tasks:
-                tasks[status.round] = bars.add_task("", total=None)
-            bars.update(tasks[status.round], **_bar(status))
-        await asyncio.sleep(WATCH_SECONDS)
-
-
-def _bar(status: Status) -> dict[str, Any]:
-    if status.state == "enrolling":
-        done, total = status.enrolled, status.maximum
-    elif status.remaining_s is None:
-        done, total = status.alive, status.enrolled
-    else:
-        done, total = status.received, status.invited
-    words = f"{status.study} {status.round[:8]} {status.state.replace('-', ' ')}"
-    return {"description": words, "completed": done, "total": total}
-
-
 def _summary(hub: Hub, statuses: list[Status]) -> dict[str, Any]:
     return {
         "rounds": [
@@ -387,9 +285,9 @@ def _summary(hub: Hub, statuses: list[Status]) -> dict[str, Any]:
                 "study": status.study,
                 "state": status.state,
                 "participants": status.enrolled,
-                "survivors": status.alive if status.state == "finished" else None,
+                "survivors": status.alive if status.finished else None,
                 "reason": status.reason,
-                "release": str(hub.directory(status)) if status.state == "finished" else None,
+                "release": str(hub.directory(status)) if status.finished else None,
             }
             for status in statuses
         ],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, output
+from dhdmm.cli import coordinator, extras, output
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,7 +32,7 @@ def status(
     They are those in which your identity has a seat or to which your token invites you; to the
     operator, all.
     """
-    coordinator.require_service()
+    extras.require("join")
     operator = coordinator.operator_token(operator_token, operator_token_file)
     own = coordinator.identity_at(coordinator.home(state), identity)
     with coordinator.connect(url, ca, pin, own, token=token, operator=operator) as client:

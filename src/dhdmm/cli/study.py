@@ -36,9 +36,9 @@ def init(
 
         print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
         return
-    from dhdmm.study import draft
+    from dhdmm.study import skeleton
 
-    text = draft.draft_from_csv(source) if source else draft.example()
+    text = skeleton.skeleton_from_csv(source) if source else skeleton.example()
     _write(path, text, force)
     output.emit({"written": str(path)}, as_json, lambda screen: _next_steps(screen, path, source))
 

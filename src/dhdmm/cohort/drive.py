@@ -13,9 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from time import thread_time
 from typing import Protocol
 
+from dhdmm.aggregation.randomness import Randomness, uniform_permutation
 from dhdmm.cohort.members import Answer, Cohort
-from dhdmm.secagg.randomness import Randomness, uniform_permutation
-from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 
 BATCH = 64
@@ -24,7 +23,7 @@ AHEAD = 2  # batches that a cohort may have before it
 ROUNDING = 1e-9
 """A dropout of 0.29 among 100 is 29, whatever the product is in floating point."""
 
-Silent = Mapping[CoordinatorState, Collection[int]]
+Silent = Mapping[str, Collection[int]]
 """Who says nothing from which phase on."""
 
 
@@ -34,15 +33,11 @@ class Meter(Protocol):
     `seconds` are the coordinator's: to make the message, to take the answer, to close the phase.
     """
 
-    def opened(
-        self, phase: CoordinatorState, position: int, message: bytes, seconds: float
-    ) -> None: ...
+    def opened(self, phase: str, position: int, message: bytes, seconds: float) -> None: ...
 
-    def answered(
-        self, phase: CoordinatorState, position: int, answer: Answer, seconds: float
-    ) -> None: ...
+    def answered(self, phase: str, position: int, answer: Answer, seconds: float) -> None: ...
 
-    def closed(self, phase: CoordinatorState, seconds: float) -> None: ...
+    def closed(self, phase: str, seconds: float) -> None: ...
 
 
 def drive(
@@ -51,7 +46,7 @@ def drive(
     silent: Silent,
     meter: Meter,
     before_inputs: Callable[[], None] = lambda: None,
-    progress: Callable[[CoordinatorState], None] = lambda _phase: None,
+    progress: Callable[[str], None] = lambda _phase: None,
 ) -> None:
     """A phase ends when all who will answer have; `progress` is told the one that begins.
 
@@ -65,7 +60,7 @@ def drive(
         started = thread_time()
         coordinator.close_phase()
         meter.closed(phase, thread_time() - started)
-        if machine.state is CoordinatorState.COLLECTING_INPUTS:
+        if machine.state == coordinator.input_phase:
             before_inputs()
         if not coordinator.over:
             progress(machine.state)

@@ -12,16 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.modulus import Vector
+from dhdmm.aggregation.roster import Roster
 from dhdmm.cohort.people import People
 from dhdmm.cohort.spool import Spool
 from dhdmm.cohort.usage import Usage
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import Policy, Review
 from dhdmm.planning.plan import Plan
-from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.keys import KEY_BYTES
-from dhdmm.secagg.masks import Vector
-from dhdmm.secagg.round import Roster
 from dhdmm.session.participant import ParticipantSession
 
 Messages = Mapping[int, bytes | None]
@@ -137,10 +136,10 @@ class LocalCohort:
         return None if said is None else Answer(said, seconds)
 
     def _session(self, position: int, journal: MemoryJournal) -> ParticipantSession:
-        agreed = b""
+        computed = b""
         if self._asleep is not None and _state_of(position) in self._asleep:
             journal.write(self._asleep[_state_of(position)], b"")
-            agreed = self._asleep[_agreed_of(position)]
+            computed = self._asleep[_agreed_of(position)]
         seat = self._people.seat(position)
         session = ParticipantSession(
             self._reviewed,
@@ -154,8 +153,7 @@ class LocalCohort:
             noise=partial(self._people.noise, position),
             journal=journal,
         )
-        parts = range(0, len(agreed), KEY_BYTES)
-        session.machine.take_along([agreed[start : start + KEY_BYTES] for start in parts])
+        session.machine.spare(computed)
         return session
 
 
@@ -166,7 +164,7 @@ def _put_to_bed(
     written = journal.read()
     assert written is not None
     beds[_state_of(position)] = written[0]
-    beds[_agreed_of(position)] = b"".join(session.machine.agreed())
+    beds[_agreed_of(position)] = session.machine.computed()
 
 
 def _state_of(position: int) -> str:

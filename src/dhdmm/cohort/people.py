@@ -19,16 +19,16 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.randomness import Randomness
 from dhdmm.privacy.keystream import KeyStream
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.randomness import Randomness
 from dhdmm.study.histogram import Histogram
 
 _BLOCK = 16
 
 
 @dataclass(frozen=True)
-class Seat:
+class LocalSeat:
     """One participant: where it sits, who it is, what it holds."""
 
     position: int
@@ -41,7 +41,7 @@ class People(Protocol):
 
     def positions(self) -> Sequence[int]: ...
 
-    def seat(self, position: int) -> Seat: ...
+    def seat(self, position: int) -> LocalSeat: ...
 
     def randomness(self, position: int) -> Randomness:
         """For keys and shares. Asked for again, it goes on, and repeats nothing."""
@@ -59,13 +59,13 @@ class People(Protocol):
 class Enrolled:
     """People with keys of their own."""
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
+    def __init__(self, seats: Sequence[LocalSeat]) -> None:
         self._seats = {seat.position: seat for seat in seats}
 
     def positions(self) -> Sequence[int]:
         return list(self._seats)
 
-    def seat(self, position: int) -> Seat:
+    def seat(self, position: int) -> LocalSeat:
         return self._seats[position]
 
     def randomness(self, position: int) -> Randomness:
@@ -102,9 +102,9 @@ class Seeded:
     def identity(self, position: int) -> Identity:
         return Identity(self._key(b"identity", position))
 
-    def seat(self, position: int) -> Seat:
+    def seat(self, position: int) -> LocalSeat:
         codes = self._records[(position - self._first) // self._step].astype(np.int64)
-        return Seat(position, self.identity(position), Histogram.of_records(codes))
+        return LocalSeat(position, self.identity(position), Histogram.of_records(codes))
 
     def randomness(self, position: int) -> Randomness:
         drawn = self._drawn.get(position, 0)
@@ -138,7 +138,7 @@ def decode_people(frame: dict[str, Any]) -> People:
     if "seats" in frame:
         return Enrolled(
             [
-                Seat(
+                LocalSeat(
                     position, Identity(seed), Histogram(_integers(codes, width), _integers(counts))
                 )
                 for position, seed, width, codes, counts in frame["seats"]

@@ -23,19 +23,20 @@ def own_usage() -> Usage:
     return Usage(time.process_time(), peak_bytes())
 
 
-def peak_bytes() -> int:
-    """Of this process; unknown (0) on Windows.
+def peak_bytes(process: int | None = None) -> int:
+    """Of this process, or of another one on Linux; unknown (0) elsewhere, and on Windows.
 
     Not ru_maxrss where Linux says it better: in a process that another one started, that begins
     with the memory of the other.
     """
+    status = Path(f"/proc/{process or 'self'}/status")
     try:
-        told = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("utf-8"))
+        told = re.search(r"VmHWM:\s+(\d+) kB", status.read_text("utf-8"))
     except OSError:
         told = None
     if told:
         return int(told[1]) * 1024
-    if find_spec("resource") is None:
+    if process is not None or find_spec("resource") is None:
         return 0
     import resource
 

@@ -19,13 +19,13 @@ from typing import IO, Any
 import cbor2
 import numpy as np
 
+from dhdmm.aggregation.modulus import Vector
+from dhdmm.aggregation.roster import Roster
 from dhdmm.cohort.members import Answer, Cohort, Invitation, LocalCohort, Messages
 from dhdmm.cohort.people import People, decode_people
 from dhdmm.cohort.usage import Usage, own_usage
 from dhdmm.errors import RoundAborted
 from dhdmm.participant.policy import Policy, review
-from dhdmm.secagg.masks import Vector
-from dhdmm.secagg.round import Roster
 
 Frame = dict[str, Any]
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv
 
 from dhdmm.participant.sources import open_source
-from dhdmm.study.schema import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.spec import Study
 
 MOST_RECORDS = 50
@@ -23,16 +22,16 @@ MOST_RECORDS = 50
 def made_up(study: Study, participants: int, seed: int = 0) -> Iterator[pa.Table]:
     """One table a participant, every value as likely as the others; a new person each record."""
     generator = np.random.default_rng(seed)
-    privacy, aggregation = study.sections()
-    most = min(MOST_RECORDS, aggregation.max_records_per_participant)
+    person = study.privacy.person
+    most = min(MOST_RECORDS, study.aggregation.max_records_per_participant)
     for sizes in generator.integers(min(10, most), most + 1, participants):
         size = int(sizes)
-        columns = {
-            attribute.name: _values(attribute, generator.integers(0, attribute.size, size))
+        columns: dict[str, Any] = {
+            attribute.name: attribute.examples(generator.integers(0, attribute.size, size))
             for attribute in study.schema.attributes
         }
-        if not isinstance(privacy.unit, str):
-            columns[privacy.unit.person.column] = pa.array(range(size))
+        if person is not None:
+            columns[person.column] = np.arange(size)
         yield pa.table(columns)
 
 
@@ -50,15 +49,3 @@ def dealt_out(study: Study, path: Path, participants: int) -> Iterator[pa.Table]
 def write(table: pa.Table, path: Path) -> None:
     """As CSV: text for whoever reads it with a study."""
     csv.write_csv(table, path)
-
-
-def _values(attribute: Attribute, codes: NDArray[np.int64]) -> pa.Array:
-    match attribute:
-        case CategoryAttribute():
-            return pa.array([attribute.values[code] for code in codes])
-        case IntegerAttribute():
-            return pa.array(attribute.low + codes)
-        case NumberAttribute():
-            edges = np.array(attribute.edges)
-            return pa.array((edges[codes] + edges[codes + 1]) / 2)
-    raise TypeError(f"no values are known for {type(attribute).__name__}")

@@ -39,8 +39,8 @@ from dhdmm.release.decode import decode
 from dhdmm.runner import enrol, run_round
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.strategy import Strategy
+from dhdmm.study.attributes import Codes
 from dhdmm.study.histogram import Histogram
-from dhdmm.study.schema import Codes
 from dhdmm.study.spec import Study
 
 SMALLEST_SENSITIVITY = 1000.0

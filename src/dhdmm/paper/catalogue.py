@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dhdmm.errors import DhdmmError, ExitCode
 from dhdmm.paper import communication, complexity, dropout, epsilon, kappa, network, table_2, theta
 from dhdmm.paper.growth import COMPUTATION, TOTAL_MALICIOUS, TOTAL_SEMI_HONEST
-from dhdmm.paper.item import Item
+from dhdmm.paper.item import PaperItem
 from dhdmm.study.names import nearest
 
-ITEMS: tuple[Item, ...] = (
+ITEMS: tuple[PaperItem, ...] = (
     table_2.ITEM,
     COMPUTATION,
     TOTAL_SEMI_HONEST,
@@ -29,7 +29,7 @@ class UnknownItem(DhdmmError):
     exit_code = ExitCode.USAGE
 
 
-def chosen(names: Sequence[str]) -> tuple[Item, ...]:
+def chosen(names: Sequence[str]) -> tuple[PaperItem, ...]:
     """The items with these names, in the paper's order; all if none is named."""
     known = [item.name for item in ITEMS]
     for name in names:

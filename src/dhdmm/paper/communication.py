@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from dhdmm.paper import published, simulations, style
-from dhdmm.paper.item import Column, Item, Row, group
+from dhdmm.paper.item import Column, PaperItem, Row, group
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.work import Results
 
@@ -57,7 +57,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="communication",
     title="Communication",
     paper=(

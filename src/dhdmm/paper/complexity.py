@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dhdmm.paper import simulations, style
-from dhdmm.paper.item import Column, Item, Row, group, significant
+from dhdmm.paper.item import Column, PaperItem, Row, group, significant
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.work import Results, Unit
 
@@ -101,7 +101,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="complexity",
     title="Growth in n and in k",
     paper="Asymptotic costs beyond the central model's; here the exponents that measurements fit.",

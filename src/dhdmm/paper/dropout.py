@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 from dhdmm.paper import simulations, style
-from dhdmm.paper.item import Column, Item, Row, group
+from dhdmm.paper.item import Column, PaperItem, Row, group
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.work import Results, Unit
 
@@ -85,7 +85,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     return sentences
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="dropout",
     title="Dropouts",
     paper=(

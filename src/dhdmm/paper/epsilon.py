@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from dhdmm.paper import accuracy, style
-from dhdmm.paper.item import Column, Item, Row, group
+from dhdmm.paper.item import Column, PaperItem, Row, group
 from dhdmm.paper.settings import Settings
 from dhdmm.paper.studies import TITLES
 from dhdmm.paper.work import Results, Unit
@@ -127,7 +127,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     return [*sentences, accuracy.largest_deviation(rows)]
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="epsilon",
     title="RMSE against ε in four models (RQ3)",
     paper=(

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dhdmm.paper import published, simulations, style
-from dhdmm.paper.item import Column, Item, Row, group
+from dhdmm.paper.item import Column, PaperItem, Row, group
 from dhdmm.paper.settings import MALICIOUS, MODELS, SEMI_HONEST, Settings
 from dhdmm.paper.work import Results, Unit
 
@@ -96,7 +96,7 @@ def _finish(axes: Axes, rows: Sequence[Row], title: str) -> None:
     axes.set_title(title, loc="left")
 
 
-COMPUTATION = Item(
+COMPUTATION = PaperItem(
     name="computation",
     title="Computation against the number of participants",
     paper="Server and mean client computation, bandwidth unlimited; numbers only in Table 2.",
@@ -117,8 +117,8 @@ COMPUTATION = Item(
 )
 
 
-def _total(model: str) -> Item:
-    return Item(
+def _total(model: str) -> PaperItem:
+    return PaperItem(
         name=f"total-{model}",
         title=f"Total time, {model}",
         paper="Total running time against the number of clients; numbers only in Table 2.",

@@ -36,7 +36,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Item:
+class PaperItem:
     """One table or figure of the paper."""
 
     name: str

@@ -14,7 +14,7 @@ import mpmath
 from matplotlib.figure import Figure
 
 from dhdmm.paper import style
-from dhdmm.paper.item import Column, Item, Row
+from dhdmm.paper.item import Column, PaperItem, Row
 from dhdmm.paper.settings import Settings
 from dhdmm.paper.work import Result, Results, Unit
 
@@ -102,7 +102,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     return [f"κ at γ = {SCALE} is {example['kappa']}; the paper prints {PUBLISHED[SCALE]}."]
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="kappa",
     title="The cost of discreteness",
     paper=(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from dhdmm.paper import simulations, style
-from dhdmm.paper.item import Column, Item, Row, group, significant
+from dhdmm.paper.item import Column, PaperItem, Row, group, significant
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.simulations import NETWORKS
 from dhdmm.paper.work import Results
@@ -80,7 +80,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     return sentences
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="network",
     title="Slower networks (RQ2)",
     paper=(

@@ -15,7 +15,8 @@ from pyarrow import ArrowInvalid, csv
 
 from dhdmm.errors import DataError
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.study.schema import Codes, Schema
+from dhdmm.study.attributes import Codes
+from dhdmm.study.schema import Schema
 
 CODED_ADULT = {
     "age": ("age", 1),

@@ -21,7 +21,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 import dhdmm
-from dhdmm.paper.item import Item, Row
+from dhdmm.paper.item import PaperItem, Row
 from dhdmm.paper.records import description
 from dhdmm.paper.settings import Settings
 from dhdmm.paper.style import DOTS_PER_INCH
@@ -46,7 +46,7 @@ img { max-width: 100% }
 class Finished:
     """An item with its rows."""
 
-    item: Item
+    item: PaperItem
     rows: list[Row]
 
 

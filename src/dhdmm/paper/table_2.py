@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 
 from dhdmm.paper import published, simulations, style
-from dhdmm.paper.item import Column, Item, Row, group, significant
+from dhdmm.paper.item import Column, PaperItem, Row, group, significant
 from dhdmm.paper.settings import MODELS, Settings
 from dhdmm.paper.work import Results, Unit
 
@@ -115,7 +115,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     return sentences
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="table-2",
     title="Table 2: a round of Census SF1",
     paper=(

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from dhdmm.paper import accuracy, style
-from dhdmm.paper.item import Column, Item, Row, group
+from dhdmm.paper.item import Column, PaperItem, Row, group
 from dhdmm.paper.settings import MALICIOUS, MAX_DROPOUT, SEMI_HONEST, Settings
 from dhdmm.paper.studies import TITLES
 from dhdmm.paper.work import Results, Unit
@@ -98,7 +98,7 @@ def _remarks(rows: Sequence[Row]) -> Sequence[str]:
     return [*sentences, accuracy.largest_deviation(rows)]
 
 
-ITEM = Item(
+ITEM = PaperItem(
     name="theta",
     title="RMSE against the corrupt fraction (RQ3)",
     paper=(

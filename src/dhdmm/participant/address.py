@@ -24,7 +24,7 @@ OURS = ("table", "schema")
 
 
 @dataclass(frozen=True)
-class Address:
+class TableAddress:
     """Where a participant's table is; shown by the table's name alone."""
 
     url: str = field(repr=False)
@@ -35,7 +35,7 @@ class Address:
         return f"warehouse table '{self.table}'"
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> TableAddress:
         try:
             parts = urlsplit(text)
             said = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))

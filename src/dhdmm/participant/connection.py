@@ -7,13 +7,13 @@ own messages quote lines of the table, so none of them is passed on.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from dhdmm.errors import DataError
 
@@ -56,7 +56,7 @@ def unreadable(what: str, where: str | None) -> Iterator[None]:
     """Errors of DuckDB and Arrow in our words: theirs quote the table."""
     try:
         yield
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
+    except _errors() as error:
         if str(error).rstrip().endswith("\nKeyboardInterrupt"):  # within a stream
             raise KeyboardInterrupt from None
         raise _explained(error, what, where) from None
@@ -64,6 +64,12 @@ def unreadable(what: str, where: str | None) -> Iterator[None]:
         if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
             raise KeyboardInterrupt from None
         raise
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Of DuckDB and of Arrow, which is slow to import: whoever has not gets none of its errors."""
+    arrow = sys.modules.get("pyarrow")
+    return (duckdb.Error, OSError, *(() if arrow is None else (arrow.ArrowException,)))
 
 
 def _explained(error: Exception, what: str, where: str | None) -> DataError:

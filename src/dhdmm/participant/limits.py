@@ -16,13 +16,13 @@ from pydantic import Field, ValidationError
 from dhdmm import formats
 from dhdmm.errors import Refused, StudyError
 from dhdmm.study import document
-from dhdmm.study.models import Section
+from dhdmm.study.forms import Section
 from dhdmm.study.problems import study_error
 
 LINE = 96
 
 
-class Reason(StrEnum):
+class PolicyReason(StrEnum):
     """Why a participant stays out. Stable: scripts and transcripts may rely on them."""
 
     UNREADABLE = "unreadable-plan"
@@ -53,7 +53,7 @@ class Reason(StrEnum):
 class PolicyRefusal(Refused):
     """This participant stays out, and why."""
 
-    def __init__(self, reason: Reason, what: str, hint: str | None = None) -> None:
+    def __init__(self, reason: PolicyReason, what: str, hint: str | None = None) -> None:
         self.reason = reason
         super().__init__(what, where=f"policy: {reason}", hint=hint)
 

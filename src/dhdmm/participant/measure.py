@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dhdmm.aggregation.modulus import Vector
 from dhdmm.errors import Refused
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.gaussian import DiscreteGaussian
 from dhdmm.privacy.keystream import KeyStream
-from dhdmm.secagg.masks import Vector
 from dhdmm.study.histogram import Histogram
 
 
@@ -16,7 +16,7 @@ def measure(plan: Plan, histogram: Histogram, noise: KeyStream) -> Vector:
     A participant with more records than its bound stays out: nothing is clipped, since the modulus
     and, for `unit: participant`, the sensitivity rest on that bound.
     """
-    bound = plan.sections[1].max_records_per_participant
+    bound = plan.study.aggregation.max_records_per_participant
     if histogram.records > bound:
         raise Refused(
             f"there are more records than max_records_per_participant = {bound:,}",

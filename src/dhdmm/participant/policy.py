@@ -16,9 +16,11 @@ from hashlib import sha256
 
 from threadpoolctl import threadpool_limits
 
+from dhdmm.aggregation.method import ParameterError
+from dhdmm.aggregation.roster import Roster
 from dhdmm.effort import Limit, borrow, limited
 from dhdmm.errors import StrategyError, StudyError, TooCostly
-from dhdmm.participant.limits import Policy, PolicyRefusal, Reason
+from dhdmm.participant.limits import Policy, PolicyReason, PolicyRefusal
 from dhdmm.planning.calibrate import (
     HEADROOM,
     SMALLEST_PARTICIPANT_VARIANCE,
@@ -30,12 +32,9 @@ from dhdmm.planning.plan import NO_ROSTER, Plan, PlanError, PlanFault, encoded_s
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import release_rho
-from dhdmm.secagg import parameters
-from dhdmm.secagg.parameters import ParameterError, ThreatModel
-from dhdmm.secagg.round import Roster
 from dhdmm.strategy.optimise import rank
 
-__all__ = ["Policy", "PolicyRefusal", "Reason", "Review", "review", "review_preview"]
+__all__ = ["Policy", "PolicyReason", "PolicyRefusal", "Review", "review", "review_preview"]
 
 UNKNOWN_STUDY = Limit(megabytes=300, seconds=2)
 """What checking a plan may cost while nobody here has agreed to its study."""
@@ -66,7 +65,7 @@ def review(
     with _refusing(), limited(_limit_of(encoded, policy)):
         plan = Plan.from_bytes(encoded)
         if expected_digest is not None and plan.digest != expected_digest:
-            raise PolicyRefusal(Reason.WRONG_DIGEST, "this is not the plan that was expected")
+            raise PolicyRefusal(PolicyReason.WRONG_DIGEST, "this is not the plan that was expected")
         for check in _CHECKS:
             check(plan, policy, roster)
     return Review(plan)
@@ -92,7 +91,7 @@ def within_limits(plan: Plan, policy: Policy) -> Iterator[None]:
 
 def _limit_of(encoded: bytes, policy: Policy) -> Limit:
     if len(encoded) > policy.max_plan_bytes:
-        raise PolicyRefusal(Reason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
+        raise PolicyRefusal(PolicyReason.TOO_LARGE, f"the plan has {len(encoded):,} bytes")
     return _limit(sha256(encoded_study(encoded)).digest(), policy)
 
 
@@ -108,21 +107,21 @@ def _refusing() -> Iterator[None]:
         yield
     except PlanError as error:
         canonical = error.fault is not PlanFault.NOT_CANONICAL
-        reason = Reason.UNREADABLE if canonical else Reason.NOT_CANONICAL
+        reason = PolicyReason.UNREADABLE if canonical else PolicyReason.NOT_CANONICAL
         raise PolicyRefusal(reason, error.what, error.hint) from None
     except StudyError as error:
-        raise PolicyRefusal(Reason.UNUSABLE_STUDY, str(error)) from None
+        raise PolicyRefusal(PolicyReason.UNUSABLE_STUDY, str(error)) from None
     except StrategyError as error:
-        raise PolicyRefusal(Reason.UNUSABLE_STRATEGY, str(error)) from None
+        raise PolicyRefusal(PolicyReason.UNUSABLE_STRATEGY, str(error)) from None
     except TooCostly as error:
         raise PolicyRefusal(
-            Reason.TOO_LARGE,
+            PolicyReason.TOO_LARGE,
             f"checking the plan is too costly: {error.what}",
             "more is allowed for a study whose fingerprint is listed under 'studies'",
         ) from None
 
 
-def _require(holds: bool, reason: Reason, what: str, hint: str | None = None) -> None:
+def _require(holds: bool, reason: PolicyReason, what: str, hint: str | None = None) -> None:
     if not holds:
         raise PolicyRefusal(reason, what, hint)
 
@@ -130,7 +129,7 @@ def _require(holds: bool, reason: Reason, what: str, hint: str | None = None) ->
 def _size(plan: Plan, policy: Policy, roster: Roster) -> None:
     """Rows of the strategy, answers of the study, and what measuring will need."""
     rows, queries = plan.strategy.rows, plan.study.workload.queries
-    _require(rows <= policy.max_rows, Reason.TOO_LARGE, f"the strategy has {rows:,} rows")
+    _require(rows <= policy.max_rows, PolicyReason.TOO_LARGE, f"the strategy has {rows:,} rows")
     values = sum(len(axis.orbit) for axis in plan.strategy.axes)
     borrow(4 * queries + rows + len(plan.strategy.blocks) * values / 8)
 
@@ -139,22 +138,22 @@ def _study(plan: Plan, policy: Policy, roster: Roster) -> None:
     digest = plan.study.digest.hex()
     _require(
         not policy.studies or digest in policy.studies,
-        Reason.WRONG_STUDY,
+        PolicyReason.WRONG_STUDY,
         f"the study has digest {digest}, which this policy does not list",
         "compare the study with what was agreed; list its digest under 'studies' if it is the same",
     )
 
 
 def _roster(plan: Plan, policy: Policy, roster: Roster) -> None:
-    _require(plan.roster_digest != NO_ROSTER, Reason.ROSTER_MISMATCH, "the plan is a preview")
+    _require(plan.roster_digest != NO_ROSTER, PolicyReason.ROSTER_MISMATCH, "the plan is a preview")
     _require(
         plan.roster_digest == roster.digest and plan.participants == len(roster),
-        Reason.ROSTER_MISMATCH,
+        PolicyReason.ROSTER_MISMATCH,
         "the plan is made for another roster",
     )
     _require(
-        plan.threat_model is not ThreatModel.MALICIOUS or roster.digest.hex() in policy.rosters,
-        Reason.UNPINNED_ROSTER,
+        not plan.method.needs_pinned_roster or roster.digest.hex() in policy.rosters,
+        PolicyReason.UNPINNED_ROSTER,
         f"the roster {roster.digest.hex()} is not pinned",
         "compare this fingerprint with the other participants and list it under 'rosters'",
     )
@@ -163,71 +162,69 @@ def _roster(plan: Plan, policy: Policy, roster: Roster) -> None:
 def _threat_model(plan: Plan, policy: Policy, roster: Roster) -> None:
     _require(
         plan.threat_model.value in policy.threat_models,
-        Reason.THREAT_MODEL,
+        PolicyReason.THREAT_MODEL,
         f"the plan is {plan.threat_model}, this policy allows {' or '.join(policy.threat_models)}",
     )
 
 
 def _graph(plan: Plan, policy: Policy, roster: Roster) -> None:
-    privacy, aggregation = plan.sections
     try:
-        parameters.check(
-            plan.graph,
+        plan.method.check(
+            plan.parameters,
             plan.participants,
-            privacy.corrupt_fraction,
-            aggregation.max_dropout,
-            plan.threat_model,
+            plan.study.privacy.corrupt_fraction,
+            plan.study.aggregation.max_dropout,
         )
     except ParameterError as error:
-        raise PolicyRefusal(Reason.GRAPH, str(error)) from None
+        raise PolicyRefusal(PolicyReason.GRAPH, str(error)) from None
 
 
 def _company(plan: Plan, policy: Policy, roster: Roster) -> None:
     """How many others this participant's privacy leans on."""
-    fewest, most = participants_allowed(plan.sections[1])
+    fewest, most = participants_allowed(plan.study.aggregation)
     _require(
         fewest <= plan.participants <= most,
-        Reason.WRONG_COUNT,
+        PolicyReason.WRONG_COUNT,
         f"{plan.participants} participants, the study says {fewest} to {most}",
     )
     _require(
         plan.participants >= policy.min_participants,
-        Reason.TOO_FEW_PARTICIPANTS,
+        PolicyReason.TOO_FEW_PARTICIPANTS,
         f"{plan.participants} participants, this policy wants {policy.min_participants}",
     )
     _require(
         plan.honest_floor <= policy.max_honest_floor,
-        Reason.HONEST_FLOOR,
+        PolicyReason.HONEST_FLOOR,
         f"the noise relies on {plan.honest_floor:,} honest others,"
         f" this policy on at most {policy.max_honest_floor:,}",
         "a long roster shrinks everybody's noise: raise max_honest_floor only if you know them",
     )
-    stated = plan.sections[0].corrupt_fraction
+    stated = plan.study.privacy.corrupt_fraction
     _require(
         stated >= policy.min_corrupt_fraction,
-        Reason.CORRUPT_FRACTION,
+        PolicyReason.CORRUPT_FRACTION,
         f"the plan withstands a corrupt fraction of {stated:g},"
         f" this policy wants {policy.min_corrupt_fraction:g}",
     )
 
 
 def _unit(plan: Plan, policy: Policy, roster: Roster) -> None:
-    unit = plan.sections[0].unit
+    unit = plan.study.privacy.unit
     name = unit if isinstance(unit, str) else "person"
-    _require(name in policy.units, Reason.UNIT, f"the unit '{name}' is not in this policy")
+    _require(name in policy.units, PolicyReason.UNIT, f"the unit '{name}' is not in this policy")
     if isinstance(unit, str):
         return
     person = unit.person
     _require(
         policy.person_columns == "any" or person.column in policy.person_columns,
-        Reason.UNIT,
+        PolicyReason.UNIT,
         f"persons are told apart by '{person.column}', which is not among 'person_columns'",
         "list it if it identifies a person, and not a visit or a record",
     )
     least = policy.min_person_participants
     _require(
         person.max_participants >= least,
-        Reason.UNIT,
+        PolicyReason.UNIT,
         f"a person is assumed to be at {person.max_participants} participants at the most,"
         f" this policy wants {least}",
     )
@@ -238,18 +235,18 @@ def _noise(plan: Plan, policy: Policy, roster: Roster) -> None:
     variance = plan.participant_variance
     _require(
         variance >= SMALLEST_PARTICIPANT_VARIANCE,
-        Reason.NOISE_TOO_SMALL,
+        PolicyReason.NOISE_TOO_SMALL,
         f"σ = {float(variance) ** 0.5:.3g} a participant is below 3",
     )
     _require(
         variance <= LARGEST_VARIANCE,
-        Reason.NOISE_TOO_LARGE,
+        PolicyReason.NOISE_TOO_LARGE,
         f"σ = {float(variance) ** 0.5:.3g} a participant cannot be drawn exactly",
     )
     cost = _cost(plan)
     _require(
         cost <= plan.rho,
-        Reason.NOISE_TOO_SMALL,
+        PolicyReason.NOISE_TOO_SMALL,
         f"with this noise the round costs ρ = {float(cost):.6g}, not {float(plan.rho):.6g}",
     )
 
@@ -269,7 +266,7 @@ def _modulus(plan: Plan, policy: Policy, roster: Roster) -> None:
     needed = plan.modulus_needed
     _require(
         any(plan.modulus == modulus_above(needed, kind) for kind in MODULUS_KINDS),
-        Reason.MODULUS,
+        PolicyReason.MODULUS,
         f"sums need a modulus just above {needed}, the plan has {plan.modulus.value}",
     )
 
@@ -286,7 +283,7 @@ def _measured(plan: Plan, policy: Policy, roster: Roster) -> None:
         asked = None if more_is_allowed else rank(workload)
     _require(
         complete,
-        Reason.STRATEGY,
+        PolicyReason.STRATEGY,
         "the strategy does not measure all that the study asks for",
     )
     if more_is_allowed:
@@ -294,7 +291,7 @@ def _measured(plan: Plan, policy: Policy, roster: Roster) -> None:
     known = "" if asked is None else f", where {asked:,} would do"
     _require(
         asked is not None and strategy.rows <= asked,
-        Reason.STRATEGY,
+        PolicyReason.STRATEGY,
         f"the strategy measures {strategy.rows:,} sums{known}: more than the study asks for",
         "a study that allows it says 'extra_measurements: true'",
     )
@@ -306,27 +303,27 @@ def _budget(plan: Plan, policy: Policy, roster: Roster) -> None:
     ε is this participant's own, from the noise and at its own δ, whatever the study says.
     """
     rho = float(plan.rho)
-    _require(plan.rho <= LARGEST_ROUND_RHO, Reason.BUDGET, f"the round costs ρ = {rho:.4g}")
+    _require(plan.rho <= LARGEST_ROUND_RHO, PolicyReason.BUDGET, f"the round costs ρ = {rho:.4g}")
     _require(
         plan.rho * HEADROOM <= _cost(plan),
-        Reason.OVERCHARGED,
+        PolicyReason.OVERCHARGED,
         f"the plan charges ρ = {rho:.6g} for a round that costs {float(_cost(plan)):.6g}",
     )
-    promised = plan.sections[0]
+    promised = plan.study.privacy
     _require(
         promised.rho is None or plan.rho <= Fraction(repr(promised.rho)),
-        Reason.PROMISE,
+        PolicyReason.PROMISE,
         f"the round costs ρ = {rho:.6g}, the study promises {promised.rho}",
     )
     _require(
         promised.epsilon is None or plan.promise.epsilon <= promised.epsilon,
-        Reason.PROMISE,
+        PolicyReason.PROMISE,
         f"the round costs ε = {plan.promise.epsilon:.6g}, the study promises {promised.epsilon}",
     )
     epsilon = epsilon_promised([plan.noise], policy.max_delta)
     _require(
         epsilon <= policy.max_epsilon,
-        Reason.BUDGET,
+        PolicyReason.BUDGET,
         f"the round costs ε = {epsilon:.4g} at δ = {policy.max_delta:g},"
         f" this policy allows {policy.max_epsilon:g}",
     )

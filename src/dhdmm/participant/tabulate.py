@@ -11,15 +11,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from duckdb import DuckDBPyConnection
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant.coding import (
-    UNKNOWN,
-    Coding,
     PersonBound,
     by_cell,
     by_person,
@@ -27,10 +26,13 @@ from dhdmm.participant.coding import (
     person,
     read,
 )
-from dhdmm.participant.sources import Kind, LocalSource, Source, open_source
+from dhdmm.participant.sources import LocalSource, Source, open_source
+from dhdmm.study.attributes import Attribute, Codes
+from dhdmm.study.attributes.columns import UNKNOWN, ColumnKind
 from dhdmm.study.histogram import Counts, Histogram
+from dhdmm.study.models import PersonModel
 from dhdmm.study.names import nearest
-from dhdmm.study.schema import Attribute, CategoryAttribute, Codes, Schema
+from dhdmm.study.schema import Schema
 
 if TYPE_CHECKING:
     from dhdmm.participant.warehouse import WarehouseSource
@@ -48,15 +50,6 @@ class OnUnknown(StrEnum):
     OTHER = "other"  # count the value as the attribute's category "other"
 
 
-class PersonUnit(Protocol):
-    """`unit: {person: …}` of a study: at most `max_records` records of one `column` value."""
-
-    @property
-    def column(self) -> str: ...
-    @property
-    def max_records(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Report:
     """What the data holder should know. Not for anybody else, so the representation is empty."""
@@ -70,7 +63,7 @@ class Report:
     persons_truncated: int = field(repr=False)
     records_truncated: int = field(repr=False)
 
-    def identifier_warning(self, unit: PersonUnit) -> str | None:
+    def identifier_warning(self, unit: PersonModel) -> str | None:
         """For the data holder, where what tells persons apart looks like a row number."""
         if self.persons is None or self.rows < FEW_ROWS:
             return None
@@ -95,7 +88,7 @@ def tabulate(
     columns: Mapping[str, str] | None = None,
     on_unknown: OnUnknown | str = OnUnknown.ERROR,
     other: Mapping[str, Any] | None = None,
-    unit: PersonUnit | None = None,
+    unit: PersonModel | None = None,
     max_records: int | None = None,
     key: bytes = b"",
     threads: int | None = None,
@@ -225,12 +218,12 @@ def _count_here(
         read(attribute, source.names[at], source.kind(at), at)
         for attribute, at in zip(schema.attributes, positions, strict=True)
     ]
-    codings = [Coding.of(attribute, i) for i, attribute in enumerate(schema.attributes)]
+    codings = [attribute.coding(i) for i, attribute in enumerate(schema.attributes)]
     names = [f"k{i}" for i in range(len(codings))]
     with source.connection(threads) as connection:
         for i, coding in enumerate(codings):
             if coding.domain is not None:
-                connection.register(f"domain{i}", coding.domain)
+                _make_domain(connection, i, coding.domain)
         if limit is None:
             relation = source.attach(connection, positions)
             query = by_cell(names, coded(readings, codings, relation))
@@ -242,10 +235,17 @@ def _count_here(
     return result
 
 
-def _person_bound(source: Source, unit: PersonUnit, policy: OnUnknown, key: bytes) -> PersonBound:
+def _make_domain(connection: DuckDBPyConnection, i: int, columns: Mapping[str, Any]) -> None:
+    """The table of an attribute's domain; without Arrow, which is slow to import."""
+    shown = ", ".join(f"unnest(${name}) AS {name}" for name in columns)
+    values = {name: list(held) for name, held in columns.items()}
+    connection.execute(f"CREATE TABLE domain{i} AS SELECT {shown}", values)
+
+
+def _person_bound(source: Source, unit: PersonModel, policy: OnUnknown, key: bytes) -> PersonBound:
     position = _position(source, unit.column)
     kind = source.kind(position)
-    if kind in (Kind.MIXED, Kind.OTHER):
+    if kind in (ColumnKind.MIXED, ColumnKind.OTHER):
         raise DataError(
             f"column '{source.names[position]}' holds {kind.value}",
             where=source.where,
@@ -267,17 +267,15 @@ def _with_others(codes: Codes, schema: Schema, other: Mapping[str, Any]) -> Code
 def _other_code(attribute: Attribute, other: Mapping[str, Any]) -> int:
     if attribute.name in other:
         return attribute.code(other[attribute.name])
-    if not isinstance(attribute, CategoryAttribute):
-        return UNKNOWN
-    named = [code for code, label in enumerate(attribute.labels) if label.casefold() == "other"]
-    return named[0] if len(named) == 1 else UNKNOWN
+    code = attribute.other_code()
+    return UNKNOWN if code is None else code
 
 
 def _unknown_values(
     groups: _Groups,
     codes: Codes,
     columns: Sequence[str],
-    unit: PersonUnit | None,
+    unit: PersonModel | None,
     policy: OnUnknown,
     where: str | None,
 ) -> DataError:
@@ -300,7 +298,7 @@ def _unknown_values(
 
 
 def _report(
-    groups: _Groups, schema: Schema, known: NDArray[np.bool_], unit: PersonUnit | None
+    groups: _Groups, schema: Schema, known: NDArray[np.bool_], unit: PersonModel | None
 ) -> Report:
     unknown = groups.codes == UNKNOWN
     return Report(

@@ -12,7 +12,7 @@ rows or the address with the password, so none of them is passed on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -29,26 +29,17 @@ from ibis.expr.operations import DatabaseTable  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError
-from dhdmm.participant.coding import BLANKS, NOBODY, UNKNOWN, PersonBound, Reading, reading_of
+from dhdmm.participant.coding import BLANKS, NOBODY, PersonBound, read
 from dhdmm.participant.connection import unreadable
-from dhdmm.participant.sources import Kind, Source
-from dhdmm.study.schema import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
+from dhdmm.participant.sources import Source
+from dhdmm.study.attributes import Attribute
+from dhdmm.study.attributes.columns import UNKNOWN, WHOLE, ColumnKind, Expression
 
 Table = Any
 """A table expression of ibis, of any backend; ibis has no types that a checker could use."""
-Value = Any
-"""A column expression of ibis."""
 
-LONGEST_LIST = 4_096
-"""Values or bins of an attribute that a statement can spell out."""
 LARGEST_WHOLE = 2**63 - 1024
 """The largest floating-point number that is a 64-bit integer."""
-TYPES = {
-    Reading.WHOLE: "int64",
-    Reading.REAL: "float64",
-    Reading.TEXT: "string",
-    Reading.TRUTH: "boolean",
-}
 DRIVER_ERRORS = (
     ("psycopg", "Error"),
     ("trino.exceptions", "Error"),
@@ -95,20 +86,20 @@ class WarehouseSource(Source):
         where = f"warehouse table '{node.name}'" if isinstance(node, DatabaseTable) else None
         return cls(tuple(table.columns), where, table=table)
 
-    def kind(self, position: int) -> Kind:
+    def kind(self, position: int) -> ColumnKind:
         return _kind(self.table[self.names[position]].type())
 
     def count(
         self, attributes: Sequence[Attribute], positions: Sequence[int], limit: PersonBound | None
     ) -> Mapping[str, NDArray[Any]]:
         """Codes k0, k1, … and counts by group, as `tabulate` needs them."""
-        read = {
+        values = {
             f"x{i}": self._read(attribute, at)
             for i, (attribute, at) in enumerate(zip(attributes, positions, strict=True))
         }
         also = {} if limit is None else {"person": self._person(limit)}
-        rows = self.table.select(**read, **also)
-        codes = {f"k{i}": _code(a, rows[f"x{i}"]) for i, a in enumerate(attributes)}
+        rows = self.table.select(**values, **also)
+        codes = {f"k{i}": a.warehouse_code(rows[f"x{i}"]) for i, a in enumerate(attributes)}
         coded = rows.select(**codes, **{name: rows[name] for name in also})
         names = list(codes)
         groups = _by_cell(names, coded) if limit is None else _by_person(names, coded, limit)
@@ -117,47 +108,49 @@ class WarehouseSource(Source):
         result = {name: counted[name].to_numpy() for name in counted.column_names}
         return _untruncated(result) if limit is None else result
 
-    def _read(self, attribute: Attribute, position: int) -> Value:
-        """The column's value as the attribute needs it; the same rules as `coding.READ`."""
-        name, kind = self.names[position], self.kind(position)
-        reading, value = reading_of(attribute, name, kind), self.table[name]
-        if kind is Kind.NULL or reading is Reading.REAL:
-            return value.cast(TYPES[reading])
-        return _whole(value) if reading is Reading.WHOLE else value
+    def _read(self, attribute: Attribute, position: int) -> Expression:
+        """The column's value as the attribute needs it; the same rules as `coding.read`."""
+        name, kind, reading = self.names[position], self.kind(position), attribute.reading
+        read(attribute, name, kind, position)  # refuses a column that can never hold it
+        whole = reading is WHOLE and kind is not ColumnKind.NULL
+        return _whole(self.table[name]) if whole else self.table[name].cast(reading.ibis_type)
 
-    def _person(self, limit: PersonBound) -> Value:
+    def _person(self, limit: PersonBound) -> Expression:
         """Whom the column names, NULL for nobody; the same rules as `coding.person`."""
         value = self.table[self.names[limit.position]]
         match limit.kind:
-            case Kind.NULL:
+            case ColumnKind.NULL:
                 return value.cast("string")
-            case Kind.INTEGER:
+            case ColumnKind.INTEGER:
                 return value
-            case Kind.TEXT:
+            case ColumnKind.TEXT:
                 value = trim(value + "", BLANKS)  # + "": an enumeration becomes text
-            case Kind.REAL:
+            case ColumnKind.REAL:
                 value = (value == 0).ifelse(value.abs(), value)
         return value.cast("string").lower().isin(NOBODY).ifelse(ibis.null(), value)
 
 
-def _kind(held: Any) -> Kind:
+def _kind(held: Any) -> ColumnKind:
     for kind, types in (
-        (Kind.TEXT, datatypes.String),
-        (Kind.INTEGER, datatypes.Integer),
-        (Kind.REAL, (datatypes.Floating, datatypes.Decimal)),
-        (Kind.BOOLEAN, datatypes.Boolean),
-        (Kind.NULL, datatypes.Null),
-        (Kind.SCALAR, (datatypes.Temporal, datatypes.UUID, datatypes.INET, datatypes.Unknown)),
+        (ColumnKind.TEXT, datatypes.String),
+        (ColumnKind.INTEGER, datatypes.Integer),
+        (ColumnKind.REAL, (datatypes.Floating, datatypes.Decimal)),
+        (ColumnKind.BOOLEAN, datatypes.Boolean),
+        (ColumnKind.NULL, datatypes.Null),
+        (
+            ColumnKind.SCALAR,
+            (datatypes.Temporal, datatypes.UUID, datatypes.INET, datatypes.Unknown),
+        ),
     ):
         if isinstance(held, types):
             return kind
-    return Kind.OTHER
+    return ColumnKind.OTHER
 
 
 # ---- from a value to a code ---------------------------------------------------------------------
 
 
-def _whole(x: Value) -> Value:
+def _whole(x: Expression) -> Expression:
     """NULL for what is no 64-bit integer: not converted, since a warehouse may refuse to try."""
     held, nothing = x.type(), ibis.null("int64")
     if held.is_uint64():
@@ -166,42 +159,6 @@ def _whole(x: Value) -> Value:
         return x.cast("int64")
     whole = (x == x.floor()).ifelse(x.cast("int64"), nothing)
     return x.between(-LARGEST_WHOLE, LARGEST_WHOLE).ifelse(whole, nothing)
-
-
-def _code(attribute: Attribute, x: Value) -> Value:
-    match attribute:
-        case IntegerAttribute(low=low, high=high):
-            return x.between(low, high).ifelse(x - low, UNKNOWN)
-        case CategoryAttribute(values=values):
-            _require_expressible(attribute)
-            code = _search(0, len(values), lambda low, middle: x.isin(values[low:middle]))
-            return x.isin(values).ifelse(code, UNKNOWN)
-        case NumberAttribute(edges=edges):
-            _require_expressible(attribute)
-            code = _search(0, attribute.size, lambda _low, middle: x < float(edges[middle]))
-            return x.between(float(edges[0]), float(edges[-1])).ifelse(code, UNKNOWN)
-    raise AssertionError(f"no coding for {type(attribute).__name__}")
-
-
-def _search(low: int, high: int, among: Callable[[int, int], Value]) -> Value:
-    """Binary search for the code low ≤ c < high: `among(low, middle)` holds if c < middle."""
-    if high - low == 1:
-        return ibis.literal(low)
-    middle = (low + high) // 2
-    return among(low, middle).ifelse(_search(low, middle, among), _search(middle, high, among))
-
-
-def _require_expressible(attribute: Attribute) -> None:
-    if attribute.size > LONGEST_LIST:
-        raise DataError(
-            f"'{attribute.name}' has {attribute.size:,} values, too many for a warehouse's SQL",
-            hint=f"at most {LONGEST_LIST:,} are possible; export the columns needed as Parquet",
-        )
-    if isinstance(attribute, CategoryAttribute) and any("\\" in str(v) for v in attribute.values):
-        raise DataError(
-            f"a value of '{attribute.name}' contains a backslash",
-            hint="some warehouses take it for part of their SQL; export the table as Parquet",
-        )
 
 
 # ---- counting -----------------------------------------------------------------------------------
@@ -247,9 +204,9 @@ def _by_person(names: Sequence[str], rows: Table, limit: PersonBound) -> Table:
     )
 
 
-def _hashed_person(person: Value, kind: Kind) -> Value:
+def _hashed_person(person: Expression, kind: ColumnKind) -> Expression:
     """As text that all engines write alike."""
-    if kind is not Kind.REAL:
+    if kind is not ColumnKind.REAL:
         return person.cast("string")
     return _whole(person).cast("string").fill_null(person.cast("float64").cast("string"))
 

@@ -12,10 +12,10 @@ import math
 from fractions import Fraction
 from typing import Literal
 
+from dhdmm.aggregation.modulus import Modulus, is_prime
 from dhdmm.errors import PrivacyError
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import honest_variance
-from dhdmm.secagg.masks import Modulus, is_prime
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
 from dhdmm.study.spec import Study
@@ -106,10 +106,9 @@ def records_of_one_unit(privacy: PrivacyModel, aggregation: AggregationModel) ->
 
 def unit_sensitivity_squared(study: Study, strategy: Strategy) -> int:
     """Δ′² = (records of a unit)² · max‖a′_u‖², or for `replace` · max(‖a′_u‖², ‖a′_u − a′_v‖²)."""
-    privacy, aggregation = study.sections()
     column = (
         strategy.replace_sensitivity_squared
-        if privacy.relation == "replace"
+        if study.privacy.relation == "replace"
         else strategy.sensitivity_squared
     )
-    return records_of_one_unit(privacy, aggregation) ** 2 * column
+    return records_of_one_unit(study.privacy, study.aggregation) ** 2 * column

@@ -15,6 +15,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from dhdmm import formats
+from dhdmm.aggregation.method import ParameterError, Parameters, ThreatModel
+from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import (
     SMALLEST_PARTICIPANT_VARIANCE,
@@ -26,12 +28,10 @@ from dhdmm.planning.calibrate import (
     records_of_one_unit,
     unit_sensitivity_squared,
 )
+from dhdmm.planning.methods import METHODS
 from dhdmm.planning.plan import NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion
-from dhdmm.secagg import parameters
-from dhdmm.secagg.parameters import GraphParameters, ParameterError, ThreatModel
-from dhdmm.secagg.round import Roster
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
@@ -68,16 +68,16 @@ class Draft:
         modulus: ModulusKind = "power-of-two",
     ) -> Plan:
         """Plan = f(draft, n, roster): a pure function."""
-        privacy, aggregation = self.study.sections()
+        privacy, aggregation = self.study.privacy, self.study.aggregation
         fewest, most = participants_allowed(aggregation)
         if not fewest <= participants <= most:
             raise PrivacyError(
                 f"{participants} participants, the study allows {fewest} to {most}",
                 hint="change 'aggregation.participants' in the study",
             )
-        graph = graph_for(participants, privacy, aggregation)
+        parameters = parameters_for(participants, privacy, aggregation)
         sensitivity_squared = unit_sensitivity_squared(self.study, self.strategy)
-        variance = calibrated_variance(sensitivity_squared, self.rho, graph.honest_floor)
+        variance = calibrated_variance(sensitivity_squared, self.rho, parameters.honest_floor)
         bound = modulus_bound(
             variance,
             participants,
@@ -91,7 +91,7 @@ class Draft:
             participants=participants,
             roster_digest=roster_digest,
             rho=self.rho,
-            graph=graph,
+            parameters=parameters,
             participant_variance=variance,
             modulus=modulus_above(bound, modulus),
             made_by=self.made_by,
@@ -110,22 +110,21 @@ def plan(
     `participants` defaults to the roster's length, or to the most the study allows. A prime
     `modulus` is what the published protocol has; a power of two costs fewer operations.
     """
+    drafted = draft(study, strategy)
     if participants is None:
-        _, aggregation = study.sections()
-        participants = len(roster) if roster else participants_allowed(aggregation)[1]
-    roster_digest = roster.digest if roster else NO_ROSTER
-    return draft(study, strategy).plan(participants, roster_digest, modulus)
+        participants = len(roster) if roster else participants_allowed(study.aggregation)[1]
+    return drafted.plan(participants, roster.digest if roster else NO_ROSTER, modulus)
 
 
 def draft(study: Study, strategy: Strategy | None = None) -> Draft:
     """Optimise the strategy, choose its scale, and turn (ε, δ) into ρ."""
-    privacy, aggregation = study.sections()
+    privacy, aggregation = study.privacy, study.aggregation
     if strategy is not None and not strategy.contains(study.workload):
         raise PrivacyError("the strategy does not measure all that the study asks for")
     strategy = strategy or optimise(study.workload)
     _require_nothing_more(study, strategy)
     most = participants_allowed(aggregation)[1]
-    graph_for(most, privacy, aggregation)  # refuses early what could never be planned
+    parameters_for(most, privacy, aggregation)  # refuses early what could never be planned
     floor = most  # floors do not grow steadily with n: sparse graphs, from some n on, need a margin
     records = records_of_one_unit(privacy, aggregation)
     # σ_c ≥ 3 needs Δ′² ≥ 18ρh, and the curve's ρ is at least the promised one
@@ -163,17 +162,14 @@ def promised_rho(
     return rho_for(*_target(privacy), sensitivity_squared, honest_floor, rows)
 
 
-def graph_for(
+def parameters_for(
     participants: int, privacy: PrivacyModel, aggregation: AggregationModel
-) -> GraphParameters:
-    """Degree, threshold, survivor floor and margin; refused if no graph is safe."""
+) -> Parameters:
+    """Of the way to add up; refused if none are safe."""
+    method, corrupt = METHODS[ThreatModel(aggregation.threat_model)], privacy.corrupt_fraction
     try:
-        return parameters.choose(
-            participants,
-            privacy.corrupt_fraction,
-            aggregation.max_dropout,
-            ThreatModel(aggregation.threat_model),
-        )
+        chosen: Parameters = method.choose(participants, corrupt, aggregation.max_dropout)
+        return chosen
     except ParameterError as error:
         raise PrivacyError(str(error), where="aggregation") from None
 

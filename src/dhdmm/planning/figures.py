@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.modulus import packed_size
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import ExpectedError, Plan, Promise
 from dhdmm.privacy.zcdp import Conversion
-from dhdmm.secagg.masks import packed_size
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.describe import privacy_words
 from dhdmm.study.spec import Study
@@ -38,8 +38,7 @@ def strategy_figures(study: Study, strategy: Strategy) -> dict[str, Any]:
 
 def draft_figures(drafted: Draft, participants: int | None = None) -> dict[str, Any]:
     """The plan for so many participants, by default the most that the study allows."""
-    _, aggregation = drafted.study.sections()
-    made = drafted.plan(participants or participants_allowed(aggregation)[1])
+    made = drafted.plan(participants or participants_allowed(drafted.study.aggregation)[1])
     return {**plan_figures(made), "draft_digest": drafted.digest.hex()}
 
 
@@ -58,11 +57,8 @@ def plan_figures(made: Plan) -> dict[str, Any]:
         "privacy": promise_words(made),
         "sigma_participant": math.sqrt(made.participant_variance),
         "honest_floor": made.honest_floor,
-        "minimum_survivors": made.graph.minimum_survivors,
         "modulus_bits": made.modulus.bits,
-        "degree": made.graph.degree,
-        "threshold": made.graph.threshold,
-        "margin": made.graph.margin,
+        **made.parameters.fields(),
         "participant_bytes": packed_size(made.modulus, made.strategy.rows),
         "sensitivity_unit_squared": made.sensitivity_squared,
         "expected_rmse": expected.rmse,
@@ -90,7 +86,7 @@ def promise_words(made: Plan) -> str:
     """The study's promise with the (ε, δ) that this very plan keeps, rounded up."""
     epsilon = math.ceil(made.promise.epsilon * 1e4) / 1e4
     kept = {"rho": None, "epsilon": epsilon, "delta": made.promise.delta}
-    return privacy_words(made.sections[0].model_copy(update=kept))
+    return privacy_words(made.study.privacy.model_copy(update=kept))
 
 
 def _certificate(study: Study, strategy: Strategy) -> dict[str, Any]:

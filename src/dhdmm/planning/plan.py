@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -22,15 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm import formats
+from dhdmm.aggregation.errors import AggregationError
+from dhdmm.aggregation.method import Method, Parameters, RoundParameters, ThreatModel
+from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import modulus_bound, unit_sensitivity_squared
+from dhdmm.planning.methods import METHODS
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
-from dhdmm.secagg.errors import SecaggError
-from dhdmm.secagg.masks import Modulus
-from dhdmm.secagg.parameters import GraphParameters, ThreatModel
-from dhdmm.secagg.round import RoundParameters
 from dhdmm.strategy.strategy import Strategy
-from dhdmm.study.models import AggregationModel, PrivacyModel
 from dhdmm.study.spec import Study
 
 LARGEST_PLAN_BYTES = 64 * 2**20
@@ -63,7 +62,7 @@ class Plan:
     participants: int
     roster_digest: bytes
     rho: Fraction
-    graph: GraphParameters
+    parameters: Parameters
     participant_variance: Fraction
     modulus: Modulus
     made_by: str | None = field(default_factory=formats.this_version)
@@ -75,15 +74,16 @@ class Plan:
 
     @property
     def honest_floor(self) -> int:
-        return self.graph.honest_floor
-
-    @property
-    def sections(self) -> tuple[PrivacyModel, AggregationModel]:
-        return self.study.sections()
+        return self.parameters.honest_floor
 
     @property
     def threat_model(self) -> ThreatModel:
-        return ThreatModel(self.sections[1].threat_model)
+        return ThreatModel(self.study.aggregation.threat_model)
+
+    @property
+    def method(self) -> Method:
+        """The way to add up."""
+        return METHODS[self.threat_model]
 
     @cached_property
     def sensitivity_squared(self) -> int:
@@ -96,7 +96,7 @@ class Plan:
             self.participant_variance,
             self.participants,
             self.strategy.rows,
-            self.sections[1].max_records_per_participant,
+            self.study.aggregation.max_records_per_participant,
             self.strategy.max_entry,
         )
 
@@ -113,7 +113,7 @@ class Plan:
     @cached_property
     def promise(self) -> Promise:
         """(ε, δ) as everybody can compute it from the noise; the study's own words play no part."""
-        delta = self.sections[0].delta or REPORTED_DELTA
+        delta = self.study.privacy.delta or REPORTED_DELTA
         return Promise(epsilon_promised([self.noise], delta), delta)
 
     def expected_error(self, survivors: int | None = None) -> ExpectedError:
@@ -129,18 +129,16 @@ class Plan:
         """The aggregation's parameters for one round of this plan."""
         if self.roster_digest == NO_ROSTER:
             raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
-        return RoundParameters(
+        round_parameters: RoundParameters = self.method.round(
+            self.parameters,
             plan_digest=self.digest,
             round_id=round_id,
-            threat_model=self.threat_model,
             roster_digest=self.roster_digest,
             participants=self.participants,
-            degree=self.graph.degree,
-            threshold=self.graph.threshold,
-            minimum_survivors=self.graph.minimum_survivors,
             modulus=self.modulus,
             length=self.strategy.rows,
         )
+        return round_parameters
 
     @cached_property
     def digest(self) -> bytes:
@@ -148,7 +146,6 @@ class Plan:
 
     @cached_property
     def _encoded(self) -> bytes:
-        graph = self.graph
         fields: dict[str, Any] = {
             "version": self.format,
             "study": self.study.canonical_bytes(),
@@ -158,11 +155,7 @@ class Plan:
             "rho": list(self.rho.as_integer_ratio()),
             "variance": list(self.participant_variance.as_integer_ratio()),
             "modulus": self.modulus.value,
-            "degree": graph.degree,
-            "threshold": graph.threshold,
-            "minimum_survivors": graph.minimum_survivors,
-            "corrupt": graph.corrupt,
-            "margin": graph.margin,
+            **self.parameters.fields(),
         }
         return _canonical(fields if self.made_by is None else fields | {"dhdmm": self.made_by})
 
@@ -179,26 +172,20 @@ class Plan:
         fields = _decode_fields(encoded)
         try:
             modulus = Modulus(fields["modulus"])
-        except SecaggError as error:
+        except AggregationError as error:
             raise PlanError(PlanFault.FIELD, str(error)) from None
         made_by = fields.get("dhdmm")
         study = Study.from_canonical_bytes(fields["study"], made_by)
-        study.sections()  # refuses a study that only asks
-        graph = GraphParameters(
-            degree=fields["degree"],
-            threshold=fields["threshold"],
-            minimum_survivors=fields["minimum_survivors"],
-            corrupt=fields["corrupt"],
-            margin=fields["margin"],
-            complete=fields["degree"] == fields["participants"] - 1,
-        )
+        _ = study.privacy  # refuses a study that only asks
+        method = METHODS[ThreatModel(study.aggregation.threat_model)]
+        _require_fields(fields.keys() ^ {*_FIELDS[fields["version"]], *method.parameter_names})
         plan = cls(
             study=study,
             strategy=Strategy.from_bytes(fields["strategy"], made_by).over(study.workload),
             participants=fields["participants"],
             roster_digest=fields["roster"],
             rho=Fraction(*fields["rho"]),
-            graph=graph,
+            parameters=method.parameters_of(fields, fields["participants"]),
             participant_variance=Fraction(*fields["variance"]),
             modulus=modulus,
             made_by=made_by,
@@ -252,14 +239,9 @@ _FIELDS_1: Fields = {
     "rho": _positive_ratio,
     "variance": _positive_ratio,
     "modulus": _natural,
-    "degree": _natural,
-    "threshold": _natural,
-    "minimum_survivors": _natural,
-    "corrupt": _natural,
-    "margin": _natural,
 }
 _FIELDS: dict[int, Fields] = {1: _FIELDS_1, 2: {**_FIELDS_1, "dhdmm": formats.is_maker}}
-"""By format."""
+"""By format; there are also the parameters of the way to add up, which are natural numbers."""
 
 
 def _decode_fields(encoded: bytes) -> dict[str, Any]:
@@ -274,15 +256,19 @@ def _decode_fields(encoded: bytes) -> dict[str, Any]:
     refusal = partial(PlanError, PlanFault.VERSION)
     number = formats.readable(formats.PLAN, fields.get("version"), refusal, fields.get("dhdmm"))
     known = _FIELDS[number]
-    for name in sorted(known.keys() ^ fields.keys()):
-        raise PlanError(PlanFault.FIELD, f"field {name!r} is missing or unknown")
-    for name, fits in known.items():
-        if not fits(fields[name]):
+    _require_fields(known.keys() - fields.keys())
+    for name, value in fields.items():
+        if not known.get(name, _natural)(value):
             raise PlanError(PlanFault.FIELD, f"field {name!r} is not what it should be")
     in_lowest_terms = all(math.gcd(*fields[name]) == 1 for name in ("rho", "variance"))
     if not in_lowest_terms or _canonical(fields) != encoded:  # before anything is built from it
         raise PlanError(PlanFault.NOT_CANONICAL, "the encoding is not the canonical one")
     return fields
+
+
+def _require_fields(wrong: Set[str]) -> None:
+    for name in sorted(wrong):
+        raise PlanError(PlanFault.FIELD, f"field {name!r} is missing or unknown")
 
 
 def _canonical(fields: dict[str, Any]) -> bytes:

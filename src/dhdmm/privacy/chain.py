@@ -37,7 +37,7 @@ KINDS = frozenset(Kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChainStep:
     """What one kind of entry must follow in its round, and what it does."""
 
     follows: Kind | None
@@ -46,9 +46,9 @@ class Step:
 
 
 STEPS = {
-    Kind.RESERVE: Step(follows=None, frees=-1, names_input=False),
-    Kind.CANCEL: Step(follows=Kind.RESERVE, frees=+1, names_input=False),
-    Kind.DEBIT: Step(follows=Kind.RESERVE, frees=0, names_input=True),
+    Kind.RESERVE: ChainStep(follows=None, frees=-1, names_input=False),
+    Kind.CANCEL: ChainStep(follows=Kind.RESERVE, frees=+1, names_input=False),
+    Kind.DEBIT: ChainStep(follows=Kind.RESERVE, frees=0, names_input=True),
 }
 
 

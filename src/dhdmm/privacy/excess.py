@@ -20,9 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scipy.optimize import minimize_scalar
-
 from dhdmm.errors import PrivacyError
+from dhdmm.privacy.numeric import minimum
 from dhdmm.privacy.zcdp import (
     MINIMUM_VARIANCE,
     RELATIVE_ERROR,
@@ -146,7 +145,7 @@ def _excess_above(s2: float, k: int, log_inverse_slip: float) -> float:
         return (k * (theta + math.log(moment)) + log_inverse_slip) / (scale * theta)
 
     largest = math.log(max((s2 - 1) / 2, 1e-9))  # σ'' ≥ 1 up to here
-    return min(k / scale, _minimum(bound, -20.0, largest))
+    return min(k / scale, minimum(bound, -20.0, largest))
 
 
 def _excess_below(s2: float, k: int, log_inverse_slip: float) -> float:
@@ -162,16 +161,12 @@ def _excess_below(s2: float, k: int, log_inverse_slip: float) -> float:
         exponent = -theta - 0.5 * math.log1p(-2 * theta) + scale * theta * c
         return (k * exponent + log_inverse_slip) / (scale * theta - 1)
 
-    return _minimum(bound, -math.log(scale / 2 - 1) + 1e-6, 30.0)
+    return minimum(bound, -math.log(scale / 2 - 1) + 1e-6, 30.0)
 
 
 def _theta_constant(s2: float) -> float:
     """ϑ(σ) = 1 + 2 Σ_{j≥1} e^{−2π²σ²j²}, from above, for σ ≥ 1."""
     return 1 + 2.001 * math.exp(-2 * math.pi**2 * s2)
-
-
-def _minimum(bound: Callable[[float], float], low: float, high: float) -> float:
-    return float(minimize_scalar(bound, bounds=(low, high), method="bounded").fun)
 
 
 def _log_add(a: float, b: float) -> float:

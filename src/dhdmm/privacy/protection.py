@@ -59,12 +59,12 @@ class Protection:
 
     @classmethod
     def of(cls, study: Study) -> Protection:
-        privacy, aggregation = study.sections()
+        privacy = study.privacy
         if isinstance(privacy.unit, PersonUnit):
             person = privacy.unit.person
             bounds = person.max_records, person.max_participants
             return cls("person", privacy.relation, person.column, *bounds)
-        records = 1 if privacy.unit == "record" else aggregation.max_records_per_participant
+        records = 1 if privacy.unit == "record" else study.aggregation.max_records_per_participant
         return cls(privacy.unit, privacy.relation, "", records, 1)
 
     @property

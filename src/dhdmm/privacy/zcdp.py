@@ -16,16 +16,11 @@ import math
 from collections.abc import Callable
 from enum import StrEnum
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr
 
 from dhdmm.errors import PrivacyError
-
-Array: TypeAlias = npt.NDArray[np.float64]
+from dhdmm.privacy.numeric import erfcx, sign_change
 
 MINIMUM_VARIANCE = 9  # σ_c ≥ 3, so that kτ < 2^−100 for every k, h ≤ 10^6
 SIGNIFICANT_DIGITS = 9  # of a budget derived from (ε, δ)
@@ -64,26 +59,26 @@ def gaussian_log_delta(epsilon: float, rho: float) -> float:
     mu = math.sqrt(2 * rho)
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
     if a < 0:  # M(a) could overflow, while nothing cancels
-        return float(np.log1p(-math.exp(epsilon + log_ndtr(-b) - log_ndtr(-a))) + log_ndtr(-a))
+        difference = math.erfc(a / math.sqrt(2)) - math.exp(-a * a / 2) * erfcx(b / math.sqrt(2))
+        return math.log(difference / 2)
     return -a * a / 2 - math.log(2) + math.log(_mills_difference(a, b))
 
 
 def _mills_difference(a: float, b: float) -> float:
     """erfcx(a/√2) − erfcx(b/√2); its integrand where the difference would lose its digits."""
     if b - a > 1e-3 * (1 + a):
-        return float(erfcx(a / math.sqrt(2)) - erfcx(b / math.sqrt(2)))
+        return erfcx(a / math.sqrt(2)) - erfcx(b / math.sqrt(2))
     nodes, weights = np.polynomial.legendre.leggauss(5)
-    x = (a + b) / 2 + (b - a) / 2 * nodes
-    slope = _one_minus_x_mills(x) * math.sqrt(2 / math.pi)
-    return float((b - a) / 2 * weights @ slope)
+    slope = [_one_minus_x_mills(float(x)) for x in (a + b) / 2 + (b - a) / 2 * nodes]
+    return float((b - a) / 2 * weights @ slope) * math.sqrt(2 / math.pi)
 
 
-def _one_minus_x_mills(x: Array) -> Array:
+def _one_minus_x_mills(x: float) -> float:
     """1 − x·M(x) = −M'(x), by its asymptotic series where x·M(x) is close to 1."""
-    direct = 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
-    u = 1 / np.maximum(x, 1.0) ** 2
-    series = u * (1 - 3 * u * (1 - 5 * u * (1 - 7 * u * (1 - 9 * u * (1 - 11 * u)))))
-    return np.asarray(np.where(x > 100, series, direct))
+    if x <= 100:
+        return 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+    u = 1 / x**2
+    return u * (1 - 3 * u * (1 - 5 * u * (1 - 7 * u * (1 - 9 * u * (1 - 11 * u)))))
 
 
 def cks_log_delta(epsilon: float, rho: float) -> float:
@@ -94,9 +89,9 @@ def cks_log_delta(epsilon: float, rho: float) -> float:
         return (1 + 2 * over) * rho - epsilon - math.log1p(1 / over)
 
     low, high = -700.0, 0.0
-    while slope(high) < 0:
+    while slope(high) <= 0:
         high += 1
-    over = math.exp(brentq(slope, low, high, xtol=1e-12))
+    over = math.exp(sign_change(slope, low, high))
     exponent = over * ((1 + over) * rho - epsilon - math.log1p(1 / over)) - math.log1p(over)
     return min(0.0, exponent)
 
@@ -180,7 +175,7 @@ def smallest_epsilon(surplus: Callable[[float], float]) -> float:
     high = 1.0
     while short(high) > 0:
         high *= 2
-    return float(brentq(short, 0.0, high, xtol=1e-15, rtol=1e-13)) * (1 + 1e-12)
+    return sign_change(short, 0.0, high) * (1 + 1e-12)
 
 
 def largest_rho(surplus: Callable[[float], float], start: float) -> Fraction:
@@ -194,7 +189,7 @@ def largest_rho(surplus: Callable[[float], float], start: float) -> Fraction:
         low /= 2
     while surplus(high) < RELATIVE_ERROR:
         high *= 2
-    root = float(brentq(lambda log_rho: surplus(math.exp(log_rho)), math.log(low), math.log(high)))
+    root = sign_change(lambda log_rho: surplus(math.exp(log_rho)), math.log(low), math.log(high))
     scale = Fraction(10) ** (SIGNIFICANT_DIGITS - math.ceil(root / math.log(10)))
     rounded = math.floor(Fraction(math.exp(root)) * scale)
     while surplus(float(rounded / scale)) > -RELATIVE_ERROR:

@@ -30,7 +30,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.release.effect import REPLICATES, Effect, deviation, effect_of, noises, with_bias
 from dhdmm.release.intervals import Floats
 from dhdmm.release.tables import Table, appended, in_pandas
-from dhdmm.strategy.blocks import StrategyAxis
+from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.estimate import mode_product
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.factor import Ranges
@@ -164,7 +164,7 @@ class _OneHistogram:
         return _cut(answers, self.rules)  # which repairs no more than floating point does
 
 
-def _count_term(term: Term, axes: Sequence[StrategyAxis], table: Floats) -> Floats:
+def _count_term(term: Term, axes: Sequence[MeasuredAxis], table: Floats) -> Floats:
     """The term's answers on a histogram over merged cells."""
     total = np.zeros(term.row_shape)
     for product in term.products:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.modulus import Vector
 from dhdmm.planning.plan import Plan
-from dhdmm.secagg.masks import Vector
 
 
 def decode(plan: Plan, total: Vector) -> NDArray[np.int64]:

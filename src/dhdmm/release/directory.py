@@ -338,7 +338,7 @@ def _release(manifest: Manifest, plan: Plan, measurement: NDArray[np.int64], whe
     """The release, if release.json says of it what its plan says."""
     stated = manifest.provenance
     survivors, round_id = stated.get("survivors"), stated.get("round")
-    fewest, most = plan.graph.minimum_survivors, plan.participants
+    fewest, most = plan.parameters.minimum_survivors, plan.participants
     if not (isinstance(survivors, int) and fewest <= survivors <= most):
         raise ReleaseError(f"survivors: the plan allows {fewest} to {most}", where=where)
     if not (isinstance(round_id, str) and re.fullmatch("([0-9a-f]{2})*", round_id)):

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dhdmm import formats
-from dhdmm.planning.plan import Plan
+
+if TYPE_CHECKING:
+    from dhdmm.planning.plan import Plan
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 FIRST = dict.fromkeys(("study", "strategy", "plan", "transcript"), 1)

@@ -13,8 +13,8 @@ import numpy as np
 from dhdmm.release.intervals import Floats, half_width
 from dhdmm.release.pictures import (
     MOST_TICKS,
+    AxisDirection,
     Bars,
-    Direction,
     Heat,
     Intervals,
     Lines,
@@ -98,7 +98,7 @@ def points(axes: Axes, picture: Points) -> None:
         ecolor=WHISKER,
         elinewidth=0.8,
     )
-    _name_positions(axes.xaxis, Direction(direction.header, direction.labels[:drawn]))
+    _name_positions(axes.xaxis, direction.first(drawn))
     part = f" (first {drawn:,} of {len(values):,})" if drawn < len(values) else ""
     axes.set_xlabel(plain(direction.header) + part)
     _counts_upwards(axes)
@@ -144,24 +144,15 @@ def heat(axes: Axes, picture: Heat) -> None:
 
 
 def intervals(axes: Axes, picture: Intervals) -> None:
-    """Where a range begins across, where it ends upwards.
-
-    A long direction is drawn with only every second, third, … end.
-    """
-    ends, low, high = picture.ends, picture.low, picture.high
-    values, errors = picture.values, picture.errors
-    step = -(-len(ends) // FINEST_GRID)
-    ends = Direction(ends.header, ends.labels[::step])
-    drawn = (low % step == 0) & ((high - 1) % step == 0)
-    grid = np.full((len(ends), len(ends)), np.nan)
-    grid[(high[drawn] - 1) // step, low[drawn] // step] = values[drawn]
+    """Where a range begins across, where it ends upwards."""
+    table = picture.grid(FINEST_GRID)
     image = axes.imshow(
-        grid, cmap="cividis", origin="lower", aspect="auto", interpolation="nearest"
+        table.values, cmap="cividis", origin="lower", aspect="auto", interpolation="nearest"
     )
-    _colour_bar(axes, image, errors)
-    _name_positions(axes.xaxis, ends)
-    _name_positions(axes.yaxis, ends)
-    axes.set_xlabel(f"{plain(ends.header)}, from")
+    _colour_bar(axes, image, picture.errors)
+    _name_positions(axes.xaxis, table.across)
+    _name_positions(axes.yaxis, table.down)
+    axes.set_xlabel(f"{plain(picture.ends.header)}, from")
     axes.set_ylabel("up to")
 
 
@@ -213,10 +204,10 @@ def _colour_bar(axes: Axes, image: Any, errors: Floats) -> None:
 
 
 def _name_positions(
-    axis: Any, direction: Direction, width: int = TICK_WIDTH, most: int = MOST_TICKS
+    axis: Any, direction: AxisDirection, width: int = TICK_WIDTH, most: int = MOST_TICKS
 ) -> None:
     """All positions with their labels if they are few, else some of them at round distances."""
-    chosen = range(0, len(direction), _round_step(len(direction), most))
+    chosen = direction.ticks(most)
     labels = [plain(direction.labels[i], width) for i in chosen]
     crowded = axis.axis_name == "x" and max(map(len, labels)) * len(labels) > AXIS_CHARACTERS
     if crowded and len(direction) > most > FEWER_TICKS:
@@ -226,16 +217,6 @@ def _name_positions(
     if crowded:
         for label in axis.get_ticklabels():
             label.set(rotation=30, ha="right", rotation_mode="anchor")
-
-
-def _round_step(length: int, most: int) -> int:
-    """1, 2, 5, 10, 20, …: the first with at most `most` positions."""
-    power = 1
-    while True:
-        for step in (power, 2 * power, 5 * power):
-            if length <= step * most:
-                return step
-        power *= 10
 
 
 def _counts_upwards(axes: Axes) -> None:

@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.release.intervals import Floats
-from dhdmm.release.tables import Table, is_fixed, labels_tell_condition
+from dhdmm.release.tables import Table, labels_tell_condition
+from dhdmm.study.attributes import Attribute
+from dhdmm.study.attributes.base import round_ticks
 from dhdmm.study.factor import Factor, Integers, Ranges
 from dhdmm.study.names import Lazily
 from dhdmm.study.query import TOTAL
-from dhdmm.study.schema import Attribute
-from dhdmm.study.workload import Axis, Term
+from dhdmm.study.workload import Term
 
 Mask = NDArray[np.bool_]
 
@@ -28,14 +30,22 @@ MOST_TICKS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Direction:
+class AxisDirection:
     """One way that a table runs: what it is called, and what its positions are called."""
 
     header: str
     labels: Sequence[str]
+    named: Callable[[int], Sequence[int]] | None = None
+    """The positions that an axis names, with room for so many; by default at round distances."""
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def ticks(self, most: int) -> Sequence[int]:
+        return self.named(most) if self.named else round_ticks(len(self), most)
+
+    def first(self, count: int) -> AxisDirection:
+        return self if count == len(self) else AxisDirection(self.header, self.labels[:count])
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +61,7 @@ class Bars:
 class Points:
     """Many answers without an order."""
 
-    direction: Direction
+    direction: AxisDirection
     values: Floats
     errors: Floats
 
@@ -60,7 +70,7 @@ class Points:
 class Lines:
     """Answers in an order, a line each; values is (lines, positions)."""
 
-    direction: Direction
+    direction: AxisDirection
     names: Sequence[str]
     values: Floats
     errors: Floats
@@ -70,8 +80,8 @@ class Lines:
 class Heat:
     """A table of two directions; `totals` are no part of what is compared."""
 
-    down: Direction
-    across: Direction
+    down: AxisDirection
+    across: AxisDirection
     values: Floats
     errors: Floats
     totals: Mask
@@ -81,11 +91,28 @@ class Heat:
 class Intervals:
     """Counts of ranges low ≤ v < high of one ordered direction."""
 
-    ends: Direction
+    ends: AxisDirection
     low: Integers
     high: Integers
     values: Floats
     errors: Floats
+
+    def grid(self, finest: int) -> Heat:
+        """Where ranges begin across, where they end down; NaN where there is none.
+
+        A long direction has only every second, third, … end.
+        """
+        step = -(-len(self.ends) // finest)
+        labels = self.ends.labels[::step]
+        chosen = (self.low % step == 0) & ((self.high - 1) % step == 0)
+        where = (self.high[chosen] - 1) // step, self.low[chosen] // step
+        values, errors = np.full((2, len(labels), len(labels)), np.nan)
+        values[where], errors[where] = self.values[chosen], self.errors[chosen]
+        down, across = (
+            AxisDirection("up to", labels),
+            AxisDirection(f"{self.ends.header}, from", labels),
+        )
+        return Heat(down, across, values, errors, np.zeros(values.shape, np.bool_))
 
 
 Picture = Bars | Points | Lines | Heat | Intervals
@@ -130,7 +157,7 @@ def _term_panel(table: Table, number: int) -> Panel:
     )
     name = " × ".join(found.direction.header for found in directions) or TOTAL
     title = table.name if len(table.item.terms) == 1 else f"{table.name}: {name}"
-    told = [f"{axis.header} {axis.labels[0]}" for axis in term.axes if axis and is_fixed(axis)]
+    told = [f"{axis.header} {axis.labels[0]}" for axis in term.axes if axis and axis.is_fixed]
     if not labels_tell_condition(term):
         told = [term.condition]
     title += f" ({', '.join(told)})" if told else ""
@@ -152,7 +179,7 @@ def _rows_picture(table: Table) -> Bars:
 class Found:
     """A direction with the factor behind it."""
 
-    direction: Direction
+    direction: AxisDirection
     attribute: Attribute
     factor: Factor
     has_total: bool
@@ -160,7 +187,7 @@ class Found:
     @property
     def runs(self) -> Ranges | None:
         """The direction's ranges of an ordered attribute, without the total."""
-        if self.attribute.kind == "category" or not isinstance(self.factor, Ranges):
+        if not self.attribute.ordered or not isinstance(self.factor, Ranges):
             return None
         rows = np.arange(len(self.direction) - self.has_total)
         return self.factor.take(rows)
@@ -176,14 +203,10 @@ class Found:
 def _directions(table: Table, term: Term) -> list[Found]:
     factors = term.products[0].factors
     return [
-        Found(Direction(axis.header, axis.labels), attribute, factor, _has_total(axis))
+        Found(AxisDirection(axis.header, axis.labels), attribute, factor, axis.has_total)
         for axis, attribute, factor in zip(term.axes, table.schema.attributes, factors, strict=True)
         if axis is not None
     ]
-
-
-def _has_total(axis: Axis) -> bool:
-    return len(axis.labels) > 1 and axis.labels[-1] == TOTAL and not axis.predicates[-1]
 
 
 def _term_picture(found: Sequence[Found], values: Floats, errors: Floats) -> Picture:
@@ -199,7 +222,7 @@ def _term_picture(found: Sequence[Found], values: Floats, errors: Floats) -> Pic
     return Heat(down, across, values.reshape(shape), errors.reshape(shape), totals)
 
 
-def _crossed(directions: Sequence[Direction]) -> Direction:
+def _crossed(directions: Sequence[AxisDirection]) -> AxisDirection:
     """Several directions as one, the last of them fastest."""
     shape = [len(direction) for direction in directions]
 
@@ -208,7 +231,7 @@ def _crossed(directions: Sequence[Direction]) -> Direction:
         return " · ".join(d.labels[int(row)] for d, row in zip(directions, rows, strict=True))
 
     header = " × ".join(direction.header for direction in directions)
-    return Direction(header, Lazily(math.prod(shape), label))
+    return AxisDirection(header, Lazily(math.prod(shape), label))
 
 
 def _one_way(found: Found, values: Floats, errors: Floats) -> Picture:
@@ -219,7 +242,7 @@ def _one_way(found: Found, values: Floats, errors: Floats) -> Picture:
         return _without_total(found, [""], values[None], errors[None])
     if runs is not None:
         attribute = found.attribute
-        every = Direction(direction.header, [attribute.label(i) for i in range(attribute.size)])
+        every = AxisDirection(direction.header, [attribute.label(i) for i in range(attribute.size)])
         count = len(runs.low)
         return Intervals(every, runs.low, runs.high, values[:count], errors[:count])
     return Points(direction, values, errors)
@@ -240,6 +263,9 @@ def _two_way(down: Found, across: Found, values: Floats, errors: Floats) -> Pict
 
 def _without_total(found: Found, names: Sequence[str], values: Floats, errors: Floats) -> Lines:
     """What runs along an ordered direction; its total is no point of the line."""
-    count = len(found.direction) - found.has_total
-    direction = Direction(found.direction.header, found.direction.labels[:count])
+    runs = found.runs
+    assert runs is not None, "only ranges are in an order"
+    count, prefixes = len(runs.low), runs.low[0] == runs.low[-1]
+    named = partial(found.attribute.ticks, runs.high - 1 if prefixes else runs.low)
+    direction = AxisDirection(found.direction.header, found.direction.labels[:count], named)
     return Lines(direction, names, values[:, :count], errors[:, :count])

@@ -18,13 +18,13 @@ from dhdmm.errors import DhdmmError, StudyError
 from dhdmm.release.intervals import Floats
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
+from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Ranges
 from dhdmm.study.items import Names, item
 from dhdmm.study.models import ItemModel
 from dhdmm.study.names import column
 from dhdmm.study.query import query_label
-from dhdmm.study.schema import Attribute, CategoryAttribute, Codes
 from dhdmm.study.sql import ParsedQuery, parse_query
 from dhdmm.study.workload import Item, Term
 
@@ -200,7 +200,7 @@ def _moved_ends(release: Release, question: _Question) -> Iterator[_Question]:
     attributes = release.plan.study.schema.attributes
     for i, (a, codes) in enumerate(question.allowed):
         low, high = codes[0], codes[-1] + 1
-        if isinstance(attributes[a], CategoryAttribute) or high - low != len(codes):
+        if not attributes[a].ordered or high - low != len(codes):
             continue
         for cuts in _cuts(release, a):
             moved = [(end, high) for end in _around(cuts, low) if end < high]

@@ -40,7 +40,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Account:
+class UnitSpending:
     """Everything released about one kind of unit under one relation."""
 
     unit: str
@@ -54,7 +54,7 @@ def different_rounds(releases: Iterable[Release]) -> list[Release]:
     return list({release.round_id: release for release in releases}.values())
 
 
-def accounts(releases: Iterable[Release]) -> list[Account]:
+def accounts(releases: Iterable[Release]) -> list[UnitSpending]:
     """One account per unit and relation, its studies in alphabetical order."""
     ordered = sorted(different_rounds(releases), key=lambda r: (*_kind(r), r.plan.study.name))
     found = []
@@ -64,7 +64,7 @@ def accounts(releases: Iterable[Release]) -> list[Account]:
             name: spent(list(rounds))
             for name, rounds in groupby(members, key=lambda r: r.plan.study.name)
         }
-        found.append(Account(unit, relation, studies, spent(members)))
+        found.append(UnitSpending(unit, relation, studies, spent(members)))
     return found
 
 

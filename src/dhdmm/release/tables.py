@@ -42,7 +42,7 @@ TAKEN = frozenset((CONDITION, *STATISTICS, *JOINT, *IN_WORDS))
 
 
 @dataclass(frozen=True)
-class Column:
+class LabelColumn:
     """A column of labels: what `header` says about attribute number `attribute`."""
 
     name: str
@@ -92,7 +92,7 @@ class Table:
     # -- labels -----------------------------------------------------------------------------------
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[LabelColumn, ...]:
         """The label columns in the schema's order, groupings of one attribute as they appear."""
         headers = {
             (a, axis.header): None
@@ -102,7 +102,7 @@ class Table:
         }
         in_order = sorted(headers, key=lambda found: found[0])
         names = _free_names([header for _, header in in_order])
-        return tuple(Column(name, *found) for name, found in zip(names, in_order, strict=True))
+        return tuple(LabelColumn(name, *found) for name, found in zip(names, in_order, strict=True))
 
     @cached_property
     def fixed(self) -> dict[str, str]:
@@ -118,7 +118,7 @@ class Table:
             name: told.to_pylist() for name, told in self._words.items() if name not in self.fixed
         }
 
-    def _said(self, column: Column) -> set[str]:
+    def _said(self, column: LabelColumn) -> set[str]:
         """Up to two different labels of the column."""
         found: set[str] = set()
         for term in self.item.terms:
@@ -223,16 +223,11 @@ def _free_names(headers: Sequence[str]) -> list[str]:
     return names
 
 
-def is_fixed(axis: Axis) -> bool:
-    """The condition alone decides about this attribute."""
-    return len(axis.labels) == 1 and not axis.predicates[0]
-
-
 def labels_tell_condition(term: Term) -> bool:
     """Whether the condition names only attributes whose label is exactly what it allows."""
     if not term.condition:
         return True
-    told = {axis.header.casefold() for axis in term.axes if axis is not None and is_fixed(axis)}
+    told = {axis.header.casefold() for axis in term.axes if axis is not None and axis.is_fixed}
     named = sqltext.parse_condition(term.condition, None).find_all(_sql_column())
     return all(column.name.casefold() in told for column in named)
 
@@ -243,7 +238,7 @@ def _sql_column() -> Any:
     return SqlColumn
 
 
-def _term_labels(column: Column, term: Term, rows: int) -> pa.Array:
+def _term_labels(column: LabelColumn, term: Term, rows: int) -> pa.Array:
     """The column's labels of the term's first rows."""
     axis = column.axis(term)
     if axis is None:

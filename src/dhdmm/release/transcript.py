@@ -21,26 +21,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm import formats
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AggregationError
+from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.roster import Roster
 from dhdmm.release import transcript_format as form
 from dhdmm.release.made import FIRST, Made
 from dhdmm.release.transcript_format import TranscriptError, VerificationError
-from dhdmm.secagg import messages
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.coordinator import Coordinator
-from dhdmm.secagg.errors import SecaggError
-from dhdmm.secagg.keys import Identity, signature_holds
-from dhdmm.secagg.parameters import ThreatModel
-from dhdmm.secagg.round import EvidenceKind, Roster
-from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
 
 DIGEST_BYTES = 32
+EVIDENCE = "mac"
+"""How participants tell each other what they have seen; there is no other way."""
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseRecord:
     """Whose messages counted in a phase, and the SHA-256 of each, in the order of the roster."""
 
-    state: CoordinatorState
+    state: str
     senders: Bitmap
     digests: tuple[bytes, ...]
 
@@ -65,11 +63,10 @@ class Account:
     protocol: int
     round_id: bytes
     session: bytes
-    evidence: EvidenceKind
     coins_digest: bytes
     plan: bytes
     roster: Roster
-    phases: tuple[Phase, ...]
+    phases: tuple[PhaseRecord, ...]
     root: bytes | None
     measurement: NDArray[np.int64]
 
@@ -81,7 +78,7 @@ class Account:
             "protocol": self.protocol,
             "round": self.round_id,
             "session": self.session,
-            "evidence": self.evidence.value,
+            "evidence": EVIDENCE,
             "coins": self.coins_digest,
         }
         further = {"date": self.made.date, "formats": dict(self.made.formats)}
@@ -89,16 +86,20 @@ class Account:
         yield {"kind": "plan", "plan": self.plan}
         names, identities = list(self.roster.names), list(self.roster.identities)
         yield {"kind": "roster", "names": names, "identities": identities}
-        for phase in self.phases:
+        for number, phase in enumerate(self.phases):
             yield {
                 "kind": "phase",
-                "phase": phase.state.value,
+                "phase": phase.state,
                 "senders": phase.senders.data,
                 "digests": b"".join(phase.digests),
             }
-            if phase.state is CoordinatorState.COLLECTING_KEYS and self.root is not None:
+            if number == 0 and self.root is not None:
                 yield {"kind": "root", "root": self.root}
         yield {"kind": "result", "measurement": self.measurement.astype("<i8").tobytes()}
+
+    def senders(self, phase: str) -> PhaseRecord:
+        """Of this phase; there is one, or `verify` has refused the account."""
+        return next(found for found in self.phases if found.state == phase)
 
     @classmethod
     def from_contents(cls, contents: list[dict[str, Any]], version: int) -> Account:
@@ -116,7 +117,6 @@ class Account:
                 protocol=opening["protocol"],
                 round_id=opening["round"],
                 session=opening["session"],
-                evidence=EvidenceKind(opening["evidence"]),
                 coins_digest=opening["coins"],
                 plan=once["plan"]["plan"],
                 roster=Roster(tuple(names), tuple(identities)),
@@ -126,21 +126,21 @@ class Account:
             )
         except KeyError as missing:
             raise TranscriptError(f"not one entry of kind {missing}", where="transcript") from None
-        except (SecaggError, ValueError) as error:
+        except (AggregationError, ValueError) as error:
             raise TranscriptError(str(error), where="transcript") from None
         if list(account.contents()) != contents:
             raise TranscriptError("the entries are not in their order", where="transcript")
         return account
 
 
-def _phase(content: dict[str, Any], participants: int) -> Phase:
+def _phase(content: dict[str, Any], participants: int) -> PhaseRecord:
     joined: bytes = content["digests"]
     starts = range(0, len(joined), DIGEST_BYTES)
     digests = tuple(joined[start : start + DIGEST_BYTES] for start in starts)
     senders = Bitmap(participants, content["senders"])
     if len(joined) != DIGEST_BYTES * len(senders):
         raise ValueError(f"{content['phase']}: not one digest a sender")
-    return Phase(CoordinatorState(content["phase"]), senders, digests)
+    return PhaseRecord(content["phase"], senders, digests)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,20 +210,6 @@ class Transcript:
             _check_recording(account, self.recording)
 
 
-def collecting_states(threat_model: ThreatModel) -> list[CoordinatorState]:
-    """The phases of a round, in order."""
-    table = COORDINATOR[threat_model]
-    return [state for state in table if collected_in(table, state) is not None]
-
-
-def announced_root(coordinator: Coordinator) -> bytes | None:
-    """The Merkle root, in the phase in which everybody is told it."""
-    if coordinator.state is not CoordinatorState.COLLECTING_CHOICES:
-        return None
-    told = messages.decode(coordinator.message_for(min(coordinator.invited)) or b"")
-    return told.root if isinstance(told, messages.Root) else None
-
-
 def _check_recording(account: Account, recording: Recording) -> None:
     """The messages are those that the account commits to."""
     if sha256(recording.coins).digest() != account.coins_digest:
@@ -232,6 +218,4 @@ def _check_recording(account: Account, recording: Recording) -> None:
         raise VerificationError("not the messages of all phases")
     for phase, said in zip(account.phases, recording.messages, strict=True):
         if tuple(sha256(message).digest() for message in said) != phase.digests:
-            raise VerificationError(
-                "the messages are not those of the account", where=str(phase.state)
-            )
+            raise VerificationError("the messages are not those of the account", where=phase.state)

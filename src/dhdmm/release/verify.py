@@ -8,10 +8,13 @@ real coordinator with the recorded messages. What no transcript can prove is in 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from dhdmm.aggregation.errors import AggregationError
+from dhdmm.aggregation.method import Aggregate, Method, Reply, RoundParameters, input_phase
+from dhdmm.aggregation.randomness import Randomness
 from dhdmm.participant.limits import Policy, PolicyRefusal
 from dhdmm.participant.policy import review
 from dhdmm.planning.plan import Plan
@@ -22,19 +25,8 @@ from dhdmm.release.transcript import (
     Account,
     Recording,
     Transcript,
-    announced_root,
-    collecting_states,
 )
 from dhdmm.release.transcript_format import VerificationError
-from dhdmm.secagg import messages
-from dhdmm.secagg.coordinator import Aggregate, Coordinator, Reply
-from dhdmm.secagg.errors import SecaggError
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import RoundParameters
-from dhdmm.secagg.states import CoordinatorState
-
-UNMASKING = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
-"""Here as many as the threshold are enough; in the phases before, u_min are needed."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
         )
     plan = _plan(account)
     parameters = _parameters(account, plan)
-    _check_sets(account, parameters)
+    _check_sets(account, plan.method, parameters)
     release = _release(account, plan, transcript)
     checks = [
         f"{len(transcript.entries)} entries linked by hash and signed",
@@ -71,7 +63,7 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
         f"{plan.study.workload.queries:,} answers and standard errors derived anew",
     ]
     if transcript.recording is not None:
-        total = _replayed(account, transcript.recording, parameters)
+        total = _replayed(account, transcript.recording, plan.method, parameters)
         _check_replay(account, plan, total)
         checks.append(f"the sum recomputed from {_count(transcript.recording):,} messages")
     return Verified(release, tuple(checks))
@@ -99,31 +91,30 @@ def _plan(account: Account) -> Plan:
 
 def _parameters(account: Account, plan: Plan) -> RoundParameters:
     """The round that was agreed on; its session is in every key, so there is only one."""
-    parameters = replace(plan.round(account.round_id), evidence=account.evidence)
-    _require(account.protocol == messages.VERSION, "another version of the protocol")
+    parameters = plan.round(account.round_id)
+    _require(account.protocol == plan.method.version, "another version of the protocol")
     _require(
         account.session == parameters.session,
         "the session is not that of this plan, round and roster",
     )
     _require(
-        (account.root is not None) == parameters.malicious,
+        (account.root is not None) == plan.method.announces_root,
         "a Merkle root belongs to the malicious model, and only to it",
     )
     return parameters
 
 
-def _check_sets(account: Account, parameters: RoundParameters) -> None:
+def _check_sets(account: Account, method: Method, parameters: RoundParameters) -> None:
     """Keys ⊇ G ⊇ A1 ⊇ A2 ⊇ acks ⊇ reveals, none smaller than the protocol allows."""
     _require(
-        [phase.state for phase in account.phases] == collecting_states(parameters.threat_model),
-        f"the phases are not those of the {parameters.threat_model} model",
+        [phase.state for phase in account.phases] == [phase.name for phase in method.phases],
+        "the phases are not those of the plan's threat model",
     )
     invited = np.ones(parameters.participants, dtype=np.bool_)
-    for phase in account.phases:
-        senders, where = phase.senders.array(), str(phase.state)
+    for phase, known in zip(account.phases, method.phases, strict=True):
+        senders, where = phase.senders.array(), phase.state
         _require(not (senders & ~invited).any(), "a sender that was not invited", where)
-        unmasking = phase.state in UNMASKING
-        fewest = parameters.threshold if unmasking else parameters.minimum_survivors
+        fewest = method.fewest_senders(parameters, known)
         _require(
             len(phase.senders) >= fewest,
             f"{len(phase.senders)} senders, the protocol needs {fewest}",
@@ -140,7 +131,7 @@ def _release(account: Account, plan: Plan, transcript: Transcript) -> Release:
         bool(((measurement >= -half) & (measurement <= half)).all()),
         "the measurement has a number that the modulus cannot hold",
     )
-    survivors = len(_survivors(account))
+    survivors = len(_survivors(account, plan))
     found = formats_of(plan) | {"transcript": account.version}
     _require(account.made.formats == found, "the formats are not those that it is in")
     release = Release(plan, account.round_id, survivors, measurement, transcript, account.made)
@@ -149,10 +140,8 @@ def _release(account: Account, plan: Plan, transcript: Transcript) -> Release:
     return release
 
 
-def _survivors(account: Account) -> tuple[int, ...]:
-    """A2."""
-    inputs = CoordinatorState.COLLECTING_INPUTS
-    return next(phase.senders.members() for phase in account.phases if phase.state is inputs)
+def _survivors(account: Account, plan: Plan) -> tuple[int, ...]:
+    return account.senders(input_phase(plan.method).name).senders.members()
 
 
 # ---- full transcripts ---------------------------------------------------------------------------
@@ -162,33 +151,41 @@ def _count(recording: Recording) -> int:
     return sum(map(len, recording.messages))
 
 
-def _replayed(account: Account, recording: Recording, parameters: RoundParameters) -> Aggregate:
+def _replayed(
+    account: Account, recording: Recording, method: Method, parameters: RoundParameters
+) -> Aggregate:
     """What a real coordinator makes of the recorded messages.
 
     Any order within a phase does: evidence is complete either way among those that counted.
     """
     try:
-        coordinator = Coordinator(parameters, account.roster, _again(recording.coins))
+        drawn = _again(recording.coins)
+        coordinator = method.coordinator(parameters, account.roster, drawn, {})
         for phase, said in zip(account.phases, recording.messages, strict=True):
             for position, message in zip(phase.senders.members(), said, strict=True):
                 reply = coordinator.receive(position, message)
-                _require(reply is Reply.ACCEPTED, f"a message is {reply}", str(phase.state))
+                _require(reply is Reply.ACCEPTED, f"a message is {reply}", phase.state)
             coordinator.close_phase()
-            root = announced_root(coordinator)
-            _require(root in (None, account.root), "the Merkle root is not of the recorded keys")
-    except SecaggError as error:
+            _require(
+                coordinator.announced in (None, account.root),
+                "the Merkle root is not of the recorded keys",
+            )
+    except AggregationError as error:
         raise VerificationError(
             f"the recorded messages are not a round: {error}", where="recording"
         ) from None
-    if coordinator.result is None:
+    result: Aggregate | None = coordinator.result
+    if result is None:
         raise VerificationError(
             f"the recorded messages lead to no sum: {coordinator.abort_reason}", where="recording"
         )
-    return coordinator.result
+    return result
 
 
 def _check_replay(account: Account, plan: Plan, aggregate: Aggregate) -> None:
-    _require(aggregate.survivors.members() == _survivors(account), "other survivors were added up")
+    _require(
+        aggregate.survivors.members() == _survivors(account, plan), "other survivors were added up"
+    )
     _require(
         np.array_equal(decode(plan, aggregate.total), account.measurement),
         "the recorded messages add up to another measurement",

@@ -5,24 +5,17 @@ A message that no honest participant sends is refused and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import StrEnum
-
-from dhdmm.secagg import keys, masks
+from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
+from dhdmm.aggregation.identity import signature_holds
+from dhdmm.aggregation.method import Reply
+from dhdmm.aggregation.modulus import unpack
+from dhdmm.aggregation.roster import Roster
+from dhdmm.secagg import keys
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.collected import Collected
-from dhdmm.secagg.errors import AbortReason, MalformedMessage, RemoteProtocolError
-from dhdmm.secagg.lists import Table
-from dhdmm.secagg.round import Roster, RoundParameters
-
-
-class Reply(StrEnum):
-    """What became of a message."""
-
-    ACCEPTED = "accepted"
-    REPEATED = "repeated"  # the same bytes as before: nothing was done again
-    EXCLUDED = "excluded"  # well-formed, but its sender cannot be among the survivors
+from dhdmm.secagg.lists import RecordTable
+from dhdmm.secagg.round import RoundParameters
 
 
 class Acceptance:
@@ -32,6 +25,7 @@ class Acceptance:
         self.parameters, self._roster, self._collected = parameters, roster, collected
         self._taken_keys: set[bytes] = set()
         self._sum = parameters.modulus.zeros(parameters.length)
+        self._sum_is_ahead = False  # of its record
 
     def _check(self, message: m.Message) -> Reply:
         match message:
@@ -50,9 +44,8 @@ class Acceptance:
             case m.MaskedInput():
                 self._add(message)
             case m.Acks():
-                self._check_evidence(
-                    message.evidence, self._collected.expected_acks(message.position)
-                )
+                expected = self._collected.expected_acks(message.position)
+                _require_count(len(message.evidence), expected)
             case m.Unmask():
                 self._check_reveals(message)
         return Reply.ACCEPTED
@@ -67,7 +60,7 @@ class Acceptance:
     def _check_signature(self, message: m.SignedKeys) -> None:
         i, session = message.position, message.session
         said = keys_statement(session, i, message.mask_key, message.channel_key)
-        if not keys.signature_holds(self._roster.identities[i], said, message.signature):
+        if not signature_holds(self._roster.identities[i], said, message.signature):
             raise RemoteProtocolError(AbortReason.BAD_SIGNATURE)
 
     def _check_choice(self, message: m.Choice) -> None:
@@ -79,7 +72,8 @@ class Acceptance:
     def _add(self, message: m.MaskedInput) -> None:
         """At once: the coordinator keeps the sum, not the summands."""
         modulus, length = self.parameters.modulus, self.parameters.length
-        modulus.add(self._sum, masks.unpack(modulus, length, message.vector))
+        modulus.add(self._sum, unpack(modulus, length, message.vector))
+        self._sum_is_ahead = True
 
     def _check_evidenced_input(self, message: m.EvidencedInput) -> Reply:
         """A MAC cannot be verified here, but it can be seen to be missing.
@@ -90,19 +84,14 @@ class Acceptance:
         i, included = message.position, message.included
         if not self._collected.is_possible(i, included):
             raise MalformedMessage("neighbours are included that cannot be, or the reverse")
-        self._check_evidence(message.evidence, len(included))
+        _require_count(len(message.evidence), len(included))
         if self._collected.is_one_sided(i, included):
             return Reply.EXCLUDED
         self._add(message)
         return Reply.ACCEPTED
 
-    def _check_evidence(self, evidence: Sequence[bytes], expected: int) -> None:
-        _require_count(len(evidence), expected)
-        if expected and len(evidence[0]) != self.parameters.evidence.size:
-            raise MalformedMessage("evidence of the other kind")
-
     def _check_reveals(self, message: m.Unmask) -> None:
-        assert isinstance(message.reveals, Table)  # as decoded
+        assert isinstance(message.reveals, RecordTable)  # as decoded
         if not self._collected.is_asked_for(message.position, message.reveals):
             raise MalformedMessage("a share that was not asked for")
 

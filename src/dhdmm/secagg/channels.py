@@ -1,8 +1,7 @@
 """What a participant says to one neighbour, and how it recognises what that neighbour said.
 
 Everything goes through the coordinator. Shares are sealed for the neighbour; "included" and "ack"
-have exactly one verifier, so a MAC under the pairwise key is evidence enough for it. Signatures by
-the pinned identity say the same to anybody.
+have exactly one verifier, so a MAC under the pairwise key is evidence enough for it.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from dhdmm.secagg import keys
-from dhdmm.secagg.keys import Endpoint, Identity, KeyPair, Label
-from dhdmm.secagg.round import EvidenceKind, Roster
+from dhdmm.secagg.keys import Endpoint, KeyPair, Label
 
 
 class Neighbour(NamedTuple):
@@ -24,7 +22,7 @@ class Neighbour(NamedTuple):
     channel_key: bytes  # pk²
 
 
-class MacChannels:
+class Channels:
     """Channels of one participant in one session, authenticated by pairwise MACs.
 
     The agreement with a neighbour is computed at most once: it is the larger part of the work.
@@ -76,43 +74,6 @@ class MacChannels:
         if neighbour.position not in self._met:
             self.meet([neighbour])
         return self._met[neighbour.position]
-
-
-class SignatureChannels(MacChannels):
-    """The same channels with evidence that third parties can check as well."""
-
-    def __init__(
-        self,
-        session: bytes,
-        position: int,
-        channel_keys: KeyPair,
-        identity: Identity,
-        roster: Roster,
-    ) -> None:
-        super().__init__(session, position, channel_keys)
-        self._identity, self._roster = identity, roster
-
-    def say(self, label: Label, receiver: Neighbour, bitmap_hash: bytes = b"") -> bytes:
-        own, to = self._own.position, receiver.position
-        return self._identity.sign(keys.statement(label, self._session, own, to, bitmap_hash))
-
-    def heard(self, label: Label, sender: Neighbour, tag: bytes, bitmap_hash: bytes = b"") -> bool:
-        own, by = self._own.position, sender.position
-        said = keys.statement(label, self._session, by, own, bitmap_hash)
-        return keys.signature_holds(self._roster.identities[by], said, tag)
-
-
-def open_channels(
-    evidence: EvidenceKind,
-    session: bytes,
-    position: int,
-    channel_keys: KeyPair,
-    identity: Identity | None,
-    roster: Roster,
-) -> MacChannels:
-    if evidence is EvidenceKind.SIGNATURES and identity is not None:
-        return SignatureChannels(session, position, channel_keys, identity, roster)
-    return MacChannels(session, position, channel_keys)
 
 
 def keys_statement(session: bytes, position: int, mask_key: bytes, channel_key: bytes) -> bytes:

@@ -15,12 +15,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import wire
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.errors import AbortReason
 from dhdmm.secagg.graph import Positions
-from dhdmm.secagg.lists import Slots, Table, dtype_of
+from dhdmm.secagg.keys import EVIDENCE_BYTES
+from dhdmm.secagg.lists import RecordTable, Slots, dtype_of
 from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods, Said
@@ -210,7 +211,7 @@ class Collected:
         """One for each alive in-neighbour."""
         return self.neighbourhoods.count(position, self._to_ack)
 
-    def is_asked_for(self, position: int, reveals: Table) -> bool:
+    def is_asked_for(self, position: int, reveals: RecordTable) -> bool:
         """Whether these are shares that this participant may hold, of the kind to be revealed."""
         columns, row = reveals.columns, self.neighbourhoods.row(position)
         subjects = self.neighbourhoods.positions[row]
@@ -220,7 +221,7 @@ class Collected:
         known = (subjects[places] == columns["f0"]) & self._depositing[row][places]
         return bool((known & (self._asked_for[row][places] == columns["f1"])).all())
 
-    def revealed(self, position: int) -> Table:
+    def revealed(self, position: int) -> RecordTable:
         """The shares that this participant revealed: its message's only field, after a count."""
         record = self.records[record_name(m.Unmask, position)]
         return m.REVEALS.table(record[DIGEST_BYTES + m.HEADER_BYTES + wire.COUNT_BYTES :])
@@ -274,12 +275,12 @@ class Collected:
     @cached_property
     def _inclusions(self) -> Said:
         """Of having included the neighbour."""
-        return Said(self.neighbourhoods, self.parameters.evidence.size)
+        return Said(self.neighbourhoods, EVIDENCE_BYTES)
 
     @cached_property
     def _acknowledgements(self) -> Said:
         """Of the survivors."""
-        return Said(self.neighbourhoods, self.parameters.evidence.size)
+        return Said(self.neighbourhoods, EVIDENCE_BYTES)
 
     @cached_property
     def _share_places(self) -> Indices:

@@ -8,11 +8,10 @@ every n up to a million.
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 
 import numpy as np
-from scipy.special import logsumexp
 
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.secagg import phantoms
 from dhdmm.secagg.tails import (
     TERMS,
@@ -21,17 +20,13 @@ from dhdmm.secagg.tails import (
     log_choose,
     log_hypergeometric_tail,
     log_series,
+    log_sum,
 )
 
 SECURITY_BITS = 40  # σ: what an adversary may gain
 CORRECTNESS_BITS = 30  # η: how often an honest round may fail
 
 _SLACK = 1e-6
-
-
-class ThreatModel(StrEnum):
-    SEMI_HONEST = "semi-honest"
-    MALICIOUS = "malicious"
 
 
 def first_broken(n: int, c: int, s: int, k: int, t: int, threat_model: ThreatModel) -> str | None:
@@ -75,8 +70,8 @@ def e5b_holds(n: int, c: int, k: int, t: int) -> bool:
     one, few = np.array([float(m)]), np.unique(np.linspace(1, m, 500).round())
     every = np.arange(1.0, m + 1)
     return all(
-        fits(float(logsumexp(log_choose(n - c, sizes) + _two_bitmaps(n, c, k, t, sizes))),
-              SECURITY_BITS + 2)
+        fits(log_sum(log_choose(n - c, sizes) + _two_bitmaps(n, c, k, t, sizes)),
+             SECURITY_BITS + 2)
         for sizes in (one, few, every)
     )  # fmt: skip
 

@@ -12,36 +12,27 @@ own, and before its turn it is told with `follow` what the others have recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 
 import numpy as np
 
-from dhdmm.secagg import masks
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.method import STATE, SUM, Aggregate, Reply, Store, ThreatModel
+from dhdmm.aggregation.modulus import Vector
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.acceptance import Acceptance
-from dhdmm.secagg.acceptance import Reply as Reply
-from dhdmm.secagg.bitmap import Bitmap
 from dhdmm.secagg.collected import DIGEST_BYTES, Collected, record_name
-from dhdmm.secagg.errors import (
-    AbortReason,
-    LocalProtocolError,
-    RemoteProtocolError,
-)
 from dhdmm.secagg.graph import Positions, harary_neighbours
-from dhdmm.secagg.parameters import ThreatModel
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Event, Local, collected_in
 from dhdmm.secagg.unmasking import unmask
 
-Store = MutableMapping[str, bytes]
-STATE = "state"
-"""The record of the phase; a store without it belongs to no round yet."""
-
 _C = CoordinatorState
-_SUM = "sum/"
 _OVER = (_C.FINISHED, _C.ABORTED)
 _RECORDED = frozenset(str(kind.TYPE) for kind in m.MESSAGES)
 _QUORATE = (_C.COLLECTING_KEYS, _C.COLLECTING_CHOICES, _C.COLLECTING_SHARES, _C.COLLECTING_INPUTS)
@@ -59,14 +50,6 @@ _OPENINGS: Mapping[ThreatModel, Mapping[_C, Callable[[Collected, int], m.Message
         _C.COLLECTING_REVEALS: Collected.relayed_acks,
     },
 }
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """The result: the residues of Σ x_i over the survivors."""
-
-    survivors: Bitmap
-    total: masks.Vector
 
 
 class Coordinator(Acceptance):
@@ -94,7 +77,7 @@ class Coordinator(Acceptance):
         self.abort_reason: AbortReason | None = None
         self.result: Aggregate | None = None
         self.invited = frozenset(range(parameters.participants))  # who may speak in this phase
-        self._shard = _SUM + shard
+        self._shard = SUM + shard
         self._store.setdefault(STATE, self.state.encode())
 
     @classmethod
@@ -132,6 +115,11 @@ class Coordinator(Acceptance):
         """A2, once it is fixed."""
         fixed = (_C.COLLECTING_ACKS, _C.COLLECTING_REVEALS, _C.FINISHED)
         return self._collected.alive if self.state in fixed else None
+
+    @property
+    def announced(self) -> bytes | None:
+        """The root of everybody's keys, in the phase in which everybody is told it."""
+        return self._collected.tree.root if self.state is _C.COLLECTING_CHOICES else None
 
     # Events
 
@@ -192,7 +180,8 @@ class Coordinator(Acceptance):
 
     def flush(self) -> None:
         """Bring the store up to date with this coordinator's shard of the running sum."""
-        self._store[self._shard] = self._sum.tobytes()
+        if self._sum_is_ahead:
+            self._store[self._shard], self._sum_is_ahead = self._sum.tobytes(), False
 
     # Plumbing
 
@@ -216,11 +205,11 @@ class Coordinator(Acceptance):
     def _unmasked(self) -> Aggregate:
         return Aggregate(self._collected.alive, unmask(self._collected, self._total()))
 
-    def _total(self) -> masks.Vector:
+    def _total(self) -> Vector:
         """Σ y_i over all shards; this coordinator's own is ahead of its record."""
         modulus, total = self.parameters.modulus, self._sum.copy()
         for name in self._store:
-            if name.startswith(_SUM) and name != self._shard:
+            if name.startswith(SUM) and name != self._shard:
                 modulus.add(total, np.frombuffer(self._store[name], dtype=total.dtype))
         return total
 

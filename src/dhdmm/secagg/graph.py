@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.secagg.errors import LocalProtocolError
-from dhdmm.secagg.randomness import Randomness, uniform_below, uniform_permutation
+from dhdmm.aggregation.errors import LocalProtocolError
+from dhdmm.aggregation.randomness import Randomness, uniform_below, uniform_permutation
 
 Positions = NDArray[np.int64]
 

@@ -53,7 +53,7 @@ class Slots(Encoded):
         return iter([data[start : start + size] for start in range(0, len(data), size)])
 
 
-class Table(Encoded):
+class RecordTable(Encoded):
     """Records of one layout."""
 
     __slots__ = ("_layout", "_make")

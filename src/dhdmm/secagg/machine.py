@@ -10,9 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from hashlib import sha256
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.journal import Journal
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.journal import Journal, Memory, Seen
+from dhdmm.secagg.memory import Memory, Seen
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from dhdmm.secagg.states import PARTICIPANT, Event, Local, ParticipantState
 
@@ -33,6 +35,8 @@ class JournalledMachine(ABC):
         self._table = PARTICIPANT[parameters.threat_model]
         self._journal_failed = False
         self.outgoing: bytes | None = None  # the last message, to be sent again after a restart
+        self.round_aborted: AbortReason | None = None
+        self.survivors: Bitmap | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.position}: {self.state}>"
@@ -44,6 +48,26 @@ class JournalledMachine(ABC):
     @property
     def abort_reason(self) -> AbortReason | None:
         return self._memory.reason
+
+    @property
+    def progress(self) -> str:
+        return self.state.words
+
+    @property
+    def ready_for_input(self) -> bool:
+        return self.state is ParticipantState.READY_FOR_INPUT
+
+    @property
+    def input_is_outgoing(self) -> bool:
+        return self.state is ParticipantState.AWAITING_SURVIVORS
+
+    @property
+    def over(self) -> bool:
+        return self.state in (ParticipantState.DONE, ParticipantState.ABORTED)
+
+    @property
+    def root(self) -> bytes | None:
+        return self._memory.root or None
 
     def dump(self) -> bytes:
         """The state that the journal is given, secrets included."""
@@ -61,6 +85,7 @@ class JournalledMachine(ABC):
             return self._receive_again(type(message), earlier == seen.digest)
         following = self._follow(type(message))
         if isinstance(message, m.Aborted):
+            self.round_aborted = message.reason
             return None if following is self.state else self._leave(message.reason)
         self._memory.seen = tuple(sorted((*self._memory.seen, seen)))
         try:

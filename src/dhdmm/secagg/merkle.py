@@ -17,7 +17,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 
 NODE_BYTES = 32
 

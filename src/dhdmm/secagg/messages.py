@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Annotated, Any, ClassVar, NamedTuple
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, MalformedMessage
 from dhdmm.secagg import wire
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.errors import AbortReason, MalformedMessage
 from dhdmm.secagg.keys import SEAL_OVERHEAD
-from dhdmm.secagg.lists import Table
+from dhdmm.secagg.lists import RecordTable
 from dhdmm.secagg.shamir import SHARE_BYTES
 
 VERSION = 1
@@ -274,7 +274,7 @@ def decode(data: bytes) -> Message:
 
 
 def _second_fields(records: Sequence[tuple[Any, ...]]) -> set[int]:
-    if isinstance(records, Table):
+    if isinstance(records, RecordTable):
         return set(records.columns["f1"].tolist())
     return {record[1] for record in records}
 

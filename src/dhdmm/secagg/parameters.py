@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from dhdmm.aggregation.method import ParameterError, ThreatModel
 from dhdmm.secagg.conditions import (
     CORRECTNESS_BITS,
     SECURITY_BITS,
@@ -23,7 +24,6 @@ from dhdmm.secagg.conditions import (
     margin_needed,
     rare,
 )
-from dhdmm.secagg.conditions import ThreatModel as ThreatModel
 
 MINIMUM_PARTICIPANTS = 3  # of two, each learns the other's input from the sum
 MAXIMUM_PARTICIPANTS = 1_000_000
@@ -31,8 +31,7 @@ LARGEST_DEGREE = 4096  # beyond it sharing among neighbours costs more than a ro
 SMALL_ROUND = 200  # up to here a malicious round takes the complete graph: it needs no margin
 
 
-class ParameterError(ValueError):
-    """No graph, or not this one, keeps the promises for such a round."""
+FIELDS = ("degree", "threshold", "minimum_survivors", "corrupt", "margin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,9 @@ class GraphParameters:
     def honest_floor(self) -> int:
         """h: the honest noise shares in every sum that can be unmasked."""
         return self.minimum_survivors - self.corrupt - self.margin
+
+    def fields(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in FIELDS}
 
 
 def choose(

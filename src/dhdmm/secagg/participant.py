@@ -7,21 +7,22 @@ M_i the neighbours it masks with, y_i its masked input.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
-from dhdmm.secagg import keys, masks
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.identity import KEY_BYTES, Identity, signature_holds
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.modulus import pack
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Neighbour, keys_statement
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.secagg.graph import sample_out_neighbours
-from dhdmm.secagg.journal import Journal
-from dhdmm.secagg.keys import Identity, Label
+from dhdmm.secagg.keys import Label
 from dhdmm.secagg.messages import Direction
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import Local
 from dhdmm.secagg.steps import IN, OUT, Steps, bitmap_hash
 
@@ -52,17 +53,18 @@ class Participant(Steps):
         participant._recall()
         return participant
 
-    def agreed(self) -> list[bytes]:
-        """The keys of the channels, in the neighbourhood's order: secrets, for `take_along`."""
+    def computed(self) -> bytes:
+        """The keys of the channels, in the neighbourhood's order: secrets, for `spare`."""
         memory = self._memory
-        return self._channels.agreed(memory.neighbours) if memory.channel_secret else []
+        return b"".join(self._channels.agreed(memory.neighbours)) if memory.channel_secret else b""
 
-    def take_along(self, agreed: Sequence[bytes]) -> None:
+    def spare(self, computed: bytes) -> None:
         """Spare a resumed participant what it had computed before: these and its public keys."""
-        memory = self._memory
+        memory, starts = self._memory, range(0, len(computed), KEY_BYTES)
         if memory.mask_secret:
             self._mask_keys  # noqa: B018 - cached from now on
-        if memory.channel_secret and agreed:
+        if memory.channel_secret and computed:
+            agreed = [computed[start : start + KEY_BYTES] for start in starts]
             self._channels.reuse(memory.neighbours, agreed)
 
     # Events
@@ -73,8 +75,8 @@ class Participant(Steps):
         if self._journal.read() is not None:
             raise LocalProtocolError("this session has begun before: resume it")
         memory = self._memory
-        memory.mask_secret = self._randomness(keys.KEY_BYTES)
-        memory.channel_secret = self._randomness(keys.KEY_BYTES)
+        memory.mask_secret = self._randomness(KEY_BYTES)
+        memory.channel_secret = self._randomness(KEY_BYTES)
         session, i = self.parameters.session, self.position
         public = self._mask_keys.public, self._channel_keys.public
         if self._identity is None or not self.parameters.malicious:
@@ -90,7 +92,7 @@ class Participant(Steps):
             raise LocalProtocolError("the input is not an integer vector of the agreed length")
         if vector.min() < 0 or vector.max() >= modulus.value:
             raise LocalProtocolError("the input is not in Z_m")
-        masked = masks.pack(modulus, self._masked(vector.astype(modulus.dtype)))
+        masked = pack(modulus, self._masked(vector.astype(modulus.dtype)))
         self._forget_masks()
         if not self.parameters.malicious:
             return self._send(m.MaskedInput(self._session, i, masked), following)
@@ -163,7 +165,7 @@ class Participant(Steps):
         self._require_committed(neighbours, message.proof)
         for j in [j for j in neighbours if j.direction & OUT]:
             said = keys_statement(self.parameters.session, j.position, j.mask_key, j.channel_key)
-            if not keys.signature_holds(self._roster.identities[j.position], said, j.signature):
+            if not signature_holds(self._roster.identities[j.position], said, j.signature):
                 raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, f"of keys of {j.position}")
         memory.neighbours = tuple([Neighbour(*j[:4]) for j in neighbours])
         return self._share(memory.out_neighbours)

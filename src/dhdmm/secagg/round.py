@@ -7,54 +7,14 @@ bound into every key derivation, ciphertext, MAC, signature and message.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import cached_property
 
-from dhdmm.secagg.errors import LocalProtocolError
-from dhdmm.secagg.keys import EVIDENCE_BYTES, SIGNATURE_BYTES
-from dhdmm.secagg.masks import Modulus
-from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.aggregation.errors import LocalProtocolError
+from dhdmm.aggregation.method import ThreatModel
+from dhdmm.aggregation.modulus import Modulus
 
 _THREAT_BYTE = {ThreatModel.SEMI_HONEST: b"\x00", ThreatModel.MALICIOUS: b"\x01"}
-
-
-class EvidenceKind(StrEnum):
-    """How "included" and "ack" are proven to their one verifier (malicious model only)."""
-
-    MAC = "mac"
-    SIGNATURES = "signatures"
-
-    @property
-    def size(self) -> int:
-        """Bytes of one."""
-        return EVIDENCE_BYTES if self is EvidenceKind.MAC else SIGNATURE_BYTES
-
-
-@dataclass(frozen=True)
-class Roster:
-    """The participants in order: names and Ed25519 identity keys. One identity, one seat."""
-
-    names: tuple[str, ...]
-    identities: tuple[bytes, ...] = field(repr=False)
-
-    def __post_init__(self) -> None:
-        if len(self.names) != len(self.identities) or any(len(k) != 32 for k in self.identities):
-            raise LocalProtocolError("a roster pairs every name with a 32-byte identity key")
-        if len(set(self.names)) < len(self) or len(set(self.identities)) < len(self):
-            raise LocalProtocolError("a name or an identity key appears twice in the roster")
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @cached_property
-    def digest(self) -> bytes:
-        """What people compare, or a registrar signs."""
-        hasher = hashlib.sha256(b"dhdmm roster 1" + len(self).to_bytes(4, "little"))
-        for name, identity in zip(self.names, self.identities, strict=True):
-            encoded = name.encode()
-            hasher.update(len(encoded).to_bytes(4, "little") + encoded + identity)
-        return hasher.digest()
 
 
 @dataclass(frozen=True)
@@ -75,7 +35,6 @@ class RoundParameters:
     minimum_survivors: int
     modulus: Modulus
     length: int
-    evidence: EvidenceKind = EvidenceKind.MAC
 
     def __post_init__(self) -> None:
         sizes = len(self.plan_digest), len(self.round_id), len(self.roster_digest)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from dhdmm.aggregation.errors import Worded
+from dhdmm.aggregation.method import Phase, ThreatModel
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.parameters import ThreatModel
 
 
 class Local(StrEnum):
@@ -23,16 +24,21 @@ class Local(StrEnum):
     CLOSE = "close phase"
 
 
-class ParticipantState(StrEnum):
-    START = "start"
-    AWAITING_ROOT = "awaiting-root"
-    AWAITING_NEIGHBOURS = "awaiting-neighbours"
-    AWAITING_SHARES = "awaiting-shares"
-    READY_FOR_INPUT = "ready-for-input"
-    AWAITING_SURVIVORS = "awaiting-survivors"
-    AWAITING_ACKS = "awaiting-acks"
-    DONE = "done"
-    ABORTED = "aborted"
+class ParticipantState(Worded):
+    """With what a participant has done when it is there, for whoever watches."""
+
+    START = "start", "begins"
+    AWAITING_ROOT = "awaiting-root", "sent a public key; waiting for those of the others"
+    AWAITING_NEIGHBOURS = "awaiting-neighbours", "chose neighbours; waiting to hear who chose us"
+    AWAITING_SHARES = "awaiting-shares", "shared secrets with neighbours; waiting for theirs"
+    READY_FOR_INPUT = "ready-for-input", "heard from the neighbours; paying from the ledger"
+    AWAITING_SURVIVORS = (
+        "awaiting-survivors",
+        "sent masked, noisy sums; waiting to hear who is counted",
+    )
+    AWAITING_ACKS = "awaiting-acks", "confirmed who is counted; waiting for the others to"
+    DONE = "done", "said all there is to say"
+    ABORTED = "aborted", "left the round"
 
 
 class CoordinatorState(StrEnum):
@@ -45,6 +51,34 @@ class CoordinatorState(StrEnum):
     FINISHED = "finished"
     ABORTED = "aborted"
 
+
+PHASES: Mapping[CoordinatorState, Phase] = {
+    state: Phase(state.value, title, explanation, state is CoordinatorState.COLLECTING_INPUTS)
+    for state, title, explanation in (
+        (CoordinatorState.COLLECTING_KEYS, "Keys", "Everybody sends fresh keys."),
+        (
+            CoordinatorState.COLLECTING_CHOICES,
+            "Neighbours",
+            "Everybody draws whom to share keys with.",
+        ),
+        (
+            CoordinatorState.COLLECTING_SHARES,
+            "Shares",
+            "Keys are shared in parts, in case somebody drops out.",
+        ),
+        (
+            CoordinatorState.COLLECTING_INPUTS,
+            "Masked sums",
+            "Everybody sends its sums, with noise and under masks.",
+        ),
+        (CoordinatorState.COLLECTING_ACKS, "Agreement", "The survivors agree on who they are."),
+        (
+            CoordinatorState.COLLECTING_REVEALS,
+            "Unmasking",
+            "The masks of the total are taken off.",
+        ),
+    )
+}
 
 Event = Local | type[m.Message]
 ParticipantTable = Mapping[ParticipantState, Mapping[Event, ParticipantState]]

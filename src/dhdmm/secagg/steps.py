@@ -10,17 +10,21 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import compress
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.modulus import Sign, Vector
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import keys, masks, merkle, shamir
 from dhdmm.secagg import messages as m
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.channels import MacChannels, Neighbour, open_channels
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.journal import Held, Journal
-from dhdmm.secagg.keys import Endpoint, Identity, KeyPair
+from dhdmm.secagg.channels import Channels, Neighbour
+from dhdmm.secagg.keys import Endpoint, KeyPair
 from dhdmm.secagg.machine import JournalledMachine
+from dhdmm.secagg.memory import Held
 from dhdmm.secagg.messages import Direction, ShareKind
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster, RoundParameters
+from dhdmm.secagg.round import RoundParameters
 
 OUT, IN = int(Direction.OUT), int(Direction.IN)  # plain integers are quicker to compare
 
@@ -81,14 +85,14 @@ class Steps(JournalledMachine):
             places = [e for e, j in enumerate(self._memory.neighbours) if j.position in left_out]
             self._memory.included = message.shared.without(places)
 
-    def _masked(self, vector: masks.Vector) -> masks.Vector:
+    def _masked(self, vector: Vector) -> Vector:
         """y_i = x_i + F(b_i) + Σ_{j ∈ M_i, j > i} F(s_ij) − Σ_{j ∈ M_i, j < i} F(s_ij)."""
         memory, session, i = self._memory, self._session, self.position
         own, agree = Endpoint(i, self._mask_keys.public), self._mask_keys.agree
         others = [Endpoint(j.position, j.mask_key) for j in self._where(memory.included)]
         # one kind of work after the other: alternating costs a sixth more in cache misses
         agreed = [agree(j.public) for j in others]
-        signed_seeds: list[tuple[bytes, masks.Sign]] = [
+        signed_seeds: list[tuple[bytes, Sign]] = [
             (keys.pairwise_mask_seed(key, session, own, j), 1 if j.position > i else -1)
             for j, key in zip(others, agreed, strict=True)
         ]
@@ -148,6 +152,7 @@ class Steps(JournalledMachine):
 
     def _require_plausible(self, alive: Bitmap) -> None:
         """We are alive, enough others are, and nobody is whose masks are not in y_i."""
+        self.survivors = alive
         if alive.size != len(self._roster):
             raise RemoteProtocolError(AbortReason.MALFORMED, "a bitmap of another roster")
         if self.position not in alive:
@@ -172,10 +177,8 @@ class Steps(JournalledMachine):
         return KeyPair.from_secret(self._memory.channel_secret)
 
     @cached_property
-    def _channels(self) -> MacChannels:
-        evidence, session, i = self.parameters.evidence, self._session, self.position
-        identity, roster = self._identity, self._roster
-        return open_channels(evidence, session, i, self._channel_keys, identity, roster)
+    def _channels(self) -> Channels:
+        return Channels(self._session, self.position, self._channel_keys)
 
     def _forget_masks(self) -> None:
         """y_i is computed once; afterwards b_i and sk¹_i live in others' shares alone."""

@@ -6,20 +6,41 @@ bounded by a geometric series, so a result is never below the truth (up to round
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
 TERMS = 64  # of a series before its geometric remainder
+_LOG_FACTORIALS = np.array([math.lgamma(n + 1) for n in range(24)])
 
 
 def log_choose(n: Array | float, k: Array | float) -> Array:
-    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+    """ln of n over k for whole numbers 0 ≤ k ≤ n."""
+    return log_factorial(n) - log_factorial(k) - log_factorial(np.subtract(n, k))
+
+
+def log_factorial(n: Array | float) -> Array:
+    """ln n! for whole numbers n ≥ 0: listed, or Stirling's series, whose next term is < 10⁻¹⁵."""
+    whole = np.asarray(n, np.float64)
+    x = np.maximum(whole, len(_LOG_FACTORIALS))
+    u = 1 / x**2
+    series = (1 / 12 - u * (1 / 360 - u * (1 / 1260 - u / 1680))) / x
+    large = x * np.log(x) - x + np.log(2 * math.pi * x) / 2 + series
+    small = np.minimum(whole, len(_LOG_FACTORIALS) - 1).astype(np.int64)
+    return np.where(whole < len(_LOG_FACTORIALS), _LOG_FACTORIALS[small], large)
+
+
+def log_sum(logs: Array) -> float:
+    """ln Σ exp, without overflow."""
+    largest = float(logs.max())
+    if largest == -math.inf:
+        return largest
+    return largest + math.log(np.exp(logs - largest).sum())
 
 
 def log_hypergeometric_tail(population: int, marked: Array, k: int, x: int) -> Array:

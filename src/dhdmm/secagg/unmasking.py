@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.modulus import Sign, Vector
 from dhdmm.secagg import keys, masks, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.collected import Collected
-from dhdmm.secagg.errors import AbortReason, RemoteProtocolError
 from dhdmm.secagg.keys import Endpoint, KeyPair
 from dhdmm.secagg.messages import ShareKind
 from dhdmm.secagg.neighbourhoods import Indices
@@ -33,13 +34,13 @@ class Revealed(NamedTuple):
     limbs: NDArray[np.uint32]  # (R, L)
 
 
-def unmask(collected: Collected, total: masks.Vector) -> masks.Vector:
+def unmask(collected: Collected, total: Vector) -> Vector:
     """Σ x_i over the survivors, from Σ y_i; or a refusal that says what is missing."""
     result, session, revealed = total.copy(), collected.session, _revealed(collected)
     survivors, mourners = sorted(collected.inputs), _mourners(collected)
     seeds = _seeds(collected, revealed, survivors)
     mask_keys = _mask_keys(collected, revealed, sorted(mourners))
-    left_in: list[tuple[bytes, masks.Sign]] = [
+    left_in: list[tuple[bytes, Sign]] = [
         (keys.self_mask_seed(seed, session, i), -1)
         for i, seed in zip(survivors, seeds, strict=True)
     ]
@@ -51,13 +52,13 @@ def unmask(collected: Collected, total: masks.Vector) -> masks.Vector:
 
 def _left_of(
     j: int, mask_keys: KeyPair, mourners: Sequence[int], collected: Collected
-) -> Iterator[tuple[bytes, masks.Sign]]:
+) -> Iterator[tuple[bytes, Sign]]:
     """What cancels F(s_ij) of a dropped j in its mourners' y_i."""
     gone, session = Endpoint(j, mask_keys.public), collected.session
     others = [Endpoint(i, collected.keys[i].mask_key) for i in mourners]
     agreed = [mask_keys.agree(other.public) for other in others]
     for other, key in zip(others, agreed, strict=True):
-        sign: masks.Sign = -1 if j > other.position else 1
+        sign: Sign = -1 if j > other.position else 1
         yield keys.pairwise_mask_seed(key, session, gone, other), sign
 
 

@@ -19,13 +19,13 @@ from typing import Any, Protocol, get_type_hints
 
 import numpy as np
 
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.errors import MalformedMessage
-from dhdmm.secagg.lists import Slots, Table
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import MalformedMessage
+from dhdmm.secagg.keys import EVIDENCE_BYTES
+from dhdmm.secagg.lists import RecordTable, Slots
 
 _COUNT = struct.Struct(">I")
 COUNT_BYTES = _COUNT.size
-EVIDENCE_SIZES = (16, 64)  # a truncated HMAC-SHA-256, or an Ed25519 signature
 
 
 class Reader:
@@ -165,21 +165,17 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A list of MACs or of signatures: one size for the whole list, said first."""
+    """A list of MACs, with their size said first."""
 
-    words = "u8 size (16 or 64), u32 count, count × size bytes; size 16 if the list is empty"
+    words = f"u8 size ({EVIDENCE_BYTES}), u32 count, count × size bytes"
 
     def encode(self, value: Sequence[bytes]) -> bytes:
-        size = len(value[0]) if value else EVIDENCE_SIZES[0]
-        if size not in EVIDENCE_SIZES:
-            raise MalformedMessage("evidence has neither the size of a MAC nor of a signature")
-        return bytes((size,)) + _COUNT.pack(len(value)) + _join(value, size)
+        return bytes((EVIDENCE_BYTES,)) + _COUNT.pack(len(value)) + _join(value, EVIDENCE_BYTES)
 
     def decode(self, reader: Reader) -> Slots:
-        (size,), count = reader.take(1), reader.count()
-        if size not in EVIDENCE_SIZES or (count == 0 and size != EVIDENCE_SIZES[0]):
-            raise MalformedMessage("evidence has neither the size of a MAC nor of a signature")
-        return Slots(reader.take(count * size), size)
+        if reader.take(1) != bytes((EVIDENCE_BYTES,)):
+            raise MalformedMessage("evidence that has not the size of a MAC")
+        return Slots(reader.take(reader.count() * EVIDENCE_BYTES), EVIDENCE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,21 +187,21 @@ class Records:
     words: str
 
     def encode(self, value: Sequence[tuple[Any, ...]]) -> bytes:
-        if isinstance(value, Table):
+        if isinstance(value, RecordTable):
             return _COUNT.pack(len(value)) + value.data
         _require_ascending([record[0] for record in value])
         return _COUNT.pack(len(value)) + b"".join(starmap(self.layout.pack, value))
 
-    def decode(self, reader: Reader) -> Table:
+    def decode(self, reader: Reader) -> RecordTable:
         table = self.table(reader.take(reader.count() * self.layout.size))
         first = table.columns["f0"]
         if not (first[1:] > first[:-1]).all():
             raise MalformedMessage("positions are not in ascending order")
         return table
 
-    def table(self, data: bytes) -> Table:
+    def table(self, data: bytes) -> RecordTable:
         """Records that are encoded already."""
-        return Table(data, self.layout, self.make)
+        return RecordTable(data, self.layout, self.make)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The coordinator of one round: secure aggregation → decode → release, with its transcript."""
+"""The coordinator of one round: add up → decode → release, with its transcript."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
 
+import numpy as np
+
 from dhdmm import formats
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.method import OVER, Aggregate, CoordinatorMachine, Reply, Store, input_phase
+from dhdmm.aggregation.modulus import Vector
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import RoundAborted
 from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
 from dhdmm.release.made import Made, date_of
 from dhdmm.release.release import Release
-from dhdmm.release.transcript import Account, Transcript, announced_root
-from dhdmm.secagg import messages
-from dhdmm.secagg.coordinator import STATE, Aggregate, Coordinator, Reply, Store
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster
-from dhdmm.secagg.states import CoordinatorState
+from dhdmm.release.transcript import Account, Transcript
 from dhdmm.session.recorder import Recorder
 
 Clock = Callable[[], datetime]
@@ -27,8 +28,8 @@ Clock = Callable[[], datetime]
 class CoordinatorSession:
     """One round: `receive` messages, `close_phase` at deadlines, and in the end ask for `release`.
 
-    A `store` that knows the round already is gone on from. The transcript is signed by `identity`,
-    or by a key made for this round. With an `archive` it is a full one: the archive then holds
+    It goes on with what its `store` knows of the round. The transcript is signed by `identity`, or
+    by a key made for this round. With an `archive` it is a full one: the archive then holds
     every message that counted. Several sessions may share a round as coordinators may. The date at
     which the round finished is read off `clock`, once; without a clock it is not recorded.
     """
@@ -48,25 +49,33 @@ class CoordinatorSession:
     ) -> None:
         self._plan, self._roster, self._clock = plan, roster, clock
         notes: Store = {} if store is None else store
-        self._recorder = Recorder(plan.threat_model, len(roster), notes, archive)
-        parameters = plan.round(round_id)
-        if STATE in notes:
-            self.machine = Coordinator.resume(parameters, roster, notes, shard)
-        else:
-            drawn = self._recorder.listening(randomness)
-            self.machine = Coordinator(parameters, roster, drawn, notes, shard)
+        self._recorder = Recorder(plan.method.phases, len(roster), notes, archive)
+        self._round, drawn = plan.round(round_id), self._recorder.listening(randomness)
+        self.machine: CoordinatorMachine = plan.method.coordinator(
+            self._round, roster, drawn, notes, shard
+        )
         # a secret, so not from what the recorder listens to
         self._identity = identity or Identity.generate(randomness)
 
     @property
+    def input_phase(self) -> str:
+        """The phase before which participants pay."""
+        return input_phase(self._plan.method).name
+
+    @property
     def over(self) -> bool:
-        return self.machine.state in (CoordinatorState.FINISHED, CoordinatorState.ABORTED)
+        return self.machine.state in OVER
 
     @property
     def survivors(self) -> tuple[int, ...]:
         """Roster positions whose inputs are in the sum."""
         result = self.machine.result
         return () if result is None else tuple(result.survivors.members())
+
+    def adds_up_to(self, total: Vector) -> bool:
+        """Whether the round came to this sum."""
+        result = self.machine.result
+        return result is not None and np.array_equal(result.total, total)
 
     def receive(self, position: int, data: bytes) -> Reply:
         """Take a participant's message, and note it if it counts; a farewell does not."""
@@ -79,9 +88,8 @@ class CoordinatorSession:
     def close_phase(self) -> frozenset[int]:
         """The deadline has passed. Gives those who have a message now."""
         invited = self.machine.close_phase()
-        root = announced_root(self.machine)
-        if root is not None:
-            self._recorder.announced(root)
+        if self.machine.announced is not None:
+            self._recorder.announced(self.machine.announced)
         if self.machine.result is not None:
             self._recorder.finished(self._date())
         return invited
@@ -106,14 +114,13 @@ class CoordinatorSession:
         return None if self._clock is None else date_of(self._clock())
 
     def _transcript(self, result: Aggregate) -> Transcript:
-        parameters, recorder = self.machine.parameters, self._recorder
+        recorder = self._recorder
         account = Account(
             version=formats.TRANSCRIPT.writes,
             made=Made.here(self._plan, recorder.date),
-            protocol=messages.VERSION,
-            round_id=parameters.round_id,
-            session=parameters.session,
-            evidence=parameters.evidence,
+            protocol=self._plan.method.version,
+            round_id=self._round.round_id,
+            session=self._round.session,
             coins_digest=sha256(recorder.coins).digest(),
             plan=self._plan.to_bytes(),
             roster=self._roster,

@@ -1,19 +1,18 @@
-"""A data holder in one round: a reviewed plan → measure → pay → secure aggregation."""
+"""A data holder in one round: a reviewed plan → measure → pay → add up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.method import ParticipantMachine
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import Review
 from dhdmm.privacy.keystream import KeyStream
-from dhdmm.secagg.journal import Journal
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.participant import Participant
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster
-from dhdmm.secagg.states import ParticipantState
 from dhdmm.study.histogram import Histogram
 
 Pay = Callable[[bytes], None]
@@ -43,9 +42,8 @@ class ParticipantSession:
     ) -> None:
         self._plan, self._histogram = review.plan, histogram
         self._pay, self._noise = pay, noise
-        parameters = self._plan.round(round_id)
-        self.machine = Participant.resume(
-            parameters, roster, identity, position, randomness, journal
+        self.machine: ParticipantMachine = self._plan.method.participant(
+            self._plan.round(round_id), roster, identity, position, randomness, journal
         )
 
     def begin(self) -> bytes:
@@ -61,11 +59,11 @@ class ParticipantSession:
         it is paid for, and paid for before it leaves: a crash in between loses neither.
         """
         answer = self.machine.receive(data)
-        if self.machine.state is ParticipantState.READY_FOR_INPUT:
+        if self.machine.ready_for_input:
             answer = self.machine.give_input(measure(self._plan, self._histogram, self._noise()))
         return None if answer is None else self._paid(answer)
 
     def _paid(self, outgoing: bytes) -> bytes:
-        if self.machine.state is ParticipantState.AWAITING_SURVIVORS:
+        if self.machine.input_is_outgoing:
             self._pay(sha256(outgoing).digest())
         return outgoing

@@ -6,14 +6,14 @@ messages themselves are kept only where somebody asked for a full transcript: in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 
-from dhdmm.release.transcript import Phase, Recording, collecting_states
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.coordinator import Store
-from dhdmm.secagg.parameters import ThreatModel
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.states import CoordinatorState
+from dhdmm.aggregation import method
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.method import Store
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.release.transcript import PhaseRecord, Recording
 
 COINS, ROOT, DATE = "transcript/coins", "transcript/root", "transcript/date"
 
@@ -22,9 +22,9 @@ class Recorder:
     """The notes of one round with `participants` on its roster."""
 
     def __init__(
-        self, threat_model: ThreatModel, participants: int, notes: Store, archive: Store | None
+        self, phases: Sequence[method.Phase], participants: int, notes: Store, archive: Store | None
     ) -> None:
-        self._states = collecting_states(threat_model)
+        self._states = [phase.name for phase in phases]
         self._participants = participants
         self._notes, self._archive = notes, archive
 
@@ -38,7 +38,7 @@ class Recorder:
 
         return draw
 
-    def counted(self, state: CoordinatorState, position: int, message: bytes) -> None:
+    def counted(self, state: str, position: int, message: bytes) -> None:
         """This message was accepted in this phase."""
         self._notes[_note(state, position)] = sha256(message).digest()
         if self._archive is not None:
@@ -66,9 +66,9 @@ class Recorder:
     def root(self) -> bytes | None:
         return self._notes.get(ROOT)
 
-    def phases(self) -> tuple[Phase, ...]:
+    def phases(self) -> tuple[PhaseRecord, ...]:
         return tuple(
-            Phase(state, Bitmap.of(self._participants, noted), tuple(noted.values()))
+            PhaseRecord(state, Bitmap.of(self._participants, noted), tuple(noted.values()))
             for state, noted in ((state, self._kept(self._notes, state)) for state in self._states)
         )
 
@@ -78,11 +78,11 @@ class Recorder:
         messages = [tuple(self._kept(self._archive, state).values()) for state in self._states]
         return Recording(self.coins, tuple(messages))
 
-    def _kept(self, store: Store, state: CoordinatorState) -> dict[int, bytes]:
+    def _kept(self, store: Store, state: str) -> dict[int, bytes]:
         """By position, in the order of the roster."""
         names = {i: _note(state, i) for i in range(self._participants)}
         return {i: store[name] for i, name in names.items() if name in store}
 
 
-def _note(state: CoordinatorState, position: int) -> str:
+def _note(state: str, position: int) -> str:
     return f"transcript/{state}/{position}"

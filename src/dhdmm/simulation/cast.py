@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from dhdmm.aggregation.method import input_phase
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
 from dhdmm.cohort.drive import Silent, dropouts
 from dhdmm.cohort.people import Seeded, seeded_randomness
 from dhdmm.errors import Refused
 from dhdmm.planning.plan import Plan
-from dhdmm.secagg.randomness import Randomness
-from dhdmm.secagg.round import Roster
-from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation.records import dealt_records, uniform_records
 from dhdmm.study.histogram import Histogram
 
-Dropout = float | Mapping[CoordinatorState, float]
+Dropout = float | Mapping[str, float]
 """The share that falls silent before its masked input, the costliest moment; or which share does
 from which phase on."""
 
@@ -38,7 +38,7 @@ class Cast:
 
 def cast_for(plan: Plan, records_each: int, data: Histogram | None, seed: int) -> Cast:
     """Seeded participants with records drawn from the schema, or dealt out of `data`."""
-    bound = plan.sections[1].max_records_per_participant
+    bound = plan.study.aggregation.max_records_per_participant
     if records_each > bound:
         raise Refused(
             f"{records_each:,} records a participant, max_records_per_participant is {bound:,}",
@@ -57,12 +57,13 @@ def cast_for(plan: Plan, records_each: int, data: Histogram | None, seed: int) -
     return Cast(final, people, secret[:16], roster, secret)
 
 
-def silent_ones(dropout: Dropout, participants: int, seed: int) -> Silent:
+def silent_ones(dropout: Dropout, plan: Plan, seed: int) -> Silent:
     """Who says nothing from which phase on."""
-    costliest = CoordinatorState.COLLECTING_INPUTS
+    costliest = input_phase(plan.method).name
     shares = dropout if isinstance(dropout, Mapping) else {costliest: dropout}
+    count = plan.participants
     return {
-        phase: dropouts(seeded_randomness(secret_of(seed) + phase.encode()), participants, share)
+        phase: dropouts(seeded_randomness(secret_of(seed) + phase.encode()), count, share)
         for phase, share in shares.items()
     }
 

@@ -10,42 +10,56 @@ from dataclasses import replace
 
 import numpy as np
 
+from dhdmm.aggregation.method import CountedRound
 from dhdmm.cohort.drive import Silent
 from dhdmm.planning.plan import Plan
-from dhdmm.secagg.round import RoundParameters
-from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation.cast import secret_of
-from dhdmm.simulation.costs import put_modelled_seconds
-from dhdmm.simulation.counts import Counts, drawn_counts
-from dhdmm.simulation.sizes import received_bytes, sent_bytes
 from dhdmm.simulation.trace import Trace
+
+PLANNED_WORD, CHECKED_WORD, RELEASED_WORD = 250e-6, 40e-6, 1e-6
+"""Seconds a coordinate of the strategy: to optimise and plan, to check the plan, to decode and
+sign the result."""
 
 
 def fill_from_model(trace: Trace, plan: Plan, silent: Silent, seed: int) -> Plan:
     """All of a round's bytes and seconds; the plan is given back with a roster that is nobody's."""
     secret = secret_of(seed)
     final = replace(plan, roster_digest=secret)
-    parameters = final.round(secret[:16])
+    counted = final.method.counted(final.round(secret[:16]))
     trace.plan_bytes = len(final.to_bytes())
     _draw_answers(trace, silent)
-    counts = drawn_counts(parameters, trace.answered, seed)
-    put_modelled_bytes(trace, parameters, counts)
-    put_modelled_seconds(trace, parameters, counts)
+    counted.draw(trace.answered, np.random.default_rng(seed).binomial)
+    put_modelled_bytes(trace, counted)
+    put_modelled_seconds(trace, counted, final.strategy.rows)
     return final
 
 
-def put_modelled_bytes(trace: Trace, parameters: RoundParameters, counts: Counts) -> None:
-    received, sent = received_bytes(parameters, counts), sent_bytes(parameters, counts)
-    for row, name in enumerate(trace.phases):
-        phase = CoordinatorState(name)
+def put_modelled_bytes(trace: Trace, counted: CountedRound) -> None:
+    received, sent = counted.received_bytes(), counted.sent_bytes()
+    for row, phase in enumerate(trace.phases):
         trace.received_bytes[row] = np.where(trace.asked[row], received.get(phase, 0), 0)
         trace.sent_bytes[row] = np.where(trace.answered[row], sent[phase], 0)
+
+
+def put_modelled_seconds(trace: Trace, counted: CountedRound, rows: int) -> None:
+    """Replace the trace's seconds by the model's, at fixed unit costs."""
+    seconds = counted.seconds(trace.answered)
+    for row, phase in enumerate(trace.phases):
+        asked, answered = trace.asked[row], trace.answered[row]
+        trace.participant_seconds[row] = np.where(answered, seconds.participant[phase], 0)
+        trace.opening_seconds[row] = np.where(asked, seconds.opening.get(phase, 0), 0)
+        trace.taking_seconds[row] = np.where(answered, seconds.taking[phase], 0)
+        trace.closing_seconds[row] = seconds.closing.get(phase, 0)
+    trace.plan_check_seconds = CHECKED_WORD * rows
+    trace.release_seconds = RELEASED_WORD * rows
+    if trace.optimisation_seconds:
+        trace.optimisation_seconds = PLANNED_WORD * rows
 
 
 def _draw_answers(trace: Trace, silent: Silent) -> None:
     """Whoever answered is asked again."""
     present = np.ones(trace.participants, np.bool_)
-    for row, name in enumerate(trace.phases):
+    for row, phase in enumerate(trace.phases):
         trace.asked[row] = present
-        present[list(silent.get(CoordinatorState(name), ()))] = False
+        present[list(silent.get(phase, ()))] = False
         trace.answered[row] = present

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dhdmm.aggregation.modulus import Vector
 from dhdmm.cohort.members import Answer, Cohort, Invitation, Messages
 from dhdmm.cohort.people import People
 from dhdmm.cohort.usage import Usage
@@ -25,7 +26,6 @@ from dhdmm.cohort.workers import (
     encode_setup,
 )
 from dhdmm.errors import DhdmmError
-from dhdmm.secagg.masks import Vector
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 

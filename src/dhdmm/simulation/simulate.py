@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dhdmm.aggregation.modulus import Vector
 from dhdmm.cohort.drive import Silent, drive
 from dhdmm.cohort.members import Cohort, Invitation, permissive, pinned
 from dhdmm.cohort.spool import Spool
@@ -20,15 +21,12 @@ from dhdmm.participant.policy import review
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
-from dhdmm.secagg.masks import Vector
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.simulation.cast import Cast, Dropout, cast_for, silent_ones
-from dhdmm.simulation.costs import put_modelled_seconds
-from dhdmm.simulation.counts import CountingRecorder
 from dhdmm.simulation.engines import Engine, cohorts_on
-from dhdmm.simulation.model import fill_from_model
+from dhdmm.simulation.model import fill_from_model, put_modelled_seconds
 from dhdmm.simulation.network import Network, Stragglers
-from dhdmm.simulation.recorder import Progress, Recorder
+from dhdmm.simulation.recorder import Progress, TraceRecorder
 from dhdmm.simulation.result import Effort, Simulation
 from dhdmm.simulation.trace import Trace
 from dhdmm.study.histogram import Histogram
@@ -64,19 +62,20 @@ def simulate(
     wall, cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):  # the coordinator's processor is modelled as one, so it is one
         final, optimisation = _planned(plan, participants, threat_model)
-        trace = Trace.empty(final.threat_model, final.participants)
+        trace = Trace.empty(final.method.phases, final.participants)
         trace.optimisation_seconds = optimisation
-        silent = silent_ones(dropout, final.participants, seed)
+        silent = silent_ones(dropout, final, seed)
         if engine == "model":
             final = fill_from_model(trace, final, silent, seed)
             ended = Ended(None, None, Usage(0.0, 0))
         else:
             cast = cast_for(final, records_per_participant, data, seed)
             final = cast.plan
-            recorder = (CountingRecorder if compute_model else Recorder)(trace, progress)
+            counted = final.method.counted(final.round(cast.round_id)) if compute_model else None
+            recorder = TraceRecorder(trace, progress, counted)
             ended = execute(cast, recorder, silent, engine, workers)
-            if isinstance(recorder, CountingRecorder):
-                put_modelled_seconds(trace, final.round(cast.round_id), recorder.counts)
+            if counted is not None:
+                put_modelled_seconds(trace, counted, final.strategy.rows)
     spent = own_usage()
     effort = Effort(
         wall_s=time.perf_counter() - wall,
@@ -113,7 +112,7 @@ class Ended(NamedTuple):
 
 
 def execute(
-    cast: Cast, recorder: Recorder, silent: Silent, engine: Engine, workers: int | None
+    cast: Cast, recorder: TraceRecorder, silent: Silent, engine: Engine, workers: int | None
 ) -> Ended:
     """The round itself, with the plan's check before it and the release after it."""
     plan, roster, trace = cast.plan, cast.roster, recorder.trace
@@ -135,10 +134,8 @@ def execute(
         used = [cohort.usage() for cohort in cohorts]
     if store is not None:
         store.close()
-    result = coordinator.machine.result
-    assert result is not None  # or there were no release
     elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))
-    return Ended(release, bool(np.array_equal(result.total, ideal)), elsewhere)
+    return Ended(release, coordinator.adds_up_to(ideal), elsewhere)
 
 
 def _check_seconds(invitation: Invitation, cast: Cast) -> float:

@@ -8,6 +8,7 @@ and answers, the coordinator takes the answers and closes the phase.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -17,19 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm import formats
+from dhdmm.aggregation.method import Phase
 from dhdmm.errors import DataError
-from dhdmm.secagg.parameters import ThreatModel
-from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-
-def phases_of(threat_model: ThreatModel) -> tuple[CoordinatorState, ...]:
-    """In the order of the round."""
-    table = COORDINATOR[threat_model]
-    return tuple(state for state in table if collected_in(table, state))
 
 
 @dataclass
@@ -51,11 +45,10 @@ class Trace:
     release_seconds: float = 0.0  # of the coordinator, after everything
 
     @classmethod
-    def empty(cls, threat_model: ThreatModel, participants: int) -> Trace:
-        phases = phases_of(threat_model)
+    def empty(cls, phases: Sequence[Phase], participants: int) -> Trace:
         shape = len(phases), participants
         return cls(
-            phases=tuple(phase.value for phase in phases),
+            phases=tuple(phase.name for phase in phases),
             asked=np.zeros(shape, np.bool_),
             answered=np.zeros(shape, np.bool_),
             received_bytes=np.zeros(shape, np.int64),

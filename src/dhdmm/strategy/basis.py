@@ -13,12 +13,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from dhdmm.effort import allocate
 from dhdmm.strategy.matrix import Integers
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,11 @@ class Basis:
     """(products,)"""
     ids: Integers
     """(products, axes): the vector on every axis of the block."""
+
+    @classmethod
+    def plain(cls, ids: Integers) -> Basis:
+        """Every row is one product with coefficient 1."""
+        return cls(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
 
     @property
     def rows(self) -> int:
@@ -49,14 +57,29 @@ class Basis:
     @cached_property
     def combine(self) -> sparse.csr_array:
         """C, (rows, products)."""
+        from scipy import sparse
+
         products = len(self.coefficients)
         return sparse.csr_array(
             (self.coefficients, np.arange(products), self.starts), shape=(self.rows, products)
         )
 
+    @property
+    def written_out(self) -> Integers:
+        """C as a dense matrix: every product is of one row."""
+        found = np.zeros((self.rows, len(self.coefficients)), np.int64)
+        row = np.repeat(np.arange(self.rows), np.diff(self.starts))
+        found[row, np.arange(len(row))] = self.coefficients
+        return found
+
     def dense(self, vectors: Sequence[Integers]) -> Integers:
         """B, (rows, dimension), from each axis's vectors (count, orbits)."""
-        return np.asarray(self.combine @ kronecker_rows(self.ids, vectors))
+        K = kronecker_rows(self.ids, vectors)
+        return K if self.is_plain else np.asarray(self.combine @ K)
+
+    def weights(self, nonzeros: Integers) -> Integers:
+        """(rows,): Σ |coefficient| · nonzeros over the products of a row."""
+        return nonzeros if self.is_plain else np.asarray(abs(self.combine) @ nonzeros)
 
 
 def kronecker_rows(ids: Integers, vectors: Sequence[Integers]) -> Integers:
@@ -69,7 +92,10 @@ def kronecker_rows(ids: Integers, vectors: Sequence[Integers]) -> Integers:
 
 
 def select(basis: Basis, rows: Sequence[int] | Integers) -> Basis:
-    chosen = basis.combine[np.asarray(rows, np.int64)]
+    wanted = np.asarray(rows, np.int64)
+    if basis.is_plain:
+        return Basis.plain(basis.ids[wanted])
+    chosen = basis.combine[wanted]
     used = chosen.indices
     return Basis(chosen.indptr.astype(np.int64), chosen.data, basis.ids[used])
 

@@ -66,13 +66,12 @@ class BasisBuilder:
             [self.books[a].number(row) for row in np.eye(size, dtype=np.int64)]
             for a, size in zip(block.axes, block.shape, strict=True)
         ]
-        ids = np.array(list(itertools.product(*units)), np.int64)
-        return Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
+        return Basis.plain(np.array(list(itertools.product(*units)), np.int64))
 
     def _choose(self, space: RowSpace, block: BlockGram, candidates: Basis) -> list[Basis]:
         """The candidates that enlarge the row space, sparse ones first."""
         vectors = [self.books[a].vectors for a in block.axes]
-        weight = np.asarray(abs(candidates.combine) @ self._nonzeros(block, candidates.ids))
+        weight = candidates.weights(self._nonzeros(block, candidates.ids))
         order = np.argsort(weight, kind="stable")
         kept: list[Basis] = []
         for start in range(0, len(order), CHUNK):
@@ -103,8 +102,7 @@ class BasisBuilder:
             borrow(2 * len(spans) * math.prod(len(span) for span in spans))
             grid = np.meshgrid(*spans, indexing="ij") if spans else [np.zeros(1, np.int64)]
             found.append(np.stack([g.ravel() for g in grid], axis=1)[:, : len(block.axes)])
-        ids = np.unique(np.concatenate(found), axis=0)
-        return Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
+        return Basis.plain(np.unique(np.concatenate(found), axis=0))
 
     def _active(self, term: ReducedTerm, block: BlockGram) -> bool:
         pairs = tuple((i, i) for i in term.indices[0])

@@ -12,7 +12,7 @@ T: (r, r) upper triangular, non-singular; B: (r, orbits of the side's axes); E: 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ LARGEST_TABLE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
-class StrategyAxis:
+class MeasuredAxis:
     """One attribute: value → merged value → orbit, and the integer vectors over orbits."""
 
     merged: Integers
@@ -95,6 +95,16 @@ class Piece:
     table: Exact
 
 
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Products of a side's basis that vary with the same axes."""
+
+    axes: tuple[int, ...]
+    products: list[int]
+    K: Integers
+    """(products, orbits of axes)"""
+
+
 SidePieces = list[list[Piece]]
 """For every side of a block, the pieces that it is the sum of."""
 
@@ -107,7 +117,7 @@ class Side:
     basis: Basis
     T: Integers
 
-    def patterns(self, axes: Sequence[StrategyAxis]) -> list[tuple[list[int], list[int]]]:
+    def patterns(self, axes: Sequence[MeasuredAxis]) -> list[tuple[list[int], list[int]]]:
         """Groups of the basis's products: (positions of axes they vary with, their numbers).
 
         One group with all axes, unless that table would be too large.
@@ -121,26 +131,31 @@ class Side:
             for i, pattern in enumerate(found)
         ]
 
-    def largest_table(self, axes: Sequence[StrategyAxis]) -> int:
+    def largest_table(self, axes: Sequence[MeasuredAxis]) -> int:
         """Entries of the largest piece."""
         return max(self._entries(axes, positions) for positions, _ in self.patterns(axes))
 
-    def _entries(self, axes: Sequence[StrategyAxis], positions: Iterable[int]) -> int:
+    def _entries(self, axes: Sequence[MeasuredAxis], positions: Iterable[int]) -> int:
         return self.basis.rows * math.prod(len(axes[self.axes[i]].sizes) for i in positions)
 
-    def pieces(self, axes: Sequence[StrategyAxis]) -> list[Piece]:
-        """T·B as one table per group of products."""
-        allocate(2 * self.basis.rows * len(self.basis.coefficients))
-        combined = multiply(self.T, self.basis.combine.toarray())
-        found: list[Piece] = []
+    def groups(self, axes: Sequence[MeasuredAxis]) -> Iterator[Group]:
+        """B's products, written out group by group."""
         for positions, mine in self.patterns(axes):
-            work(OBJECT)
-            allocate(self._entries(axes, positions))
             held = tuple(self.axes[i] for i in positions)
             ids = self.basis.ids[mine][:, positions]
-            K = kronecker_rows(ids, [axes[a].vectors for a in held])
-            table = multiply(combined[:, mine], K)
-            found.append(Piece(held, table.reshape(-1, *(len(axes[a].sizes) for a in held))))
+            yield Group(held, mine, kronecker_rows(ids, [axes[a].vectors for a in held]))
+
+    def pieces(self, axes: Sequence[MeasuredAxis]) -> list[Piece]:
+        """T·B as one table per group of products."""
+        allocate(2 * self.basis.rows * len(self.basis.coefficients))
+        combined = multiply(self.T, self.basis.written_out)
+        found: list[Piece] = []
+        for group in self.groups(axes):
+            work(OBJECT)
+            allocate(self.basis.rows * group.K.shape[1])
+            table = multiply(combined[:, group.products], group.K)
+            shape = (len(axes[a].sizes) for a in group.axes)
+            found.append(Piece(group.axes, table.reshape(-1, *shape)))
         return found
 
     def renumbered(self, numbers: Sequence[Integers]) -> Side:
@@ -173,16 +188,16 @@ class Block:
     def rows(self) -> int:
         return math.prod(self.shape)
 
-    def pieces(self, axes: Sequence[StrategyAxis]) -> SidePieces:
+    def pieces(self, axes: Sequence[MeasuredAxis]) -> SidePieces:
         return [side.pieces(axes) for side in self.sides]
 
 
 def drop_unused_vectors(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block]
-) -> tuple[tuple[StrategyAxis, ...], tuple[Block, ...]]:
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block]
+) -> tuple[tuple[MeasuredAxis, ...], tuple[Block, ...]]:
     """The same strategy with only the extra vectors that some block uses, renumbered."""
     sides = [side for block in blocks for side in block.sides]
-    kept: list[StrategyAxis] = []
+    kept: list[MeasuredAxis] = []
     numbers: list[Integers] = []
     for a, axis in enumerate(axes):
         ids = [side.basis.ids[:, side.axes.index(a)] for side in sides if a in side.axes]
@@ -207,19 +222,13 @@ def entry_bound(block: Block, pieces: SidePieces) -> int:
     return math.prod([*sides, *contrasts])
 
 
-def side_columns(pieces: Sequence[Piece], orbits: Sequence[Integers]) -> Exact:
-    """T·B of one side at the given cells, (r, cells); orbits: of every attribute, (cells,)."""
-    total: Exact = np.zeros(1, np.int64)
-    for piece in pieces:
-        cells: tuple[Any, ...] = (slice(None), *(orbits[a] for a in piece.axes))
-        total = total + piece.table[cells].reshape(len(piece.table), -1)
-    return total
-
-
 def columns(pieces: SidePieces, orbits: Sequence[Integers]) -> Exact:
-    """All sides at the given cells: (product of the sides' rows, cells)."""
+    """All sides at cells with these orbits on every attribute: (product of sides' rows, cells)."""
     total = np.ones((1, len(orbits[0])), np.int64)
     for side in pieces:
-        rows = side_columns(side, orbits)
+        rows: Exact = np.zeros(1, np.int64)
+        for piece in side:
+            cells: tuple[Any, ...] = (slice(None), *(orbits[a] for a in piece.axes))
+            rows = rows + piece.table[cells].reshape(len(piece.table), -1)
         total = (total[:, None, :] * rows[None, :, :]).reshape(-1, len(orbits[0]))
     return total

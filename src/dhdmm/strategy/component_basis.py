@@ -59,12 +59,11 @@ class ComponentBasis:
             len(component.axes),
         )
         if candidates.is_plain:
-            ids = np.unique(candidates.ids, axis=0)
-            candidates = Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
+            candidates = Basis.plain(np.unique(candidates.ids, axis=0))
         weight = np.ones(len(candidates.ids), np.int64)
         for i, a in enumerate(component.axes):
             weight *= np.count_nonzero(self.books[a].vectors, axis=1)[candidates.ids[:, i]]
-        order = np.argsort(abs(candidates.combine) @ weight, kind="stable")
+        order = np.argsort(candidates.weights(weight), kind="stable")
         space = RowSpace(min(len(order), LARGEST_RANK + 1))
         sketches = [self._sketch(a, space.columns) for a in component.axes]
         kept: list[Basis] = []
@@ -128,10 +127,8 @@ class ComponentBasis:
         work(OBJECT / 2 * size)
         none = np.zeros(1, np.int64)
         options = [spans.get(a, none) for a in component.axes]
-        ids = np.array(list(itertools.product(*options)), np.int64).reshape(
-            size, len(component.axes)
-        )
-        return Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
+        ids = np.array(list(itertools.product(*options)), np.int64)
+        return Basis.plain(ids.reshape(size, len(component.axes)))
 
     def _sketch(self, a: int, columns: int) -> Integers:
         """(vectors, columns): every vector against random vectors modulo p."""

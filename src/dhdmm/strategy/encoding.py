@@ -31,7 +31,7 @@ from dhdmm import formats
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
-from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, Residual, Side, StrategyAxis
+from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, MeasuredAxis, Residual, Side
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Integers
 
@@ -50,10 +50,10 @@ LARGEST_NUMBER = 2**40
 """Bound for every integer written down."""
 
 
-Parts = tuple[tuple[StrategyAxis, ...], tuple[Block, ...]]
+Parts = tuple[tuple[MeasuredAxis, ...], tuple[Block, ...]]
 
 
-def encode(axes: Sequence[StrategyAxis], blocks: Sequence[Block]) -> bytes:
+def encode(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> bytes:
     written = [_axis_document(axis) for axis in axes], [_block_document(b) for b in blocks]
     return _canonical([MAGIC, formats.STRATEGY.writes, *written])
 
@@ -127,7 +127,7 @@ def unpack(data: Any, count: int, what: str) -> Integers:
     return values
 
 
-def _axis_document(axis: StrategyAxis) -> list[Any]:
+def _axis_document(axis: MeasuredAxis) -> list[Any]:
     return [
         len(axis.merged),
         len(axis.orbit),
@@ -139,7 +139,7 @@ def _axis_document(axis: StrategyAxis) -> list[Any]:
     ]
 
 
-def _read_axes(documents: list[Any]) -> tuple[StrategyAxis, ...]:
+def _read_axes(documents: list[Any]) -> tuple[MeasuredAxis, ...]:
     axes, spare = [], LARGEST_VECTOR_TABLES
     for document in documents:
         axes.append(_read_axis(document, spare))
@@ -150,7 +150,7 @@ def _read_axes(documents: list[Any]) -> tuple[StrategyAxis, ...]:
     return tuple(axes)
 
 
-def _read_axis(document: Any, spare: int) -> StrategyAxis:
+def _read_axis(document: Any, spare: int) -> MeasuredAxis:
     values, merged, orbits, merged_map, orbit_map, count, extra = _array(document, 7, "an axis")
     values = _number(values, 1, LARGEST_AXIS, "an attribute's values")
     merged = _number(merged, 1, values, "an attribute's merged values")
@@ -160,7 +160,7 @@ def _read_axis(document: Any, spare: int) -> StrategyAxis:
         raise refused(f"an attribute has {count:,} vectors over {orbits:,} orbits")
     allocate(values + (1 + orbits + count) * orbits)
     borrow(orbits**2)
-    return StrategyAxis(
+    return MeasuredAxis(
         _onto(unpack(merged_map, values, "the map to merged values"), merged),
         _onto(unpack(orbit_map, merged, "the map to orbits"), orbits),
         unpack(extra, count * orbits, "the vectors").reshape(count, orbits),
@@ -190,7 +190,7 @@ def _side_document(side: Side) -> list[Any]:
     ]
 
 
-def _read_block(document: Any, axes: tuple[StrategyAxis, ...]) -> Block:
+def _read_block(document: Any, axes: tuple[MeasuredAxis, ...]) -> Block:
     work(20 * OBJECT)
     residuals, sides = _array(document, 2, "a block")
     block = Block(
@@ -207,7 +207,7 @@ def _read_block(document: Any, axes: tuple[StrategyAxis, ...]) -> Block:
     return block
 
 
-def _read_side(document: Any, axes: tuple[StrategyAxis, ...]) -> Side:
+def _read_side(document: Any, axes: tuple[MeasuredAxis, ...]) -> Side:
     held, sizes, lengths, coefficients, ids, T = _array(document, 6, "a side")
     held = tuple(
         _number(a, 0, len(axes) - 1, "an axis") for a in _list(held, len(axes), "a side's axes")
@@ -229,7 +229,7 @@ def _read_side(document: Any, axes: tuple[StrategyAxis, ...]) -> Side:
     return side
 
 
-def _read_residual(document: Any, axes: tuple[StrategyAxis, ...]) -> Residual:
+def _read_residual(document: Any, axes: tuple[MeasuredAxis, ...]) -> Residual:
     attribute, part, p, q = _array(document, 4, "a residual")
     attribute = _number(attribute, 0, len(axes) - 1, "a residual's attribute")
     axis = axes[attribute]
@@ -246,7 +246,7 @@ def _read_residual(document: Any, axes: tuple[StrategyAxis, ...]) -> Residual:
 
 
 def _read_basis(
-    rows: int, products: int, lengths: Any, coefficients: Any, ids: Any, axes: list[StrategyAxis]
+    rows: int, products: int, lengths: Any, coefficients: Any, ids: Any, axes: list[MeasuredAxis]
 ) -> Basis:
     if lengths == b"" and coefficients == b"":
         if rows != products:

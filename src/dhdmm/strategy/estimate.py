@@ -6,19 +6,15 @@ time; nothing of the size of the domain exists.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dhdmm.errors import StrategyError
-from dhdmm.strategy.blocks import StrategyAxis
+from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.matrix import Floats
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.workload import Term
-
-DENSE_LIMIT = 50_000_000
 
 
 def mode_product(factor: Factor, tensor: Floats, axis: int) -> Floats:
@@ -30,17 +26,13 @@ def mode_product(factor: Factor, tensor: Floats, axis: int) -> Floats:
 class Estimate:
     """x̂ on merged cells: Σ_S tensor_S(u_S), spread evenly over the attributes outside S."""
 
-    axes: tuple[StrategyAxis, ...]
+    axes: tuple[MeasuredAxis, ...]
     tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats]
     """(attributes S, those of S over which the tensor sums to zero) → tensor."""
 
     def product(self, factors: Sequence[Factor]) -> Floats:
         """Answers (rows of factor 1, …, rows of factor d) to a Kronecker product."""
-        return self._on_merged(
-            [on_merged(axis, factor) for axis, factor in zip(self.axes, factors, strict=True)]
-        )
-
-    def _on_merged(self, local: Sequence[Factor]) -> Floats:
+        local = [on_merged(axis, factor) for axis, factor in zip(self.axes, factors, strict=True)]
         means = [f.dot(np.full(f.shape[1], 1 / f.shape[1])) for f in local]
         answers = np.zeros([len(mean) for mean in means])
         constant = {a for a, factor in enumerate(local) if _is_constant(factor)}
@@ -57,20 +49,6 @@ class Estimate:
         parts = [float(p.coefficient) * self.product(p.factors) for p in term.products]
         return np.asarray(sum(parts)).ravel()
 
-    def dense(self) -> Floats:
-        """x̂ for every cell, one axis per attribute; only for small domains.
-
-        A' x̂ = M. It is the shortest such histogram on merged cells, shared evenly by their values.
-        """
-        shape = [len(axis.merged) for axis in self.axes]
-        if math.prod(shape) > DENSE_LIMIT:
-            raise StrategyError(f"{math.prod(shape):,} cells are too many to write out")
-        cells = self._on_merged([Ranges.each(len(axis.orbit)) for axis in self.axes])
-        for a, axis in enumerate(self.axes):
-            share = (1 / np.bincount(axis.merged)).reshape([-1] + [1] * (len(shape) - a - 1))
-            cells = (cells * share).take(axis.merged, axis=a)
-        return cells
-
 
 def outer(held: tuple[int, ...], tensor: Floats, vectors: Sequence[Floats]) -> Floats:
     """tensor over `held` times one vector for every other attribute."""
@@ -82,7 +60,7 @@ def outer(held: tuple[int, ...], tensor: Floats, vectors: Sequence[Floats]) -> F
     return result
 
 
-def on_merged(axis: StrategyAxis, factor: Factor) -> Factor:
+def on_merged(axis: MeasuredAxis, factor: Factor) -> Factor:
     """F on merged values; equals F on values wherever it cannot tell merged ones apart."""
     if len(axis.orbit) == len(axis.merged):
         return factor

@@ -5,15 +5,14 @@ q: mass of the dual weights d per orbit of cells; X: the strategy's AᵀA, scale
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.block_basis import BasisBuilder
-from dhdmm.strategy.blocks import StrategyAxis
+from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum
@@ -28,16 +27,13 @@ NEARLY_EQUAL = 1e-3
 class SymmetricProblem:
     """The dual problem on symmetric blocks, and the way back to integer bases."""
 
-    def __init__(
-        self,
-        reduction: Reduction,
-        builder: BasisBuilder,
-        blocks: Sequence[BlockGram],
-        bases: Sequence[Basis],
-    ) -> None:
-        self.reduction, self.blocks, self.bases = reduction, blocks, bases
+    def __init__(self, reduction: Reduction, builder: BasisBuilder) -> None:
+        self.reduction, self.blocks = reduction, reduction.blocks()
+        if not self.blocks:
+            raise StrategyError("the workload asks nothing: all its queries are zero")
+        self.bases = [builder.basis(block) for block in self.blocks]
         self.axes = tuple(
-            StrategyAxis(axis.merged, axis.orbit, book.extra)
+            MeasuredAxis(axis.merged, axis.orbit, book.extra)
             for axis, book in zip(reduction.axes, builder.books, strict=True)
         )
         sizes = [axis.sizes.astype(np.float64) for axis in reduction.axes]
@@ -45,13 +41,13 @@ class SymmetricProblem:
         self._cells = np.arange(volume.size).reshape(volume.shape)
         self.B = [
             basis.dense([builder.books[a].vectors for a in block.axes])
-            for block, basis in zip(blocks, bases, strict=True)
+            for block, basis in zip(self.blocks, self.bases, strict=True)
         ]
         duals = [
             DualBlock(self._root(block, B), self._block_cells(block), block.multiplicity)
-            for block, B in zip(blocks, self.B, strict=True)
+            for block, B in zip(self.blocks, self.B, strict=True)
         ]
-        self.dual = Dual(duals, volume.ravel())
+        self.dual = Dual(duals, volume.ravel(), reduction.objective)
 
     def _block_cells(self, block: BlockGram) -> Integers:
         fixed = dict(block.residuals)
@@ -105,7 +101,7 @@ class SymmetricProblem:
             for i, block in enumerate(self.blocks):
                 if len(block.residuals) == count:
                     real = self.real_block(i, q, largest)
-                    done[i] = Rounder(real, optimum.achieved).round(scale)
+                    done[i] = Rounder(real, optimum.achieved, self.dual.objective).round(scale)
         return [done[i] for i in range(len(self.blocks))]
 
     def _equalise(
@@ -117,10 +113,10 @@ class SymmetricProblem:
         if norms is None or q.size == 1:
             return q
         blocks = [block for i, block in enumerate(self.dual.blocks) if i not in done]
-        open_, climb = Dual(blocks, self.dual.orbit_sizes), Climb(q)
+        open_, climb = replace(self.dual, blocks=blocks), Climb(q)
         for _ in range(EQUALISING_STEPS):
             X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / largest
-            x = X / (climb.q @ X)
+            x = self.dual.objective.gradient(X, float(climb.q @ X))
             if x.max() <= 1 + excess:
                 break
             climb.step(x)

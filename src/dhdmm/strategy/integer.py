@@ -5,8 +5,8 @@ space not at all: answers stay unbiased. A block's contrast E is an integer matr
 multiple of an orthonormal basis; which contrast to take, and how a single number t = T rounds, is
 decided by a block's share of the cost.
 
-Near the optimum the total error max_u X_uu · tr(V X⁺) is, to first order, a sum over blocks: with
-max_u X_uu = 1 and total = tr(V X⁺), block b costs  Σ_u d_u X^b_uu + tr(V_b X_b⁺)/total.
+Near the optimum the objective is, to first order, a sum over blocks: with max_u X_uu = 1 block b
+costs Σ_u d_u X^b_uu and its trace's share of the real strategy's value.
 
 γ: scale; T: (r, r) upper triangular; C: (r, r) with V_b = (CB)ᵀ(CB); P: (r, r) = B D Bᵀ.
 """
@@ -24,6 +24,7 @@ from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import Block, Residual, Side
 from dhdmm.strategy.contrast import Contrast, contrasts, well_balanced
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class RealBlock:
 @dataclass(frozen=True, eq=False)
 class Rounded:
     block: Block
-    error: float
+    trace: float
     """tr(V_b X_b⁺) of the integer block"""
 
 
@@ -54,11 +55,21 @@ def contrast_scale(contrast: Contrast) -> float:
     return math.sqrt(math.sqrt(columns * inverse))
 
 
-class Rounder:
-    """Rounds one block at any scale; `total` is the real strategy's tr(V X⁺)."""
+def rounded_triangle(T: Floats) -> Integers:
+    integer = np.rint(T).astype(np.int64)
+    # A zero on the diagonal would lose a query: the smallest step keeps T invertible.
+    diagonal = np.einsum("ii->i", integer)
+    diagonal[diagonal == 0] = 1
+    return integer
 
-    def __init__(self, real: RealBlock, total: float) -> None:
-        self.real, self.total = real, total
+
+class Rounder:
+    """Rounds one block at any scale; `value` is the real strategy's."""
+
+    def __init__(
+        self, real: RealBlock, value: float, objective: Objective = TOTAL_SQUARED_ERROR
+    ) -> None:
+        self.real, self.value, self.objective = real, value, objective
 
     def round(self, scale: float) -> Rounded:
         """The cheapest choice of contrasts found by changing one residual at a time."""
@@ -80,7 +91,7 @@ class Rounder:
             for (a, part, _), contrast in zip(self.real.residuals, chosen, strict=True)
         )
         block = Block(residuals, (Side(self.real.axes, self.real.basis, T),))
-        return Rounded(block, self.error(T, chosen))
+        return Rounded(block, self.trace(T, chosen))
 
     def _best_for_one_number(self, scale: float) -> list[Contrast]:
         """All combinations of contrasts at once, for T a single number t."""
@@ -92,26 +103,23 @@ class Rounder:
             inverses = np.multiply.outer(inverses, [c.inverse_trace for c in candidates])
         t = np.maximum(np.rint(float(self.real.T[0, 0]) * unit), 1)
         mass = float(self.real.P[0, 0])
-        error = float(np.square(self.real.C).sum()) / self.total
-        cost = t**2 * norms * mass / scale**2 + inverses * error * scale**2 / t**2
+        share = self.objective.share(float(np.square(self.real.C).sum()), self.value)
+        cost = t**2 * norms * mass / scale**2 + inverses * share * scale**2 / t**2
         best = np.unravel_index(int(np.argmin(cost)), cost.shape)
         return [candidates[i] for candidates, i in zip(options, best, strict=True)]
 
     def _attempt(self, scale: float, chosen: Sequence[Contrast]) -> tuple[float, Integers]:
         unit = scale / math.prod(contrast_scale(contrast) for contrast in chosen)
-        T = np.rint(self.real.T * unit).astype(np.int64)
-        # A zero on the diagonal would lose a query: the smallest step keeps T invertible.
-        diagonal = np.einsum("ii->i", T)
-        diagonal[diagonal == 0] = 1
+        T = rounded_triangle(self.real.T * unit)
         return self._cost(scale, T, chosen), T
 
     def _cost(self, scale: float, T: Integers, chosen: Sequence[Contrast]) -> float:
-        """Σ d X + tr(V X⁺)/total, with X = A'ᵀA'/scale²."""
+        """To first order, with X = A'ᵀA'/scale²."""
         norms = math.prod(max(contrast.norms) for contrast in chosen)
         mass = float(np.einsum("ij,ij->", T @ self.real.P, T)) * norms
-        return mass / scale**2 + self.error(T, chosen) * scale**2 / self.total
+        return mass / scale**2 + self.objective.share(self.trace(T, chosen) * scale**2, self.value)
 
-    def error(self, T: Integers, chosen: Sequence[Contrast]) -> float:
+    def trace(self, T: Integers, chosen: Sequence[Contrast]) -> float:
         """‖C T⁻¹‖²_F · ∏ tr(E Eᵀ)⁻¹."""
         Y, _ = lapack.dtrtrs(T.astype(np.float64), self.real.C.T, trans=1)  # diagonals are not zero
         return float(np.einsum("ij,ij->", Y, Y)) * math.prod(c.inverse_trace for c in chosen)

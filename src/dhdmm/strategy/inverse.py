@@ -15,50 +15,32 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from dhdmm.effort import borrow, work
-from dhdmm.strategy.basis import kronecker_rows
-from dhdmm.strategy.blocks import Block, Side, StrategyAxis
+from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, Side
 from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.estimate import on_merged, outer
-from dhdmm.strategy.matrix import FLOAT, Floats, Integers
-from dhdmm.study.factor import Factor, Ranges
+from dhdmm.strategy.matrix import FLOAT, Floats
+from dhdmm.study.factor import Factor, Ranges, group_sums
 from dhdmm.study.workload import Product
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Products of a block's basis that vary with the same axes."""
-
-    axes: tuple[int, ...]
-    products: list[int]
-    K: Integers
-    """(products, orbits of axes)"""
 
 
 @dataclass(frozen=True, eq=False)
 class SideInverse:
     """(T·B)⁺ of one side, as coefficients of the basis's Kronecker products."""
 
-    axes: tuple[StrategyAxis, ...]
+    axes: tuple[MeasuredAxis, ...]
     side: Side
 
     @cached_property
     def groups(self) -> list[Group]:
-        side, found = self.side, list[Group]()
-        for positions, mine in side.patterns(self.axes):
-            held = tuple(side.axes[i] for i in positions)
-            K = kronecker_rows(
-                side.basis.ids[mine][:, positions], [self.axes[a].vectors for a in held]
-            )
-            found.append(Group(held, mine, K))
-        return found
+        return list(self.side.groups(self.axes))
 
     @cached_property
     def _mixing(self) -> Floats:
         """T C: A's rows as combinations of Kronecker products, (r, products)."""
-        return np.asarray(self.side.T.astype(np.float64) @ self.side.basis.combine.toarray())
+        return np.asarray(self.side.T.astype(np.float64) @ self.side.basis.written_out)
 
     @cached_property
     def _gram_root(self) -> Floats:
@@ -96,7 +78,7 @@ class SideInverse:
 class FactorPair:
     """Two products of one term, with what their factors yield on parts and orbits remembered."""
 
-    def __init__(self, axes: tuple[StrategyAxis, ...], left: Product, right: Product) -> None:
+    def __init__(self, axes: tuple[MeasuredAxis, ...], left: Product, right: Product) -> None:
         self.axes = axes
         self.left = [on_merged(axis, f) for axis, f in zip(axes, left.factors, strict=True)]
         self.right = [on_merged(axis, f) for axis, f in zip(axes, right.factors, strict=True)]
@@ -199,10 +181,8 @@ class FactorPair:
         return self.left[a].shape[0] / len(self.axes[a].sizes) ** 2
 
 
-def _sum_orbits(factor: Factor, axis: StrategyAxis) -> Floats:
-    count = len(axis.orbit)
-    indicator = sparse.csr_array((np.ones(count), (np.arange(count), axis.orbit)))
-    return np.asarray((factor.to_sparse() @ indicator).toarray())
+def _sum_orbits(factor: Factor, axis: MeasuredAxis) -> Floats:
+    return group_sums(factor, axis.orbit, len(axis.sizes)).astype(np.float64)
 
 
 def _dot(rows: Factor | Floats, tensor: Floats) -> Floats:

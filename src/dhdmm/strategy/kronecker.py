@@ -2,7 +2,7 @@
 
 On a set S the workload is V_S = Σ_t c_t ⊗_{a∈S} G_ta (vectors that sum to zero over each attribute
 of S). The strategy is X_S ∝ ⊗ Y_a with Y_a the optimum for Σ_t c_t ∏_{b≠a} (mean eigenvalue of
-G_tb) · G_ta, which is the best possible when S has one term. Its error is Σ_t c_t ∏_a tr(G_ta Y_a⁺)
+G_tb) · G_ta, which is the best possible when S has one term. Its trace is Σ_t c_t ∏_a tr(G_ta Y_a⁺)
 and its mean squared column ∏_a tr(D_a Y_a) for dual weights d = ⊗ d_a.
 
 Q: (size, rank) orthonormal basis of an attribute's zero-sum vectors; G, D = diag d, Y in its
@@ -12,9 +12,8 @@ coordinates.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -23,7 +22,7 @@ from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import WHOLE, Block, Residual, Side
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder
 from dhdmm.strategy.contrast import well_balanced
-from dhdmm.strategy.integer import Rounded, contrast_scale
+from dhdmm.strategy.integer import Rounded, contrast_scale, rounded_triangle
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.vectors import VectorBook
 
@@ -46,33 +45,6 @@ def root(M: Floats) -> Floats:
     return np.asarray((U * np.sqrt(np.maximum(eigenvalues, 0))) @ U.T)
 
 
-@dataclass(frozen=True, eq=False)
-class Summand:
-    """One product of V_S: c · ⊗ G_a."""
-
-    coefficient: float
-    grams: dict[int, Floats]
-
-
-def summands(
-    finder: ComponentFinder, component: Component, S: Attributes
-) -> list[tuple[float, dict[int, Integers]]]:
-    """(c, Gram per attribute of S) of every pair of products that sees S."""
-    axes = finder.reduction.axes
-    found: list[tuple[float, dict[int, Integers]]] = []
-    for number in sorted({v.term for v in component.visits if S in v.sets()}):
-        for coefficient, pairs in finder.reduction.terms[number].pairs():
-            grams = {
-                a: axis.gram(pair) for a, (axis, pair) in enumerate(zip(axes, pairs, strict=True))
-            }
-            for a, gram in grams.items():
-                if a not in S:
-                    coefficient *= float(gram.sum()) / len(gram)
-            if coefficient:
-                found.append((coefficient, {a: grams[a] for a in S}))
-    return found
-
-
 class KroneckerSet:
     def __init__(
         self,
@@ -82,20 +54,31 @@ class KroneckerSet:
         S: Attributes,
         spans: dict[int, Integers],
     ) -> None:
-        self.S, self.spans = S, spans
+        self.spans, self.objective = spans, finder.reduction.objective
         self.residuals = component.residuals
         self.sizes = {a: len(axis.orbit) for a, axis in enumerate(finder.reduction.axes)}
         self.others = math.prod(size for a, size in self.sizes.items() if a not in S)
         self.B = {a: books[a].vectors[ids].astype(np.float64) for a, ids in spans.items()}
         self.Q = {a: np.linalg.qr(B.T)[0] for a, B in self.B.items()}
-        self.terms = [self._summand(c, grams) for c, grams in summands(finder, component, S)]
+        self.terms = list(self._summands(finder, component, S))
         self.D: dict[int, Floats] = {}
         self.Y: dict[int, Floats] = {}
 
-    def _summand(self, coefficient: float, grams: dict[int, Integers]) -> Summand:
-        for a in self.residuals:
-            coefficient *= float(grams[a][0, 0] - grams[a][0, 1])
-        return Summand(coefficient, {a: Q.T @ grams[a] @ Q for a, Q in self.Q.items()})
+    def _summands(
+        self, finder: ComponentFinder, component: Component, S: Attributes
+    ) -> Iterator[tuple[float, dict[int, Floats]]]:
+        """(c, Gram per attribute in Q's coordinates) of every pair of products that sees S."""
+        for number in sorted({v.term for v in component.visits if S in v.sets()}):
+            for coefficient, pairs in finder.reduction.terms[number].pairs():
+                axes = zip(finder.reduction.axes, pairs, strict=True)
+                grams = [axis.gram(pair) for axis, pair in axes]
+                for a, gram in enumerate(grams):
+                    if a not in S:
+                        coefficient *= float(gram.sum()) / len(gram)
+                for a in self.residuals:
+                    coefficient *= float(grams[a][0, 0] - grams[a][0, 1])
+                if coefficient:
+                    yield coefficient, {a: Q.T @ grams[a] @ Q for a, Q in self.Q.items()}
 
     def weighted(self, d: Weights) -> KroneckerSet:
         """The same set for other dual weights."""
@@ -107,24 +90,24 @@ class KroneckerSet:
     def _factor(self, a: int, D: Floats) -> Floats:
         """Y_a: the optimum for attribute a with the other attributes averaged out."""
         mixed = sum(
-            t.coefficient
-            * math.prod(float(np.trace(G)) / len(G) for b, G in t.grams.items() if b != a)
-            * t.grams[a]
-            for t in self.terms
+            c
+            * math.prod(float(np.trace(G)) / len(G) for b, G in grams.items() if b != a)
+            * grams[a]
+            for c, grams in self.terms
         )
         return weighted_root(np.asarray(mixed), D)
 
-    def error(self, inverses: dict[int, Floats]) -> float:
+    def trace(self, inverses: dict[int, Floats]) -> float:
         """Σ_t c_t ∏ tr(G_ta Y_a⁺), for one copy of the residuals."""
         return math.fsum(
-            t.coefficient * math.prod(float(np.sum(G * inverses[a])) for a, G in t.grams.items())
-            for t in self.terms
+            c * math.prod(float(np.sum(G * inverses[a])) for a, G in grams.items())
+            for c, grams in self.terms
         )
 
     @property
-    def _error(self) -> float:
+    def _trace(self) -> float:
         copies = math.prod(self.sizes[a] - 1 for a in self.residuals)
-        return copies * self.error({a: np.asarray(linalg.inv(Y)) for a, Y in self.Y.items()})
+        return copies * self.trace({a: np.asarray(linalg.inv(Y)) for a, Y in self.Y.items()})
 
     @property
     def _mean(self) -> float:
@@ -133,7 +116,7 @@ class KroneckerSet:
 
     @property
     def contribution(self) -> float:
-        return math.sqrt(self._error * self._mean)
+        return self.objective.contribution(self._trace, self._mean)
 
     def marginals(self, d: Weights) -> dict[int, Floats]:
         """Mean squared column given each attribute's value, when this block is scaled best."""
@@ -146,25 +129,22 @@ class KroneckerSet:
         triangles = {a: self._triangle(a) for a in self.spans}
         largest = {a: float(np.abs(T).max()) for a, T in triangles.items()}
         # Constant attributes enter an orthonormal row as 1/√size; the integer row holds 1.
-        amplitude = math.sqrt(math.sqrt(self._error / self._mean) / total / self.others)
+        best = self.objective.scale(self._trace, self._mean)
+        amplitude = math.sqrt(best / total / self.others)
         amplitude *= scale * math.prod(largest.values())
         amplitude /= math.prod(contrast_scale(contrast) for contrast in chosen)
         unit = amplitude ** (1 / len(triangles))
         sides: list[Side] = []
         inverses: dict[int, Floats] = {}
         for a, T in triangles.items():
-            integer = np.rint(T * (unit / largest[a])).astype(np.int64)
-            diagonal = np.einsum("ii->i", integer)
-            diagonal[diagonal == 0] = 1
-            ids = self.spans[a][:, None]
-            plain = Basis(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
-            sides.append(Side((a,), plain, integer))
+            integer = rounded_triangle(T * (unit / largest[a]))
+            sides.append(Side((a,), Basis.plain(self.spans[a][:, None]), integer))
             inverse = np.linalg.inv(integer @ (self.B[a] @ self.Q[a]))
             inverses[a] = inverse @ inverse.T
         residuals = zip(self.residuals, chosen, strict=True)
         block = Block(tuple(Residual(a, WHOLE, c) for a, c in residuals), tuple(sides))
-        error = self.error(inverses) / self.others * math.prod(c.inverse_trace for c in chosen)
-        return Rounded(block, error)
+        trace = self.trace(inverses) / self.others * math.prod(c.inverse_trace for c in chosen)
+        return Rounded(block, trace)
 
     def _triangle(self, a: int) -> Floats:
         """T with Y_a = (T B Q)ᵀ (T B Q)."""

@@ -5,7 +5,7 @@ over all combinations of classes may be far too large to write out, its maximum 
 are extended one attribute at a time and dropped as soon as the tables' own maxima show that they
 cannot win (branch and bound on whole arrays of combinations).
 
-Table: ((attributes), array with one axis per attribute), attributes increasing.
+NormTable: ((attributes), array with one axis per attribute), attributes increasing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 
-Table = tuple[tuple[int, ...], NDArray[Any]]
+NormTable = tuple[tuple[int, ...], NDArray[Any]]
 DIRECT = 2**22
 """Combinations that are simply written out."""
 WIDEST = 2**24
@@ -59,7 +59,7 @@ class TableSum:
     def _home(self, attributes: tuple[int, ...]) -> tuple[int, ...] | None:
         return next((home for home in self._sums if set(attributes) <= set(home)), None)
 
-    def add(self, table: Table) -> None:
+    def add(self, table: NormTable) -> None:
         held, T = table
         home = self._home(held)
         assert home is not None
@@ -68,11 +68,11 @@ class TableSum:
         self._sums[home] += T.reshape([sizes.get(a, 1) for a in home])
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[NormTable]:
         return list(self._sums.items())
 
 
-def maximum(tables: list[Table]) -> int:
+def maximum(tables: list[NormTable]) -> int:
     """max over all combinations of classes of the sum of the tables, exact."""
     if len(tables) == 1:
         return int(tables[0][1].max())
@@ -82,14 +82,14 @@ def maximum(tables: list[Table]) -> int:
         return _search(_diffuse(tables))
 
 
-def _search(tables: list[Table]) -> int:
+def _search(tables: list[NormTable]) -> int:
     domain = {a: size for held, T in tables for a, size in zip(held, T.shape, strict=True)}
     domain, tables = _drop_dominated(domain, tables)
     order = sorted(domain, key=lambda a: -sum(_spread(T, h.index(a)) for h, T in tables if a in h))
     return _branch(order, domain, tables, _climb(domain, tables))
 
 
-def _diffuse(tables: list[Table]) -> list[Table]:
+def _diffuse(tables: list[NormTable]) -> list[NormTable]:
     """Moves value between tables, never changing their sum, so that their maxima bound it better.
 
     For every attribute each table's best value per class becomes (nearly) the average over the
@@ -114,8 +114,8 @@ def _spread(T: NDArray[Any], axis: int) -> float:
 
 
 def _drop_dominated(
-    domain: dict[int, int], tables: list[Table]
-) -> tuple[dict[int, int], list[Table]]:
+    domain: dict[int, int], tables: list[NormTable]
+) -> tuple[dict[int, int], list[NormTable]]:
     """Drops class u of an attribute when some class v is at least as good whatever the rest is.
 
     Sufficient: Σ_T max_rest (T[u, rest] − T[v, rest]) ≤ 0, the tables maximised separately.
@@ -148,7 +148,7 @@ def _pairwise_gain(T: NDArray[Any], axis: int) -> NDArray[Any]:
     return np.stack([(row - flat).max(axis=1) for row in flat])
 
 
-def _climb(domain: dict[int, int], tables: list[Table]) -> int:
+def _climb(domain: dict[int, int], tables: list[NormTable]) -> int:
     """A good combination by moving one attribute at a time, from several starts."""
     best: int | None = None
     for start in range(STARTS):
@@ -170,7 +170,7 @@ def _climb(domain: dict[int, int], tables: list[Table]) -> int:
     return best
 
 
-def _branch(order: list[int], domain: dict[int, int], tables: list[Table], best: int) -> int:
+def _branch(order: list[int], domain: dict[int, int], tables: list[NormTable], best: int) -> int:
     """Extends combinations attribute by attribute, keeping those that may beat `best`."""
     open_ = np.zeros((1, 0), np.int64)
     bound: Any = best  # without attributes there is one combination, and it is known

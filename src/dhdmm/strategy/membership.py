@@ -29,8 +29,7 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.basis import kronecker_rows
-from dhdmm.strategy.blocks import Block, Side, StrategyAxis
+from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
 from dhdmm.strategy.matrix import Integers, multiply
 from dhdmm.study.factor import Factor
 from dhdmm.study.workload import Term
@@ -49,7 +48,7 @@ Booleans = NDArray[np.bool_]
 class Membership:
     """The row space of the strategy with these axes and blocks."""
 
-    axes: tuple[StrategyAxis, ...]
+    axes: tuple[MeasuredAxis, ...]
     blocks: tuple[Block, ...]
     seed: bytes = b""
 
@@ -107,7 +106,7 @@ class _BlockImage:
 
 @dataclass(frozen=True, eq=False)
 class _Probe:
-    axes: tuple[StrategyAxis, ...]
+    axes: tuple[MeasuredAxis, ...]
     prime: int
     values: list[Integers]
     """x_a, one number for every value of attribute a."""
@@ -117,7 +116,7 @@ class _Probe:
 
     @classmethod
     def make(
-        cls, axes: tuple[StrategyAxis, ...], blocks: tuple[Block, ...], prime: int, seed: bytes
+        cls, axes: tuple[MeasuredAxis, ...], blocks: tuple[Block, ...], prime: int, seed: bytes
     ) -> _Probe:
         allocate(3 * sum(len(axis.merged) for axis in axes))
         values = [_random(a, len(axis.merged), prime, seed) for a, axis in enumerate(axes)]
@@ -207,7 +206,7 @@ def _gathered(values: Integers, places: Integers, count: int) -> Integers:
     return sums
 
 
-def _vector(axis: StrategyAxis, part: int, merged: Integers, prime: int) -> Integers:
+def _vector(axis: MeasuredAxis, part: int, merged: Integers, prime: int) -> Integers:
     members = np.arange(len(merged)) if part == MEAN else axis.part(part)
     x = merged[members]
     mean = int(x.sum()) * _inverse(len(members), prime) % prime
@@ -219,7 +218,7 @@ def _vector(axis: StrategyAxis, part: int, merged: Integers, prime: int) -> Inte
 
 
 def _block_image(
-    axes: tuple[StrategyAxis, ...], block: Block, merged: list[Integers], prime: int
+    axes: tuple[MeasuredAxis, ...], block: Block, merged: list[Integers], prime: int
 ) -> _BlockImage:
     """The orthogonal projection of ⊗ x_a onto the block's row space."""
     vectors = [(residual.attribute, residual.part) for residual in block.residuals]
@@ -230,7 +229,7 @@ def _block_image(
 
 
 def _side_image(
-    axes: tuple[StrategyAxis, ...], side: Side, merged: list[Integers], prime: int
+    axes: tuple[MeasuredAxis, ...], side: Side, merged: list[Integers], prime: int
 ) -> _Sum:
     """Bᵀ (B D Bᵀ)⁻¹ B x on merged values, D the sizes of orbits; the orbits' means if B is all."""
     orbits = [_gathered(merged[a], axes[a].orbit, len(axes[a].sizes)) % prime for a in side.axes]
@@ -240,7 +239,7 @@ def _side_image(
             for a, x in zip(side.axes, orbits, strict=True)
         ]
         return [_expanded(axes, side.axes, _product_tensor(means, prime), prime)]
-    ids, combine = side.basis.ids, side.basis.combine
+    ids = side.basis.ids
     borrow(4 * len(ids) ** 2)
     Kx = np.ones(len(ids), np.int64)
     inner = np.ones((len(ids), len(ids)), np.int64)
@@ -249,16 +248,15 @@ def _side_image(
         Kx = Kx * (multiply(vectors, orbits[i])[ids[:, i]] % prime) % prime
         table = multiply(vectors * axes[a].sizes % prime, vectors.T) % prime
         inner = inner * table[np.ix_(ids[:, i], ids[:, i])] % prime
-    C = combine.toarray() % prime
+    C = side.basis.written_out % prime
     gram = multiply(multiply(C, inner) % prime, C.T) % prime
     solved = _solve(gram, multiply(C, Kx)[:, None] % prime, prime)
     weights = multiply(C.T, solved)[:, 0] % prime
     parts = []
-    for positions, mine in side.patterns(axes):
-        held = tuple(side.axes[i] for i in positions)
-        K = kronecker_rows(ids[mine][:, positions], [axes[a].vectors for a in held])
-        tensor = multiply(K.T, weights[mine]).reshape([len(axes[a].sizes) for a in held])
-        parts.append(_expanded(axes, held, tensor, prime))
+    for group in side.groups(axes):
+        tensor = multiply(group.K.T, weights[group.products])
+        shape = [len(axes[a].sizes) for a in group.axes]
+        parts.append(_expanded(axes, group.axes, tensor.reshape(shape), prime))
     return parts
 
 
@@ -282,7 +280,7 @@ def _product_tensor(vectors: Sequence[Integers], prime: int) -> Integers:
 
 
 def _expanded(
-    axes: tuple[StrategyAxis, ...], held: tuple[int, ...], tensor: Integers, prime: int
+    axes: tuple[MeasuredAxis, ...], held: tuple[int, ...], tensor: Integers, prime: int
 ) -> _Part:
     """From orbits to merged values."""
     allocate(math.prod(len(axes[a].orbit) for a in held))

@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder
-from dhdmm.strategy.blocks import StrategyAxis, drop_unused_vectors
-from dhdmm.strategy.exact import SymmetricProblem
-from dhdmm.strategy.integer import Rounded
+from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
 from dhdmm.strategy.maximise import TooManyCells
-from dhdmm.strategy.residual import ResidualProblem, rank_by_components
+from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
 from dhdmm.study.workload import Workload
 
-
-class Roundable(Protocol):
-    def round(self, scale: float, total: float) -> Rounded: ...
-
+if TYPE_CHECKING:
+    from dhdmm.strategy.integer import Rounded
 
 LARGEST_EXACT = 3000
 """Orbits of cells up to which the exact path is always taken."""
@@ -34,15 +32,17 @@ LARGEST_LOSS = 0.0029
 FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**26, 2.0**40
 
 
-def optimise(workload: Workload, *, seconds: float = 60.0) -> Strategy:
-    """The integer strategy of least expected error for `workload`.
+def optimise(
+    workload: Workload, *, seconds: float = 60.0, objective: Objective = TOTAL_SQUARED_ERROR
+) -> Strategy:
+    """The integer strategy of least expected error for `workload`, as the objective counts it.
 
     It is the optimum over all strategies, with rank(W) rows, unless the workload has too many
     orbits of cells; then it is a good one, and `ratio` says how good. `seconds` bounds the search
     for the real optimum.
     """
     with threadpool_limits(limits=1, user_api="blas"):
-        reduction = reduce_workload(workload)
+        reduction = reduce_workload(workload, objective)
         builder = BasisBuilder(reduction)
         if _is_small(reduction, builder):
             return _exact(workload, reduction, builder, seconds)
@@ -54,6 +54,8 @@ def rank(workload: Workload) -> int | None:
     reduction = reduce_workload(workload)
     builder = BasisBuilder(reduction)
     if not _is_small(reduction, builder):
+        from dhdmm.strategy.residual import rank_by_components  # brings scipy.linalg
+
         return rank_by_components(reduction)
     return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
 
@@ -68,65 +70,57 @@ def _exact(
     workload: Workload, reduction: Reduction, builder: BasisBuilder, seconds: float
 ) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
-    blocks = reduction.blocks()
-    if not blocks:
-        raise StrategyError("the workload asks nothing: all its queries are zero")
-    problem = SymmetricProblem(reduction, builder, blocks, [builder.basis(b) for b in blocks])
+    from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
+
+    problem = SymmetricProblem(reduction, builder)
     optimum = problem.dual.solve(seconds)
-    search = _ScaleSearch(
-        workload, optimum.bound, problem.axes, lambda scale: problem.round(optimum, scale)
-    )
+    round_at = partial(problem.round, optimum)
+    search = _ScaleSearch(workload, reduction.objective, optimum.bound, problem.axes, round_at)
     return search.smallest(optimum.achieved, FIRST_SCALE)
 
 
 def _residual(workload: Workload, reduction: Reduction) -> Strategy:
     """A good strategy by components of attribute sets: equal dual weights, or equalising ones."""
+    from dhdmm.strategy.residual import ResidualProblem  # brings scipy.linalg
+
     problem = ResidualProblem(reduction)
     choices = [problem.uniform, problem.equalised()]
     bound = max(problem.bound(d) for d in choices)
     found: list[tuple[float, _ScaleSearch]] = []
     for d in choices:
-        blocks = problem.solve(d)
-        total = math.fsum(block.contribution for block in blocks)
-
-        def round_at(
-            scale: float, blocks: Sequence[Roundable] = blocks, total: float = total
-        ) -> list[Rounded]:
-            return [block.round(scale, total) for block in blocks]
-
-        search = _ScaleSearch(workload, bound, problem.axes, round_at)
+        round_at = partial(problem.round, problem.solve(d))
+        search = _ScaleSearch(workload, reduction.objective, bound, problem.axes, round_at)
         with suppress(TooManyCells):
-            found.append((search.error(FINEST_SCALE)[0], search))
+            found.append((search.value(FINEST_SCALE)[0], search))
     if not found:
         raise StrategyError("no strategy was found whose sensitivity can be computed")
     achieved, best = min(found, key=lambda pair: pair[0])
     return best.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
 
+@dataclass(frozen=True, eq=False)
 class _ScaleSearch:
     """Finds the smallest scale, to a factor √2, whose rounding loses at most LARGEST_LOSS."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        bound: float,
-        axes: tuple[StrategyAxis, ...],
-        round_at: Callable[[float], Sequence[Rounded]],
-    ) -> None:
-        self.workload, self.axes, self.round_at = workload, axes, round_at
-        self.bound = math.sqrt(bound / workload.queries)
+    workload: Workload
+    objective: Objective
+    bound: float
+    axes: tuple[MeasuredAxis, ...]
+    round_at: Callable[[float], Sequence[Rounded]]
 
-    def error(self, scale: float) -> tuple[float, Strategy]:
-        """Total squared error at sensitivity 1 when rounded at this scale."""
+    def value(self, scale: float) -> tuple[float, Strategy]:
+        """Of the objective when rounded at this scale."""
         rounded = self.round_at(scale)
         parts = drop_unused_vectors(self.axes, [r.block for r in rounded])
-        strategy = Strategy(*parts, self.workload, self.bound)
-        return math.fsum(r.error for r in rounded) * strategy.sensitivity_squared, strategy
+        bound = self.objective.figure(self.objective.per_query(self.workload, self.bound))
+        strategy = Strategy(*parts, self.workload, bound, self.objective)
+        traces = (r.trace for r in rounded)
+        return self.objective.value(traces, strategy.sensitivity_squared), strategy
 
     def smallest(self, achieved: float, first: float) -> Strategy:
         def loss_at(scale: float) -> tuple[float, Strategy]:
-            error, strategy = self.error(scale)
-            return math.sqrt(error / achieved) - 1, strategy
+            value, strategy = self.value(scale)
+            return self.objective.figure(value / achieved) - 1, strategy
 
         scale = first
         loss, best = loss_at(scale)

@@ -23,10 +23,11 @@ from itertools import groupby
 import numpy as np
 
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 
 EXPONENT = 2.0
 TOLERANCE = 1e-4
-"""Stop when achieved / bound (squared errors) is within this of 1."""
+"""Stop when achieved / bound is within this of 1."""
 STEPS = 150
 MEMORY = 5
 """Earlier steps that an extrapolation looks back upon."""
@@ -65,7 +66,7 @@ class _Stack:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best d found. `bound` and `achieved` are total squared errors at sensitivity 1."""
+    """The best d found; `bound` and `achieved` are values of the objective."""
 
     q: Floats
     bound: float
@@ -77,6 +78,7 @@ class Dual:
     blocks: Sequence[DualBlock]
     orbit_sizes: Floats
     """(orbits of cells,): merged cells in each."""
+    objective: Objective = TOTAL_SQUARED_ERROR
 
     def uniform(self) -> Floats:
         """Equal weight for every cell that some query touches, next to none for the others."""
@@ -106,16 +108,13 @@ class Dual:
         return F, mass / q
 
     def certified_bound(self, q: Floats) -> float:
-        """F² with an allowance for rounding subtracted and the sum compensated."""
+        """From F with an allowance for rounding subtracted and the sum compensated."""
         d = q / self.orbit_sizes
         parts: list[float] = []
         for block in self.blocks:
             M = block.R * np.sqrt(d[block.cells])
-            eigenvalues = np.linalg.eigvalsh(M @ M.T)
-            allowance = ROUNDING * len(M) * eigenvalues[-1]
-            roots = np.sqrt(np.maximum(eigenvalues - allowance, 0))
-            parts += [block.multiplicity * root for root in roots]
-        return (math.fsum(parts) * (1 - ROUNDING)) ** 2
+            parts += [block.multiplicity * root for root in lowered_roots(M @ M.T)]
+        return self.objective.bound(math.fsum(parts) * (1 - ROUNDING))
 
     def matrix(self, block: DualBlock, q: Floats) -> Floats:
         """X(d) on one block."""
@@ -133,14 +132,23 @@ class Dual:
         achieved, highest = math.inf, 0.0
         for _ in range(STEPS):
             F, X = self.evaluate(climb.q)
-            if F * X.max() < achieved:
-                achieved, best = F * float(X.max()), climb.q
+            value = self.objective.value([F], float(X.max()))
+            if value < achieved:
+                achieved, best = value, climb.q
             if highest < F:
                 highest, tightest = F, climb.q
-            if achieved <= (1 + TOLERANCE) * highest**2 or time.monotonic() > deadline:
+            least = self.objective.bound(highest)
+            if achieved <= (1 + TOLERANCE) * least or time.monotonic() > deadline:
                 break
-            climb.step(X / F)
+            climb.step(self.objective.gradient(X, F))
         return Optimum(best, self.certified_bound(tightest), achieved)
+
+
+def lowered_roots(M: Floats) -> Floats:
+    """Roots of the eigenvalues of a symmetric M, these lowered by their rounding error."""
+    eigenvalues = np.linalg.eigvalsh(M)
+    allowance = ROUNDING * len(M) * eigenvalues[-1]
+    return np.asarray(np.sqrt(np.maximum(eigenvalues - allowance, 0)))
 
 
 def floored(mass: Floats) -> Floats:

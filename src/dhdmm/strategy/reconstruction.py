@@ -16,22 +16,18 @@ from functools import cached_property
 import numpy as np
 
 from dhdmm.effort import OBJECT, work
-from dhdmm.strategy.blocks import Block, StrategyAxis
+from dhdmm.strategy.blocks import Block, Group, MeasuredAxis
 from dhdmm.strategy.estimate import Estimate
-from dhdmm.strategy.inverse import (
-    FactorPair,
-    Group,
-    SideInverse,
-)
+from dhdmm.strategy.inverse import FactorPair, SideInverse
 from dhdmm.strategy.matrix import Floats
-from dhdmm.study.workload import Product, Term
+from dhdmm.study.workload import Term
 
 
 @dataclass(frozen=True, eq=False)
 class Reconstruction:
     """Everything that accuracy needs, from the strategy's blocks alone."""
 
-    axes: tuple[StrategyAxis, ...]
+    axes: tuple[MeasuredAxis, ...]
     blocks: tuple[Block, ...]
 
     @cached_property
@@ -86,14 +82,10 @@ class Reconstruction:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
         work(len(term.products) ** 2 * len(self.blocks) * (5 * OBJECT + term.queries / 4))
         total = np.zeros(term.row_shape)
-        for left, right in _product_pairs(term):
+        for left, right in itertools.product(term.products, repeat=2):
             pair = FactorPair(self.axes, left, right)
             scale = float(left.coefficient * right.coefficient)
             for block, sides in zip(self.blocks, self._inverses, strict=True):
                 if pair.meets(block):
                     total += scale * pair.covariance(block, sides)
         return total.ravel()
-
-
-def _product_pairs(term: Term) -> list[tuple[Product, Product]]:
-    return [(left, right) for left in term.products for right in term.products]

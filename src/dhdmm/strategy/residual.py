@@ -10,11 +10,10 @@ A component that is itself too large is *split*: its sets are measured apart, as
 them. Small sets stay together; a large set gets a Kronecker product, see kronecker.py. The bound
 then comes from a smaller V that does not mix sets (`unmixed`).
 
-A block with total error e and mean squared column m may be scaled freely; the best scales give the
-total error (Σ √(e m))², so √(e m) is what a block contributes.
+Blocks may be scaled freely against each other; the objective says how, and what each contributes.
 
-B: (r, cells) integer basis of a component's rows, never written out, see tables.py; L Lᵀ = B Bᵀ;
-H = L⁻¹ V_B L⁻ᵀ is V in orthonormal coordinates, D and X likewise; P = B D Bᵀ.
+B: (r, cells) integer basis of a component's rows, never written out, see inner_products.py;
+L Lᵀ = B Bᵀ; H = L⁻¹ B V Bᵀ L⁻ᵀ is V in orthonormal coordinates, D and X likewise; P = B D Bᵀ.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ import numpy as np
 from scipy import linalg
 
 from dhdmm.strategy.basis import Basis
-from dhdmm.strategy.blocks import WHOLE, StrategyAxis
+from dhdmm.strategy.blocks import WHOLE, MeasuredAxis
 from dhdmm.strategy.component_basis import LARGEST_RANK, ComponentBasis, TooLarge
 from dhdmm.strategy.components import Component, ComponentFinder
+from dhdmm.strategy.inner_products import InnerProducts
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.kronecker import KroneckerSet, Weights, root, weighted_root
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.optimum import EXPONENT
 from dhdmm.strategy.symmetry import Reduction
-from dhdmm.strategy.tables import RowTables
 from dhdmm.strategy.unmixed import UnmixedBound, root_trace
 from dhdmm.strategy.vectors import VectorBook
 
@@ -49,13 +48,14 @@ STEPS = 5
 class ComponentBlock:
     """One component, or some of its sets, measured together."""
 
-    def __init__(self, tables: RowTables, component: Component, basis: Basis) -> None:
-        self.tables, self.component, self.basis = tables, component, basis
-        self.sizes = [tables.size(a) for a in component.residuals]
+    def __init__(self, products: InnerProducts, component: Component, basis: Basis) -> None:
+        self.products, self.component, self.basis = products, component, basis
+        self.sizes = [products.size(a) for a in component.residuals]
         self.copies = math.prod(size - 1 for size in self.sizes)
-        self.V_B = tables.workload(component, basis)
-        self.L = linalg.cholesky(tables.inner(component, basis, tables.ones), lower=True)
-        self.H = self._whiten(self.L, self.V_B)
+        # The mean squared column is the trace over ∏ residual sizes.
+        self.scale = products.reduction.objective.scale(math.prod(self.sizes), 1)
+        self.L = linalg.cholesky(products.inner(component, basis, products.ones), lower=True)
+        self.H = self._whiten(self.L, products.workload(component, basis))
         self.X = np.zeros_like(self.H)
         self.P = np.zeros_like(self.H)
         self.contribution = 0.0
@@ -68,44 +68,45 @@ class ComponentBlock:
     def weighted(self, d: Weights) -> ComponentBlock:
         """The optimum for dual weights d; residual attributes count as equally weighted."""
         other = copy(self)
-        other.P = self.tables.inner(self.component, self.basis, d)
+        other.P = self.products.inner(self.component, self.basis, d)
         D = self._whiten(self.L, other.P)
         other.X = weighted_root(self.H, D)
-        trace = float(np.sum(D * other.X))
-        other.contribution = self.copies * trace / math.sqrt(math.prod(self.sizes))
+        other.contribution = self.copies * float(np.sum(D * other.X)) / self.scale
         return other
 
     def bound(self, d: Weights) -> float:
         """tr (D^½ V D^½)^½ on this component, rounding errors subtracted."""
-        L = linalg.cholesky(self.tables.inner(self.component, self.basis, d), lower=True)
-        V = self.tables.workload(self.component, self.basis, d)
-        trace = root_trace(self._whiten(L, V))
-        return self.copies * trace / math.sqrt(math.prod(self.sizes))
+        L = linalg.cholesky(self.products.inner(self.component, self.basis, d), lower=True)
+        V = self.products.workload(self.component, self.basis, d)
+        return self.copies * root_trace(self._whiten(L, V)) / self.scale
+
+    @property
+    def _inverse(self) -> Floats:
+        return np.asarray(linalg.solve_triangular(self.L, np.eye(len(self.L)), lower=True))
 
     @property
     def _S(self) -> Floats:
-        """X = Bᵀ S B, scaled best: times √(e/m) = √∏ residual sizes."""
-        inverse = linalg.solve_triangular(self.L, np.eye(len(self.L)), lower=True)
-        return np.asarray(inverse.T @ self.X @ inverse * math.sqrt(math.prod(self.sizes)))
+        """X = Bᵀ S B, scaled best."""
+        inverse = self._inverse
+        return np.asarray(inverse.T @ self.X @ inverse * self.scale)
 
     def marginals(self, d: Weights) -> dict[int, Floats]:
         """Mean squared column given each axis's value."""
         copies = self.copies / math.prod(self.sizes)
-        found = self.tables.marginals(self.component, self.basis, self._S, d)
+        found = self.products.marginals(self.component, self.basis, self._S, d)
         return {a: copies * values for a, values in found.items()}
 
     def round(self, scale: float, total: float) -> Rounded:
-        S = self._S / total
-        inverse = linalg.solve_triangular(self.L, np.eye(len(self.L)), lower=True)
+        S, objective = self._S / total, self.products.reduction.objective
         real = RealBlock(
             tuple((a, WHOLE, n) for a, n in zip(self.component.residuals, self.sizes, strict=True)),
             self.component.axes,
             self.basis,
             np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
-            root(self.H) @ inverse,
+            root(self.H) @ self._inverse,
             self.P,
         )
-        return Rounder(real, total**2).round(scale)
+        return Rounder(real, objective.bound(total), objective).round(scale)
 
 
 def rank_by_components(reduction: Reduction) -> int | None:
@@ -136,18 +137,18 @@ def _books(reduction: Reduction, components: Sequence[Component]) -> list[Vector
 
 class ResidualProblem:
     def __init__(self, reduction: Reduction) -> None:
-        self.finder = ComponentFinder(reduction)
+        self.finder, self.objective = ComponentFinder(reduction), reduction.objective
         components = self.finder.components()
         self.books = _books(reduction, components)
         self._bases = ComponentBasis(self.finder, self.books)
-        self._tables = RowTables(reduction, self.books)
+        self._products = InnerProducts(reduction, self.books)
         self._whole: list[ComponentBlock] = []
         self._parts: list[ComponentBlock | KroneckerSet] = []
         self._too_large: list[Component] = []
         for component in components:
             try:
                 basis = self._bases.basis(component)
-                self._whole.append(ComponentBlock(self._tables, component, basis))
+                self._whole.append(ComponentBlock(self._products, component, basis))
             except TooLarge:
                 self._parts += self._split(component)
                 self._too_large.append(component)
@@ -170,25 +171,29 @@ class ResidualProblem:
                     lengths[a] = rest + values - block.contribution
             total = math.fsum(block.contribution for block in blocks)
             for a, excess in lengths.items():
-                mass = d[a] * np.maximum(1 + excess / total, 0.1) ** EXPONENT
+                gradient = 1 + self.objective.gradient(excess, total)
+                mass = d[a] * np.maximum(gradient, 0.1) ** EXPONENT
                 d[a] = np.maximum(mass / mass.sum(), SMALLEST_SHARE / len(mass))
                 d[a] = d[a] / d[a].sum()
         return d
 
     def bound(self, d: Weights) -> float:
-        """(tr (D^½ V D^½)^½)² or less: no strategy has a smaller total squared error.
-
-        Weights differ only where components stay apart under them.
-        """
+        """From tr (D^½ V D^½)^½ or less; weights differ only where components stay apart."""
         free = self.finder.always_free()
         allowed = [d[a] if a in free else self.uniform[a] for a in range(len(d))]
         whole = math.fsum(block.bound(allowed) for block in self._whole)
-        return (whole + UnmixedBound(self.finder, allowed).contribution(self._too_large)) ** 2
+        split = UnmixedBound(self.finder, allowed).contribution(self._too_large)
+        return self.objective.bound(whole + split)
+
+    def round(self, blocks: Sequence[ComponentBlock | KroneckerSet], scale: float) -> list[Rounded]:
+        """Integer blocks at one scale."""
+        total = math.fsum(block.contribution for block in blocks)
+        return [block.round(scale, total) for block in blocks]
 
     @property
-    def axes(self) -> tuple[StrategyAxis, ...]:
+    def axes(self) -> tuple[MeasuredAxis, ...]:
         return tuple(
-            StrategyAxis(book.axis.merged, book.axis.orbit, book.extra) for book in self.books
+            MeasuredAxis(book.axis.merged, book.axis.orbit, book.extra) for book in self.books
         )
 
     def _split(self, component: Component) -> list[ComponentBlock | KroneckerSet]:
@@ -210,5 +215,5 @@ class ResidualProblem:
         ]
         if together:
             small = replace(component, sets=tuple(together))
-            found.append(ComponentBlock(self._tables, small, self._bases.split_basis(small)))
+            found.append(ComponentBlock(self._products, small, self._bases.split_basis(small)))
         return found

@@ -20,16 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.strategy.blocks import Block, Piece, Residual, SidePieces, StrategyAxis, entry_bound
+from dhdmm.strategy.blocks import Block, MeasuredAxis, Piece, Residual, SidePieces, entry_bound
 from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
-from dhdmm.strategy.maximise import DIRECT, Table, TableSum, maximum
+from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
     """The kinds of one attribute's merged values."""
 
-    axis: StrategyAxis
+    axis: MeasuredAxis
     first: Integers
     """(kinds,): a merged value of each kind."""
     count: Integers
@@ -39,14 +39,14 @@ class Kinds:
     def orbit(self) -> Integers:
         return self.axis.orbit[self.first]
 
+    def places(self, residual: Residual) -> Integers:
+        """(kinds,): 0 outside the residual's part, 1 inside, 2 for its last value."""
+        position = self.axis.positions(residual.part)[self.first]
+        return np.where(position < 0, 0, 1 + (position == residual.contrast.n - 1))
+
     def norms(self, residual: Residual, dtype: Any) -> NDArray[Any]:
         """(kinds,): squared norm of the contrast's column, 0 outside the part."""
-        position = self.axis.positions(residual.part)[self.first]
-        usual, last = residual.contrast.norms
-        value = np.where(
-            position == residual.contrast.n - 1, _cast(last, dtype), _cast(usual, dtype)
-        )
-        return np.asarray(np.where(position >= 0, value, _cast(0, dtype)))
+        return np.array([0, *residual.contrast.norms], dtype)[self.places(residual)]
 
     def pairs(self) -> Pairs:
         count = len(self.first)
@@ -74,22 +74,13 @@ class Pairs:
 
     def inner(self, residual: Residual, dtype: Any) -> NDArray[Any]:
         """(pairs,): inner product of the contrast's columns, 0 outside the part."""
-        position = self.kinds.axis.positions(residual.part)[self.kinds.first]
-        last = position == residual.contrast.n - 1
-        usual, one_last = residual.contrast.inner
-        different = np.where(
-            last[self.i] | last[self.j], _cast(one_last, dtype), _cast(usual, dtype)
-        )
+        u, v = (self.kinds.places(residual)[kind] for kind in (self.i, self.j))
+        different = np.array([0, *residual.contrast.inner], dtype)[(u * v > 0) * np.maximum(u, v)]
         equal = self.kinds.norms(residual, dtype)[self.i]
-        inside = (position[self.i] >= 0) & (position[self.j] >= 0)
-        return np.where(inside, np.where(self.same, equal, different), _cast(0, dtype))
+        return np.where(self.same, equal, different)
 
 
-def _cast(value: int, dtype: Any) -> Any:
-    return value if dtype is object else np.int64(value)
-
-
-def find_kinds(axes: Sequence[StrategyAxis], blocks: Sequence[Block]) -> list[Kinds]:
+def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Kinds]:
     used = {(r.attribute, r.part) for block in blocks for r in block.residuals}
     found: list[Kinds] = []
     for a, axis in enumerate(axes):
@@ -113,7 +104,7 @@ def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
 
 def norm_tables(
     block: Block, pieces: SidePieces, kinds: Sequence[Kinds], dtype: Any
-) -> list[Table]:
+) -> list[NormTable]:
     """‖a_u‖² within one block, as tables over the kinds of u."""
     work(OBJECT * math.prod(len(side) ** 2 for side in pieces))
     factors = [((r.attribute,), kinds[r.attribute].norms(r, dtype)) for r in block.residuals]
@@ -121,8 +112,8 @@ def norm_tables(
     return _products([*sides, *([factor] for factor in factors)])
 
 
-def _side_norms(pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any) -> list[Table]:
-    shares: list[Table] = []
+def _side_norms(pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any) -> list[NormTable]:
+    shares: list[NormTable] = []
     for left, right in itertools.product(pieces, pieces):
         held = tuple(sorted({*left.axes, *right.axes}))
         borrow(2 * math.prod(len(kinds[a].first) for a in held))
@@ -140,7 +131,7 @@ def _side_norms(pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any) -> 
 
 def inner_tables(
     block: Block, pieces: SidePieces, pairs: Sequence[Pairs], dtype: Any
-) -> list[Table]:
+) -> list[NormTable]:
     """⟨a_u, a_v⟩ within one block, as tables over the pairs of kinds of u and v."""
     work(OBJECT * math.prod(len(side) ** 2 for side in pieces))
     factors = [((r.attribute,), pairs[r.attribute].inner(r, dtype)) for r in block.residuals]
@@ -148,8 +139,8 @@ def inner_tables(
     return _products([*sides, *([factor] for factor in factors)])
 
 
-def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> list[Table]:
-    shares: list[Table] = []
+def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> list[NormTable]:
+    shares: list[NormTable] = []
     for left, right in itertools.product(pieces, pieces):
         held = tuple(sorted({*left.axes, *right.axes}))
         borrow(3 * math.prod(len(pairs[a].i) for a in held))
@@ -161,12 +152,12 @@ def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> 
     return shares
 
 
-def _products(factors: Sequence[Sequence[Table]]) -> list[Table]:
+def _products(factors: Sequence[Sequence[NormTable]]) -> list[NormTable]:
     """The product of sums of tables over different attributes, multiplied out."""
     return [reduce(_outer, combination) for combination in itertools.product(*factors)]
 
 
-def _outer(left: Table, right: Table) -> Table:
+def _outer(left: NormTable, right: NormTable) -> NormTable:
     (held, L), (more, R) = left, right
     home = tuple(sorted((*held, *more)))
     borrow(L.size * R.size)
@@ -182,11 +173,11 @@ def _gram(left: Piece, right: Piece) -> NDArray[Any]:
 
 
 def all_norms(
-    axes: Sequence[StrategyAxis],
+    axes: Sequence[MeasuredAxis],
     blocks: Sequence[Block],
     pieces: Sequence[SidePieces],
     direct: int = DIRECT,
-) -> tuple[list[Kinds], list[Table]]:
+) -> tuple[list[Kinds], list[NormTable]]:
     """‖a_u‖² as a sum of tables over kinds."""
     kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
     domain = dict(enumerate(len(k.first) for k in kinds))
@@ -209,14 +200,14 @@ def _held(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> list[tuple[i
 
 
 def sensitivity_squared(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_u ‖a_u‖² over every cell."""
     return maximum(all_norms(axes, blocks, pieces)[1])
 
 
 def largest_by_orbit(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block]
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block]
 ) -> NDArray[np.float64] | None:
     """max ‖a_u‖² over the cells of each orbit of cells; None if that is too large to write out."""
     kinds, tables = all_norms(axes, blocks, [block.pieces(axes) for block in blocks])
@@ -236,7 +227,7 @@ def largest_by_orbit(
 
 
 def replace_sensitivity_squared(
-    axes: Sequence[StrategyAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
     kinds, norms = all_norms(axes, blocks, pieces, direct=0)

@@ -12,24 +12,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
-from dhdmm.strategy.blocks import Block, SidePieces, StrategyAxis, columns, entry_bound
+from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, columns, entry_bound
 from dhdmm.strategy.encoding import decode, encode, refused
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Exact, Floats, Integers, multiply
 from dhdmm.strategy.membership import Membership
-from dhdmm.strategy.reconstruction import Reconstruction
+from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from dhdmm.strategy.reconstruction import Reconstruction
 
 LARGEST_ENTRY = 2**53
 FEW_ENTRIES = 2**14
@@ -42,11 +46,12 @@ SPARSE_LIMIT = 200_000_000
 class Strategy:
     """A' with, once optimised for a workload, its expected error and the best possible one."""
 
-    axes: tuple[StrategyAxis, ...]
+    axes: tuple[MeasuredAxis, ...]
     blocks: tuple[Block, ...]
     workload: Workload | None = None
     lower_bound: float | None = None
     """No strategy has a smaller `rmse`: a numerical certificate."""
+    objective: Objective = TOTAL_SQUARED_ERROR
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,8 +81,12 @@ class Strategy:
     @cached_property
     def max_entry(self) -> int:
         """At least max |A'_iu|; equal to it unless a block is too large to write out."""
+        return max(self._entry_bounds)
+
+    @cached_property
+    def _entry_bounds(self) -> list[int]:
         parts = zip(self.blocks, self._pieces, strict=True)
-        return max(entry_bound(block, pieces) for block, pieces in parts)
+        return [entry_bound(block, pieces) for block, pieces in parts]
 
     @cached_property
     def _pieces(self) -> list[SidePieces]:
@@ -98,8 +107,8 @@ class Strategy:
         vars(strategy)["_encoded"] = data
         if strategy.max_entry > LARGEST_ENTRY:
             raise refused("an entry exceeds 53 bits")
-        if strategy.max_entry == 0:
-            raise refused("it measures nothing")
+        if min(strategy._entry_bounds) == 0:
+            raise refused("a block measures nothing")
         return strategy
 
     def rescaled(self, min_sensitivity: float) -> Strategy:
@@ -207,6 +216,8 @@ class Strategy:
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
         """A' as a CSR matrix (rows, cells), the last attribute fastest."""
+        from scipy import sparse
+
         if self.rows * self.cells > limit:
             raise StrategyError(
                 f"the matrix is {self.rows:,} × {self.cells:,}, above the limit of {limit:,}",
@@ -239,6 +250,8 @@ class Strategy:
 
     @cached_property
     def reconstruction(self) -> Reconstruction:
+        from dhdmm.strategy.reconstruction import Reconstruction  # brings scipy.linalg
+
         return Reconstruction(self.axes, self.blocks)
 
     def _attached(self) -> Workload:
@@ -265,10 +278,8 @@ class Strategy:
     @cached_property
     def rmse(self) -> float:
         """Expected root-mean-square error per weighted query at L2 sensitivity 1."""
-        terms = self._attached().terms
-        weights = np.repeat([term.weight for term in terms], [term.queries for term in terms])
-        mean = float(np.mean(weights**2 * self._variances))
-        return math.sqrt(self.sensitivity_squared * mean)
+        mean = self.objective.of_variances(self._attached(), self._variances)
+        return self.objective.figure(self.objective.value([mean], self.sensitivity_squared))
 
     @property
     def ratio(self) -> float | None:

@@ -30,11 +30,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
@@ -107,7 +107,7 @@ class Twins:
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class ReducedAxis:
     """One attribute: its values merged, the merged values in orbits, its distinct factors."""
 
     merged: Integers
@@ -130,20 +130,16 @@ class Axis:
         return tuple(np.flatnonzero(self.orbit == o) for o in range(len(self.sizes)))
 
     @cached_property
-    def indicator(self) -> sparse.csr_array:
-        """(merged values, orbits): 1 where the value is in the orbit."""
-        count = len(self.orbit)
-        return sparse.csr_array((np.ones(count, np.int64), (np.arange(count), self.orbit)))
-
-    @cached_property
     def trivial(self) -> dict[tuple[int, int], Floats]:
         """Grams on the trivial part: 1_oᵀ G 1_o' / √(|o||o'|)."""
         root = np.sqrt(self.sizes.astype(np.float64))
         orbit = self.orbit[self.twins.first]
-        count = len(orbit)
-        together = sparse.csr_array((np.ones(count, np.int64), (np.arange(count), orbit)))
-        sums = {key: together.T @ self.twins.sums(G) @ together for key, G in self.shown.items()}
-        return {key: np.asarray(s / np.outer(root, root)) for key, s in sums.items()}
+        found = {}
+        for key, G in self.shown.items():
+            sums = np.zeros((len(root), len(root)), np.int64)
+            np.add.at(sums, np.ix_(orbit, orbit), self.twins.sums(G))
+            found[key] = np.asarray(sums / np.outer(root, root))
+        return found
 
     @cached_property
     def standard(self) -> dict[tuple[int, int], Integers]:
@@ -223,8 +219,9 @@ class BlockGram:
 class Reduction:
     """A workload on merged values and orbits."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[ReducedAxis, ...]
     terms: tuple[ReducedTerm, ...]
+    objective: Objective
 
     @property
     def orbit_shape(self) -> tuple[int, ...]:
@@ -259,7 +256,10 @@ class Reduction:
                 if number:
                     key = tuple(pairs[a] for a in axes)
                     summands[key] = summands.get(key, 0.0) + number
-        grams = [(c, self._trivial(axes, key)) for key, c in summands.items()]
+        grams = [
+            (c, tuple(self.axes[a].trivial[pair] for a, pair in zip(axes, key, strict=True)))
+            for key, c in summands.items()
+        ]
         return BlockGram(
             residuals,
             axes,
@@ -280,27 +280,20 @@ class Reduction:
                 break
         return number
 
-    def _trivial(
-        self, axes: tuple[int, ...], key: tuple[tuple[int, int], ...]
-    ) -> tuple[Floats, ...]:
-        return tuple(self.axes[a].trivial[pair] for a, pair in zip(axes, key, strict=True))
 
-
-def reduce_workload(workload: Workload) -> Reduction:
+def reduce_workload(workload: Workload, objective: Objective = TOTAL_SQUARED_ERROR) -> Reduction:
     """Merge values and find the orbits of every attribute."""
-    products = [(term, product) for term in workload.terms for product in term.products]
-    columns = list(zip(*(product.factors for _, product in products), strict=True))
+    products = [product for term in workload.terms for product in term.products]
+    columns = list(zip(*(product.factors for product in products), strict=True))
     merged = [_merge(_distinct(column)[0]) for column in columns]
-    indices = list(zip(*(_distinct(column)[1] for column in columns), strict=True))
+    indices = zip(*(_distinct(column)[1] for column in columns), strict=True)
     terms: list[ReducedTerm] = []
-    position = 0
-    for term in workload.terms:
-        mine = indices[position : position + len(term.products)]
-        position += len(term.products)
+    for term, weight in zip(workload.terms, objective.weights(workload), strict=True):
         coefficients = tuple(product.coefficient for product in term.products)
-        terms.append(ReducedTerm(term.weight, coefficients, tuple(mine)))
+        mine = tuple(itertools.islice(indices, len(coefficients)))
+        terms.append(ReducedTerm(weight, coefficients, mine))
     axes = tuple(_axis(a, *merge, terms) for a, merge in enumerate(merged))
-    return Reduction(axes, tuple(terms))
+    return Reduction(axes, tuple(terms), objective)
 
 
 def fingerprint(factor: Factor) -> bytes:
@@ -348,7 +341,7 @@ def _by_first_occurrence(labels: Integers) -> Integers:
 
 def _axis(
     a: int, merged: Integers, factors: tuple[Factor, ...], terms: Sequence[ReducedTerm]
-) -> Axis:
+) -> ReducedAxis:
     together = {tuple(index[a] for index in term.indices) for term in terms}
     twins = find_twins([[factors[i] for i in sorted(set(met))] for met in sorted(together)])
     met = sorted({pair for chosen in together for pair in itertools.product(chosen, chosen)})
@@ -357,7 +350,7 @@ def _axis(
     shown = {(i, j): gram(seen[i], seen[j]) for i, j in met}
     orbit = np.zeros(len(twins.sizes), np.int64)
     orbit[twins.number[twins.shown]] = orbits(list(shown.values()))
-    return Axis(merged, orbit[twins.number], factors, twins, shown)
+    return ReducedAxis(merged, orbit[twins.number], factors, twins, shown)
 
 
 def _require_room(values: int, grams: int) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.optimum import lowered_roots
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
 """Where θ lies between its least value and 1, tried one after the other."""
@@ -55,16 +56,11 @@ class UnmixedBound:
                     number_ *= self._split(a, index[a], share)[0]
             key = tuple(index[a] for a in sorted(S))
             groups[key] = groups.get(key, 0.0) + number_
-        return max(
-            (
-                math.sqrt(c)
-                * math.prod(
-                    self._split(a, i, share)[1] for a, i in zip(sorted(S), key, strict=True)
-                )
-                for key, c in groups.items()
-            ),
-            default=0.0,
-        )
+        roots = [math.sqrt(c) * self._product(S, key, share) for key, c in groups.items()]
+        return max(roots, default=0.0)
+
+    def _product(self, S: Attributes, key: Sequence[int], share: float) -> float:
+        return math.prod(self._split(a, i, share)[1] for a, i in zip(sorted(S), key, strict=True))
 
     def _split(self, a: int, index: int, share: float) -> tuple[float, float]:
         """((1−θ)γ, tr (G₁ − g gᵀ/(θγ))^½) of one factor."""
@@ -90,7 +86,5 @@ def split_gram(gram: Integers, d: Floats, share: float) -> tuple[float, float]:
 
 
 def root_trace(M: Floats) -> float:
-    """tr M^½, eigenvalues lowered by their rounding error."""
-    eigenvalues = np.linalg.eigvalsh((M + M.T) / 2)
-    allowance = 16 * np.finfo(np.float64).eps * len(M) * max(float(eigenvalues[-1]), 0.0)
-    return math.fsum(np.sqrt(np.maximum(eigenvalues - allowance, 0)))
+    """tr M^½ or a little less."""
+    return math.fsum(lowered_roots((M + M.T) / 2))

@@ -11,8 +11,8 @@ import numpy as np
 
 from dhdmm.effort import allocate, borrow
 from dhdmm.strategy.matrix import Integers, independent_rows, primitive
-from dhdmm.strategy.symmetry import Axis
-from dhdmm.study.factor import Factor, Ranges
+from dhdmm.strategy.symmetry import ReducedAxis
+from dhdmm.study.factor import Factor, Ranges, group_sums
 
 CHUNK = 1024
 """Candidate rows looked at together."""
@@ -29,7 +29,7 @@ def standing_vectors(orbits: int) -> Integers:
 class VectorBook:
     """Numbers the integer vectors of one axis, over its orbits, after the standing ones."""
 
-    axis: Axis
+    axis: ReducedAxis
     _numbers: dict[bytes, int] = field(default_factory=dict)
     _rows: list[Integers] = field(default_factory=list)
 
@@ -59,7 +59,7 @@ class VectorBook:
         """Rows of F averaged over orbits, times the orbits' common multiple: (rows, orbits)."""
         borrow(3 * factor.shape[0] * len(self.axis.sizes))
         multiple = math.lcm(*(int(size) for size in self.axis.sizes))
-        sums = (factor.to_sparse() @ self.axis.indicator).toarray()
+        sums = group_sums(factor, self.axis.orbit, len(self.axis.sizes))
         return np.asarray(sums * (multiple // self.axis.sizes))
 
     def spanning(self, index: int) -> Integers:

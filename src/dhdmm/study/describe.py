@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dhdmm.study.attributes import Attribute
 from dhdmm.study.grouping import Grouping
-from dhdmm.study.models import AggregationModel, ItemModel, PersonUnit, PrivacyModel
-from dhdmm.study.query import TOTAL
-from dhdmm.study.schema import Attribute
+from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
 from dhdmm.study.spec import Study
 from dhdmm.study.workload import Axis, Item, Term
 
@@ -32,8 +31,8 @@ def describe(study: Study) -> dict[str, Any]:
         "attributes": [_attribute(attribute) for attribute in study.schema.attributes],
         "groupings": [_grouping(study, grouping) for grouping in study.groupings.values()],
         "tables": [_table(model, item) for model, item in tables],
-        "privacy": study.privacy and privacy_words(study.privacy),
-        "aggregation": study.aggregation and aggregation_words(study.aggregation),
+        "privacy": study.model.privacy and privacy_words(study.model.privacy),
+        "aggregation": study.model.aggregation and aggregation_words(study.model.aggregation),
         "digest": study.digest.hex(),
     }
 
@@ -89,7 +88,7 @@ def _summary(model: ItemModel, item: Item) -> str:
 
 def term_words(term: Term) -> str:
     """`records by sex (2 and total) and age_band (6), where hours >= 35`."""
-    by = [_axis_words(axis) for axis in term.axes if axis and not _is_fixed(axis)]
+    by = [_axis_words(axis) for axis in term.axes if axis and not axis.is_fixed]
     words = f"records by {' × '.join(by)}" if by else "all records"
     if term.condition:
         words = f"{words if by else 'records'} where {term.condition}"
@@ -97,25 +96,20 @@ def term_words(term: Term) -> str:
 
 
 def _axis_words(axis: Axis) -> str:
-    if axis.labels[-1] == TOTAL and not axis.predicates[-1]:
+    if axis.has_total:
         return f"{axis.header} ({len(axis.labels) - 1:,} and total)"
     return f"{axis.header} ({len(axis.labels):,})"
 
 
-def _is_fixed(axis: Axis) -> bool:
-    """The condition alone decides about this attribute."""
-    return len(axis.labels) == 1 and not axis.predicates[0]
-
-
 def privacy_words(privacy: PrivacyModel) -> str:
-    if isinstance(privacy.unit, PersonUnit):
-        person = privacy.unit.person
+    person = privacy.person
+    if person is not None:
         unit = (
             f"any one person (by '{person.column}'; up to {person.max_records} records at each of"
             f" up to {person.max_participants} participants)"
         )
     else:
-        unit = UNITS[privacy.unit]
+        unit = UNITS[str(privacy.unit)]
     if privacy.rho is not None:
         cost = f"ρ = {privacy.rho:g} zero-concentrated differential privacy"
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,14 @@ class Place:
     def error(self, what: str, hint: str | None = None) -> StudyError:
         return StudyError(what, where=str(self) or None, hint=hint)
 
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """An error that does not know where it arose learns that it was here."""
+        try:
+            yield
+        except StudyError as error:
+            raise self.error(error.what, error.hint) from None
+
 
 def read_text(path: Path) -> str:
     """The file as text, refused when it is too large, absent or not UTF-8."""
@@ -100,7 +109,7 @@ def parse(text: str, source: str) -> tuple[Any, Place]:
     root = Place(source)
     try:
         events = yaml.parse(text, Loader=yaml.SafeLoader)
-        value = _Reader(root, events).document()
+        value = _YamlReader(root, events).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}" if mark else source
@@ -149,7 +158,7 @@ def _advice(problem: str) -> str | None:
     return None
 
 
-class _Reader:
+class _YamlReader:
     """Recursive descent over the parser's events; depth is bounded by `DEEPEST`."""
 
     def __init__(self, root: Place, events: Iterator[Any]) -> None:

@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from dhdmm.errors import StudyError
 from dhdmm.study.factor import Array, Factor, dense_ranges, factor_of
@@ -22,6 +21,8 @@ LARGEST_DENOMINATOR = 10**6
 
 def exact_factor(matrix: Any, where: str) -> tuple[Factor, int]:
     """(F, denominator) with matrix = F / denominator; refuses entries that are not rational."""
+    from scipy import sparse
+
     if sparse.issparse(matrix):
         coo = sparse.coo_array(matrix)
         row, column, entries = coo.row, coo.col, coo.data

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from dhdmm.effort import allocate, borrow
 from dhdmm.errors import StudyError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
@@ -123,6 +125,8 @@ class Rows:
     matrix: sparse.csr_array
 
     def __post_init__(self) -> None:
+        from scipy import sparse  # slow to import, and many studies have ranges only
+
         matrix = sparse.csr_array(self.matrix, dtype=np.int64, copy=True)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
@@ -196,6 +200,8 @@ def with_total(factor: Factor) -> Factor:
     size = factor.shape[1]
     if isinstance(factor, Ranges):
         return Ranges(np.append(factor.low, 0), np.append(factor.high, size), size)
+    from scipy import sparse
+
     return Rows(sparse.vstack([factor.matrix, np.ones((1, size), np.int64)], format="csr"))
 
 
@@ -223,8 +229,24 @@ def restricted(factor: Factor, mask: NDArray[np.bool_]) -> Factor:
     return Rows(_written_out(start, stop, chosen, factor.size))
 
 
+def group_sums(factor: Factor, group: Integers, groups: int) -> Integers:
+    """(rows, groups): every row summed over the values of each group, which `group` numbers."""
+    if isinstance(factor, Rows):
+        row = np.repeat(np.arange(factor.shape[0]), np.diff(factor.matrix.indptr))
+        sums = np.zeros((factor.shape[0], groups), np.int64)
+        np.add.at(sums, (row, group[factor.matrix.indices]), factor.matrix.data)
+        return sums
+    held = factor.high - factor.low
+    row = np.repeat(np.arange(len(held)), held)
+    value = np.arange(held.sum()) - np.repeat(np.cumsum(held) - held - factor.low, held)
+    count = np.bincount(row * groups + group[value], minlength=len(held) * groups)
+    return count.reshape(len(held), groups)
+
+
 def _written_out(start: Integers, stop: Integers, values: Integers, size: int) -> sparse.csr_array:
     """Row i is 1 on values[start_i:stop_i]."""
+    from scipy import sparse
+
     lengths = stop - start
     ends = np.concatenate([[0], np.cumsum(lengths)])
     positions = np.arange(ends[-1]) - np.repeat(ends[:-1] - start, lengths)
@@ -244,17 +266,6 @@ def gram(left: Factor, right: Factor) -> Integers:
         np.subtract.at(corners, (left.high, right.low), 1)
         return np.asarray(np.cumsum(np.cumsum(corners, axis=0), axis=1)[:-1, :-1])
     return np.asarray((left.to_sparse().T @ right.to_sparse()).toarray())
-
-
-def bilinear(left: Factor, middle: Array, right: Factor) -> Array:
-    """diag(left · middle · rightᵀ), (rows,): one number a row, without a rows × rows matrix."""
-    assert left.shape == right.shape
-    if isinstance(left, Ranges) and isinstance(right, Ranges):
-        area = np.zeros((left.size + 1, left.size + 1), middle.dtype)
-        area[1:, 1:] = np.cumsum(np.cumsum(middle, axis=0), axis=1)
-        corner = area[left.high, right.high] - area[left.low, right.high]
-        return np.asarray(corner - area[left.high, right.low] + area[left.low, right.low])
-    return np.asarray(right.to_sparse().multiply(left.dot(middle)).sum(axis=1)).ravel()
 
 
 def column_fingerprints(factor: Factor) -> NDArray[np.uint64]:

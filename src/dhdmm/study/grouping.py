@@ -6,34 +6,21 @@ grouping with one set a value.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
-from scipy import sparse
 
-from dhdmm.errors import DataError, StudyError
 from dhdmm.study import sqltext
+from dhdmm.study.attributes import Codes
 from dhdmm.study.document import Place
 from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of, with_total
-from dhdmm.study.models import GroupingModel, SetModel, Value
-from dhdmm.study.names import Lazily, nearest, number_text
+from dhdmm.study.models import GroupingModel, SetModel
+from dhdmm.study.names import Lazily, first_repeated, nearest
 from dhdmm.study.predicate import mask
 from dhdmm.study.query import TOTAL
-from dhdmm.study.schema import (
-    Attribute,
-    CategoryAttribute,
-    Codes,
-    IntegerAttribute,
-    NumberAttribute,
-    Schema,
-    first_repeated,
-)
+from dhdmm.study.schema import Schema
 from dhdmm.study.workload import plain_axis
-
-LARGEST_EACH = 100_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,36 +67,12 @@ def grouping(name: str, model: GroupingModel, schema: Schema, place: Place) -> G
             f"unknown attribute '{model.of}'", nearest(model.of, schema.names)
         )
     index = schema.names.index(model.of)
-    if isinstance(model.edges, list):
-        bins = _bins(schema.attributes[index], model.edges, place / "edges")
-        return plain_grouping(name, schema, index, bins)
-    assert model.sets is not None
-    return _grouping_of_sets(name, model.sets, schema, index, place / "sets")
-
-
-def _bins(attribute: Attribute, edges: Sequence[float], place: Place) -> Ranges:
-    """Half-open bins; those of a number attribute must fall on its own edges."""
-    if isinstance(attribute, CategoryAttribute):
-        raise place.error(
-            f"'{attribute.name}' is a category and has no order", "list its values in 'sets'"
-        )
-    if isinstance(attribute, NumberAttribute):
-        for edge in sorted(set(edges) - set(attribute.edges)):
-            close = min(attribute.edges, key=lambda known: abs(known - edge))
-            raise place.error(
-                f"edge {number_text(edge)} is not an edge of '{attribute.name}'",
-                f"its nearest is {number_text(close)}",
-            )
-        starts: Sequence[float] = attribute.edges
-    else:
-        assert isinstance(attribute, IntegerAttribute)
-        starts = range(attribute.low, attribute.high + 1)
-    codes = np.array([bisect_left(starts, edge) for edge in edges], np.int64)
-    for (left, right), (low, high) in zip(pairwise(edges), pairwise(codes), strict=True):
-        if low == high:
-            bin_text = f"{number_text(left)} ≤ {attribute.name} < {number_text(right)}"
-            raise place.error(f"no value of '{attribute.name}' has {bin_text}")
-    return Ranges(codes[:-1], codes[1:], attribute.size)
+    if model.sets is not None:
+        return _grouping_of_sets(name, model.sets, schema, index, place / "sets")
+    attribute = schema.attributes[index]
+    with (place / "edges").located():
+        cuts = attribute.cuts(model.edges)
+    return plain_grouping(name, schema, index, Ranges(cuts[:-1], cuts[1:], attribute.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +86,8 @@ class _Set:
 def _grouping_of_sets(
     name: str, models: Sequence[SetModel], schema: Schema, index: int, place: Place
 ) -> Grouping:
+    from scipy import sparse
+
     attribute = schema.attributes[index]
     sets = list(_sets(models, schema, index, place))
     repeated = first_repeated([entry.label for entry in sets])
@@ -172,35 +137,11 @@ def _named_sets(model: SetModel, schema: Schema, index: int, place: Place) -> li
         codes = np.flatnonzero(mask(tree, schema, index, where=where))
         return [_Set(str(model.label), codes, f"({sqltext.render(tree)})")]
     if model.values is not None:
-        listed = {_code(attribute, value, place / "values") for value in model.values}
+        with (place / "values").located():
+            listed = {attribute.listed_code(value) for value in model.values}
         return [_Set(str(model.label), np.array(sorted(listed), np.int64))]
     if model.each is not None:
-        each = _each(attribute, model.each, place / "each")
+        with (place / "each").located():
+            each = attribute.each(model.each)
         return [_Set(attribute.label(code), np.array([code], np.int64)) for code in each]
     return []
-
-
-def _each(attribute: Attribute, values: Sequence[Value], place: Place) -> list[int]:
-    """Codes of a category's listed values, or of an integer's range [first, last]."""
-    codes = [_code(attribute, value, place) for value in values]
-    if isinstance(attribute, CategoryAttribute):
-        return codes
-    if len(codes) != 2 or codes[0] > codes[1]:
-        raise place.error("'each' of an integer is a range [first, last]")
-    if codes[1] - codes[0] >= LARGEST_EACH:
-        raise place.error(f"'each' makes more than {LARGEST_EACH:,} sets")
-    return list(range(codes[0], codes[1] + 1))
-
-
-def _code(attribute: Attribute, value: Value, place: Place) -> int:
-    if isinstance(attribute, NumberAttribute):
-        raise place.error(f"'{attribute.name}' has bins, not values", "use 'edges' or 'where'")
-    try:
-        return attribute.code(value)
-    except DataError as error:
-        known = attribute.values if isinstance(attribute, CategoryAttribute) else ()
-        raise StudyError(
-            f"{value!r} is not a value of '{attribute.name}'",
-            where=str(place),
-            hint=nearest(value, known) or error.hint,
-        ) from None

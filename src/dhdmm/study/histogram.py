@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.study.schema import Codes
+from dhdmm.study.attributes import Codes
 
 Counts = NDArray[np.int64]
 

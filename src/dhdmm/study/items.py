@@ -16,15 +16,15 @@ from itertools import combinations
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.errors import StudyError
 from dhdmm.study import sqltext
+from dhdmm.study.attributes import Attribute
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
 from dhdmm.study.grouping import Grouping, plain_grouping
 from dhdmm.study.models import ItemModel, MarginalsModel, RangesModel, TermModel
-from dhdmm.study.names import nearest
+from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
-from dhdmm.study.schema import Attribute, CategoryAttribute, Schema, first_repeated
+from dhdmm.study.schema import Schema
 from dhdmm.study.sql import parse_query
 from dhdmm.study.workload import Axis, Item, Product, Term
 
@@ -119,8 +119,9 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
     base = names.grouping(model.of, place / "of")
     attribute = names.schema.attributes[base.attribute]
     steps = base.factor
-    ordered = isinstance(steps, Ranges) and bool(np.all(steps.low[1:] == steps.high[:-1]))
-    if isinstance(attribute, CategoryAttribute) or not (ordered and isinstance(steps, Ranges)):
+    if not (
+        attribute.ordered and isinstance(steps, Ranges) and np.all(steps.low[1:] == steps.high[:-1])
+    ):
         raise (place / "of").error(
             f"'{model.of}' has no order to take ranges of",
             "ranges are of integers, numbers, or a grouping of them with 'edges'",
@@ -245,10 +246,8 @@ def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Inte
 def _within(factor: Factor, attribute: int, box: Box, place: Place) -> Factor:
     if attribute not in box.masks:
         return factor
-    try:
+    with place.located():
         return restricted(factor, box.masks[attribute])
-    except StudyError as error:
-        raise place.error(error.what, error.hint) from None
 
 
 def _axis(

@@ -6,38 +6,23 @@ is empty or a condition can be answered is checked where it is used, with its li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Discriminator, Field, GetCoreSchemaHandler, Tag, model_validator
+from pydantic_core import CoreSchema
 
-from dhdmm.study.document import shown
-from dhdmm.study.edges import expand_edges
-from dhdmm.study.names import nearest
+from dhdmm.study import attributes
+from dhdmm.study.attributes.base import AttributeModel
+from dhdmm.study.forms import Label, Name, Names, Section, Value, problem
 
 KEYS_SINCE: dict[str, str] = {"extra_measurements": "0.2.0"}
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
 names of attributes and groupings are written *. It may name keys that only a later version knows.
 """
-
-LARGEST_INTEGER = 2**53
-NAME = r"^[^\s\x00-\x1f\x7f](.{0,98}[^\s\x00-\x1f\x7f])?$"
-
-Name = Annotated[str, Field(pattern=NAME)]
-Label = Annotated[str, Field(min_length=1, max_length=200)]
-Integer = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)]
-Number = Annotated[float, Field(allow_inf_nan=False)] | Integer
-Value = bool | Integer | Annotated[str, Field(max_length=200)]
-Names = Annotated[list[Name], Field(min_length=1)]
 
 
 def key_path(path: Sequence[str | int]) -> tuple[str, ...]:
@@ -57,80 +42,30 @@ def keys_since(path: Sequence[str | int]) -> str | None:
     return KEYS_SINCE.get(".".join(key_path(path)))
 
 
-def _problem(
-    what: str, hint: str = "", at: tuple[str, ...] = (), kind: Literal["study", "unknown"] = "study"
-) -> PydanticCustomError:
-    """A complaint in words; `at` leads from the section to the key that it is about."""
-    return PydanticCustomError(kind, "{what}", {"what": what, "hint": hint, "at": at})
-
-
-def _edges(written: str | list[Number]) -> list[int | float]:
-    try:
-        return expand_edges(written)
-    except ValueError as error:
-        raise _problem(str(error)) from None
-
-
-def _increasing(bounds: list[int]) -> list[int]:
-    if bounds[0] > bounds[1]:
-        raise _problem(f"the range [{bounds[0]}, {bounds[1]}] is empty", "write the smaller first")
-    return bounds
-
-
-Edges = Annotated[str | list[Number], AfterValidator(_edges)]
-Bounds = Annotated[list[Integer], Field(min_length=2, max_length=2), AfterValidator(_increasing)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, given: Any) -> Any:
-        """Unknown keys first, with the near miss: they explain what seems to be missing."""
-        if isinstance(given, dict):
-            known = [field.alias or name for name, field in cls.model_fields.items()]
-            for key in given:
-                if key not in known:
-                    hint = nearest(key, known) or ""
-                    raise _problem(f"unknown key {shown(key)}", hint, (str(key),), "unknown")
-        return given
-
-    def exactly_one(self, *keys: str) -> str:
-        """The only one of these keys that is given."""
-        given = [key for key in keys if getattr(self, key) not in (None, False)]
-        if len(given) != 1:
-            listed = ", ".join(f"'{key}'" for key in keys)
-            seen = " and ".join(f"'{key}'" for key in given)
-            raise _problem(f"exactly one of {listed} is needed" + (f", not {seen}" if seen else ""))
-        return given[0]
-
-
 # ---- schema -------------------------------------------------------------------------------------
 
 
-class IntegerModel(Section):
-    """Whole numbers in a range, both ends included."""
+@dataclass(frozen=True)
+class _MadeOf:
+    """In place of a type that depends on the types of attributes that there are."""
 
-    type: Literal["integer"]
-    range: Bounds
+    make: Callable[[], Any]
 
-
-class CategoryModel(Section):
-    """One of a list of values; a mapping gives each value a label."""
-
-    type: Literal["category"]
-    values: Annotated[list[Value], Field(min_length=1)] | dict[Value, Label]
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return handler.generate_schema(self.make())
 
 
-class NumberModel(Section):
-    """A number that falls into one of consecutive bins; the last bin includes its upper edge."""
-
-    type: Literal["number"]
-    edges: Edges
+def _any_attribute() -> Any:
+    models = reduce(or_, (one.model for one in attributes.TYPES))
+    return Annotated[models, Field(discriminator="type")]
 
 
-AttributeModel = Annotated[IntegerModel | CategoryModel | NumberModel, Field(discriminator="type")]
+def _any_edges() -> Any:
+    return reduce(or_, (one.grouping_edges for one in attributes.TYPES if one.grouping_edges))
+
+
+AnyAttribute = Annotated[AttributeModel, _MadeOf(_any_attribute)]
+AnyEdges = Annotated[Any, _MadeOf(_any_edges)]
 
 
 # ---- groupings ----------------------------------------------------------------------------------
@@ -149,9 +84,9 @@ class SetModel(Section):
     def _one_kind(self) -> SetModel:
         kind = self.exactly_one("values", "rest", "each", "where")
         if kind != "each" and self.label is None:
-            raise _problem("a set needs a 'label'")
+            raise problem("a set needs a 'label'")
         if kind == "each" and self.label is not None:
-            raise _problem("'each' makes one set a value and takes no 'label'")
+            raise problem("'each' makes one set a value and takes no 'label'")
         return self
 
 
@@ -159,7 +94,7 @@ class GroupingModel(Section):
     """Named sets of one attribute's values."""
 
     of: Name
-    edges: Edges | None = None
+    edges: AnyEdges | None = None
     sets: Annotated[list[SetModel], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
@@ -193,7 +128,7 @@ class RangesModel(Section):
     @model_validator(mode="after")
     def _width_if_asked(self) -> RangesModel:
         if (self.kind == "width") != (self.width is not None):
-            raise _problem("'width' is needed for kind: width, and only then")
+            raise problem("'width' is needed for kind: width, and only then")
         return self
 
 
@@ -234,9 +169,9 @@ class ItemModel(Section):
         else:
             kind = self.exactly_one("ranges", "terms") if self.ranges or self.terms else "by"
         if kind == "sql" and (self.where is not None or self.with_totals):
-            raise _problem("an sql item says everything in its text", "move it into WHERE or CUBE")
+            raise problem("an sql item says everything in its text", "move it into WHERE or CUBE")
         if kind in ("marginals", "total") and self.with_totals:
-            raise _problem(f"'with_totals' goes with 'by', not with '{kind}'")
+            raise problem(f"'with_totals' goes with 'by', not with '{kind}'")
         return self
 
 
@@ -281,8 +216,13 @@ class PrivacyModel(Section):
     @model_validator(mode="after")
     def _one_budget(self) -> PrivacyModel:
         if self.exactly_one("epsilon", "rho") == "epsilon" and self.delta is None:
-            raise _problem("epsilon needs a 'delta'", "for example delta: 1e-6")
+            raise problem("epsilon needs a 'delta'", "for example delta: 1e-6")
         return self
+
+    @property
+    def person(self) -> PersonModel | None:
+        """What the study says of persons, where they are the unit."""
+        return None if isinstance(self.unit, str) else self.unit.person
 
 
 class CountModel(Section):
@@ -292,7 +232,7 @@ class CountModel(Section):
     @model_validator(mode="after")
     def _ordered(self) -> CountModel:
         if self.min > self.max:
-            raise _problem(f"min {self.min} is larger than max {self.max}")
+            raise problem(f"min {self.min} is larger than max {self.max}")
         return self
 
 
@@ -319,8 +259,8 @@ class StudyModel(Section):
     """A study file."""
 
     study: Name
-    schema_: Annotated[dict[Name, AttributeModel], Field(alias="schema", min_length=1)]
-    groupings: dict[Name, GroupingModel] = {}
+    schema_: Annotated[dict[Name, AnyAttribute], Field(alias="schema", min_length=1)]
+    groupings: dict[Name, GroupingModel] = {}  # noqa: RUF012 - pydantic copies it
     workload: Annotated[list[ItemModel], Field(min_length=1)]
     extra_measurements: Literal[True] | None = None
     privacy: PrivacyModel | None = None
@@ -331,7 +271,7 @@ class StudyModel(Section):
         if self.privacy and self.aggregation:
             lost = self.privacy.corrupt_fraction + self.aggregation.max_dropout
             if lost >= 1:
-                raise _problem(
+                raise problem(
                     "max_dropout and corrupt_fraction leave no honest participant",
                     at=("aggregation", "max_dropout"),
                 )

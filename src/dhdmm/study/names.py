@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import overload
+from typing import Any, overload
 
 PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_LISTED = 12
@@ -64,6 +64,15 @@ def nearest(name: object, known: Iterable[object]) -> str | None:
     candidates = [str(candidate) for candidate in known]
     listed = f"known: {', '.join(candidates)}" if 0 < len(candidates) <= MOST_LISTED else None
     return near_miss(name, candidates) or listed
+
+
+def first_repeated(entries: Sequence[Any]) -> Any | None:
+    seen: set[Any] = set()
+    for entry in entries:
+        if entry in seen:
+            return entry
+        seen.add(entry)
+    return None
 
 
 @dataclass(frozen=True, eq=False)

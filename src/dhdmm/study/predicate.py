@@ -17,15 +17,7 @@ import numpy as np
 from dhdmm.effort import allocate, work
 from dhdmm.errors import StudyError
 from dhdmm.study import sqltext
-from dhdmm.study.comparison import (
-    Constant,
-    Integers,
-    code_of,
-    compare,
-    compare_integers,
-    constant_text,
-    integer_values,
-)
+from dhdmm.study.attributes.base import Codes, Constant, compare_integers, constant_text
 from dhdmm.study.diagram import (
     Atom,
     Box,
@@ -38,7 +30,7 @@ from dhdmm.study.diagram import (
 )
 from dhdmm.study.names import column as quoted
 from dhdmm.study.names import nearest
-from dhdmm.study.schema import CategoryAttribute, Schema
+from dhdmm.study.schema import Schema
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -68,7 +60,7 @@ def boxes(condition: str | Expr, schema: Schema, *, where: str | None = None) ->
     A product of one-attribute predicates gives one box with coefficient 1; what never holds gives
     none; what always holds gives one without masks. `where` names the place of the condition.
     """
-    formula = _Reader(schema, where).formula(_tree(condition, where))
+    formula = _ConditionReader(schema, where).formula(_tree(condition, where))
     try:
         return signed_boxes(formula, BOX_LIMIT)
     except TooIntricate as error:
@@ -85,7 +77,7 @@ def mask(
 ) -> Mask:
     """(size,): the values of one attribute for which a condition over it alone holds."""
     attribute = schema.attributes[attribute_index]
-    formula = _Reader(schema, where, only=attribute_index).formula(_tree(condition, where))
+    formula = _ConditionReader(schema, where, only=attribute_index).formula(_tree(condition, where))
     if isinstance(formula, bool):
         return np.full(attribute.size, formula)
     assert isinstance(formula, Atom), "parts over one attribute are put together into one atom"
@@ -96,7 +88,7 @@ def _tree(condition: str | Expr, where: str | None) -> Expr:
     return sqltext.parse_condition(condition, where) if isinstance(condition, str) else condition
 
 
-class _Reader:
+class _ConditionReader:
     """From the parser's tree to a formula; node kinds go by the parser's own names."""
 
     def __init__(self, schema: Schema, where: str | None, only: int | None = None) -> None:
@@ -128,10 +120,11 @@ class _Reader:
         """A column of booleans is a condition by itself."""
         index = self.attribute(tree)
         attribute = self.schema.attributes[index]
-        if isinstance(attribute, CategoryAttribute) and isinstance(attribute.values[0], bool):
-            return Atom(index, np.array(attribute.values, np.bool_))
-        what = f"'{attribute.name}' is not TRUE or FALSE: compare it with a value"
-        return self._refuse(tree, what)
+        truth = attribute.truth()
+        if truth is None:
+            what = f"'{attribute.name}' is not TRUE or FALSE: compare it with a value"
+            return self._refuse(tree, what)
+        return Atom(index, truth)
 
     def _comparison(self, tree: Expr) -> Formula:
         left, right, operator = tree.this, tree.expression, _COMPARISONS[tree.key]
@@ -158,7 +151,7 @@ class _Reader:
         for entry in tree.expressions:
             constant = self._checked_constant(tree, left, entry)
             with self._pointing_to(entry):
-                chosen[code_of(attribute, constant)] = True
+                chosen[attribute.code_of(constant)] = True
         return Atom(index, chosen)
 
     def _compare(self, tree: Expr, left: Expr, operator: str, right: Expr) -> Atom:
@@ -168,7 +161,7 @@ class _Reader:
             index = self.attribute(left.unnest())
             self._account(tree, index)
             with self._pointing_to(right):
-                return Atom(index, compare(self.schema.attributes[index], operator, constant))
+                return Atom(index, self.schema.attributes[index].compare(operator, constant))
         index, values = self._integers(left)
         self._account(tree, index)
         if not isinstance(constant, Decimal):
@@ -194,12 +187,12 @@ class _Reader:
         except StudyError as error:
             self._refuse(tree, error.what, error.hint)
 
-    def _integers(self, tree: Expr) -> tuple[int, Integers]:
+    def _integers(self, tree: Expr) -> tuple[int, Codes]:
         """(attribute, (size,) integers) of a column, bit_count(…), … % constant or … & constant."""
         tree = tree.unnest()
         if tree.key == "column":
             index = self.attribute(tree)
-            values = integer_values(self.schema.attributes[index])
+            values = self.schema.attributes[index].integers()
             if values is None:
                 name = self.schema.attributes[index].name
                 return self._refuse(tree, f"'{name}' does not hold integers")
@@ -218,7 +211,7 @@ class _Reader:
             return index, np.fmod(values, int(constant))
         return self._misunderstood(tree)
 
-    def _bit_count(self, tree: Expr) -> tuple[int, Integers]:
+    def _bit_count(self, tree: Expr) -> tuple[int, Codes]:
         if len(tree.expressions) != 1:
             return self._misunderstood(tree)
         index, values = self._integers(tree.expressions[0])
@@ -241,7 +234,7 @@ class _Reader:
     def _near(self, name: str) -> str | None:
         """Double quotes make a name in SQL; somebody who wrote "White" meant a value."""
         for attribute in self.schema.attributes:
-            if isinstance(attribute, CategoryAttribute) and name in attribute.values:
+            if attribute.has_value(name):
                 return f"the value of '{attribute.name}' stands in single quotes: '{name}'"
         return nearest(name, self.schema.names)
 

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from dhdmm.errors import StudyError
+from dhdmm.study import attributes
 from dhdmm.study.document import Place, shown
 from dhdmm.study.models import keys_since
 from dhdmm.study.names import near_miss, number_text
@@ -35,10 +36,6 @@ _BOUNDS = {
 
 
 _EXAMPLES = {
-    "type": "one of integer, category, number",
-    "range": "the domain is needed, for example range: [0, 99]",
-    "values": "the domain is needed, for example values: [yes, no]",
-    "edges": "the domain is needed, for example edges: 0:100:5",
     "unit": "whose data is hidden: record, participant or {person: …}",
     "corrupt_fraction": "the share of participants that may conspire, for example 0.05",
     "participants": "a number, or {min: 800, max: 1200}",
@@ -84,10 +81,10 @@ def _words(details: Sequence[ErrorDetails]) -> tuple[str, str]:
             return context["what"], context["hint"]
         case "missing":
             key = str(detail["loc"][-1])
-            return f"missing key '{key}'", _EXAMPLES.get(key, "")
+            return f"missing key '{key}'", _example(key)
         case "union_tag_not_found":
             close = get_close_matches("type", [str(key) for key in given], n=1)
-            return "missing key 'type'", f"not '{close[0]}'" if close else _EXAMPLES["type"]
+            return "missing key 'type'", f"not '{close[0]}'" if close else _example("type")
         case "union_tag_invalid":
             return _choice(context["tag"], context["expected_tags"])
         case "literal_error":
@@ -103,6 +100,15 @@ def _words(details: Sequence[ErrorDetails]) -> tuple[str, str]:
             name, words = _BOUNDS[kind]
             return f"must be {words} {number_text(context[name])}, not {shown(given)}", ""
     return detail["msg"][:1].lower() + detail["msg"][1:], ""
+
+
+def _example(key: str) -> str:
+    """What could stand at a key that is missing."""
+    domains = [one.example for one in attributes.TYPES if one.example.startswith(f"{key}:")]
+    if domains:
+        return f"the domain is needed, for example {domains[0]}"
+    kinds = ", ".join(one.kind for one in attributes.TYPES)
+    return f"one of {kinds}" if key == "type" else _EXAMPLES.get(key, "")
 
 
 def _expected(form: str, detail: ErrorDetails) -> tuple[str, str]:

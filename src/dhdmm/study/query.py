@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from dhdmm.study.attributes import Attribute
 from dhdmm.study.factor import Factor, Ranges
-from dhdmm.study.schema import Attribute, Schema
+from dhdmm.study.schema import Schema
 
 if TYPE_CHECKING:
     from dhdmm.study.workload import Term

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from dhdmm.effort import work
-from dhdmm.errors import StudyError
 from dhdmm.study import canonical, document
 from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, grouping
 from dhdmm.study.items import Names, item
-from dhdmm.study.models import (
-    AggregationModel,
-    AttributeModel,
-    CategoryModel,
-    IntegerModel,
-    PrivacyModel,
-    StudyModel,
-)
+from dhdmm.study.models import AggregationModel, PrivacyModel, StudyModel
+from dhdmm.study.names import first_repeated
 from dhdmm.study.problems import study_error
-from dhdmm.study.schema import (
-    Attribute,
-    CategoryAttribute,
-    IntegerAttribute,
-    NumberAttribute,
-    Schema,
-    first_repeated,
-)
+from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Workload
 
 Made = TypeVar("Made")
@@ -71,21 +56,33 @@ class Study:
         return self.model.study
 
     @property
-    def privacy(self) -> PrivacyModel | None:
-        return self.model.privacy
+    def privacy(self) -> PrivacyModel:
+        """Whose data is hidden; refuses a study that only asks."""
+        return self._section("privacy", self.model.privacy)
 
     @property
-    def aggregation(self) -> AggregationModel | None:
-        return self.model.aggregation
+    def aggregation(self) -> AggregationModel:
+        """Who adds up; refuses a study that only asks."""
+        return self._section("aggregation", self.model.aggregation)
+
+    @property
+    def only_asks(self) -> bool:
+        """A section that a plan needs is missing."""
+        return self.model.privacy is None or self.model.aggregation is None
+
+    def _section(self, key: str, given: Made | None) -> Made:
+        if given is None:
+            raise self.place.error(f"the study has no '{key}' section", "a plan needs it")
+        return given
 
     @cached_property
     def schema(self) -> Schema:
-        place = self.place / "schema"
-        attributes = tuple(
-            _located(place / name, partial(_attribute, name, model))
-            for name, model in self.model.schema_.items()
-        )
-        return _located(place, partial(Schema, attributes))
+        place, attributes = self.place / "schema", []
+        for name, model in self.model.schema_.items():
+            with (place / name).located():
+                attributes.append(model.attribute(name))
+        with place.located():
+            return Schema(tuple(attributes))
 
     @cached_property
     def groupings(self) -> dict[str, Grouping]:
@@ -133,10 +130,16 @@ class Study:
     @classmethod
     def from_canonical_bytes(cls, encoded: bytes, made_by: str | None = None) -> Study:
         """The study with these bytes, which are its identity; refuses every other spelling."""
+        study = cls.checked_before(encoded, made_by)
+        study.workload  # noqa: B018 - building it checks it
+        return study
+
+    @classmethod
+    def checked_before(cls, encoded: bytes, made_by: str | None = None) -> Study:
+        """The same for bytes that were checked once: its questions are built when asked for."""
         work(PARSING * len(encoded))
         study = cls(canonical.read(encoded, made_by), Place("study"))
         vars(study)["_encoded"] = encoded
-        study.workload  # noqa: B018 - building it checks it
         return study
 
     @property
@@ -168,34 +171,8 @@ class Study:
         except ValidationError as error:
             raise study_error(error, values, Place()) from None
 
-    def sections(self) -> tuple[PrivacyModel, AggregationModel]:
-        """What a plan needs beyond the questions; refuses a study that only asks."""
-        for key in ("privacy", "aggregation"):
-            if getattr(self, key) is None:
-                raise self.place.error(f"the study has no '{key}' section", "a plan needs it")
-        assert self.privacy is not None
-        assert self.aggregation is not None
-        return self.privacy, self.aggregation
-
 
 def json_schema() -> dict[str, Any]:
     """The form of a study file, for editors that complete and check YAML."""
     schema = StudyModel.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _located(place: Place, make: Callable[[], Made]) -> Made:
-    """What `make` returns; an error that it raises learns its place."""
-    try:
-        return make()
-    except StudyError as error:
-        raise place.error(error.what, error.hint) from None
-
-
-def _attribute(name: str, model: AttributeModel) -> Attribute:
-    if isinstance(model, IntegerModel):
-        return IntegerAttribute(name, *model.range)
-    if isinstance(model, CategoryModel):
-        labels = tuple(model.values.values()) if isinstance(model.values, dict) else ()
-        return CategoryAttribute(name, tuple(model.values), labels)
-    return NumberAttribute(name, tuple(float(edge) for edge in model.edges))

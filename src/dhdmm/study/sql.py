@@ -57,7 +57,7 @@ def parse_query(
 ) -> ParsedQuery:
     """Read one query; `groupings` are the names of the study's groupings.
 
-    >>> from dhdmm.study.schema import CategoryAttribute
+    >>> from dhdmm.study.attributes import CategoryAttribute
     >>> schema = Schema((CategoryAttribute("sex", ("F", "M")), CategoryAttribute("race", (1, 2))))
     >>> parse_query("SELECT sex, COUNT(*) FROM data GROUP BY ROLLUP (sex)", schema).grouping_sets
     (('sex',), ())

@@ -15,17 +15,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from dhdmm.errors import StudyError
+from dhdmm.study.attributes import Attribute
 from dhdmm.study.entries import exact_factor
 from dhdmm.study.factor import Factor
 from dhdmm.study.names import Lazily
-from dhdmm.study.query import Query, query_label, query_sql, row_label, row_predicate
-from dhdmm.study.schema import Attribute, Schema
+from dhdmm.study.query import TOTAL, Query, query_label, query_sql, row_label, row_predicate
+from dhdmm.study.schema import Schema
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 SPARSE_LIMIT = 200_000_000
 """Non-zero entries that `to_sparse` is willing to write out (about 2.4 GB)."""
@@ -53,6 +56,15 @@ class Axis:
     header: str
     labels: Sequence[str]
     predicates: Sequence[str]
+
+    @property
+    def is_fixed(self) -> bool:
+        """The condition alone decides about this attribute."""
+        return len(self.labels) == 1 and not self.predicates[0]
+
+    @property
+    def has_total(self) -> bool:
+        return len(self.labels) > 1 and self.labels[-1] == TOTAL and not self.predicates[-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +153,8 @@ class Workload:
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
         """The weighted rows as a CSR matrix (queries, cells), duplicates kept."""
+        from scipy import sparse
+
         products = [product for term in self.terms for product in term.products]
         entries = sum(math.prod(f.nonzeros for f in product.factors) for product in products)
         if entries > limit:
@@ -157,6 +171,8 @@ class Workload:
 
 
 def _kronecker(factors: Sequence[Factor]) -> sparse.csr_array:
+    from scipy import sparse
+
     return reduce(
         lambda left, right: sparse.csr_array(sparse.kron(left, right.to_sparse(), format="csr")),
         factors,

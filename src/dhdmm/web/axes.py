@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement
 
 from dhdmm.release.intervals import Floats
-from dhdmm.release.pictures import Direction
+from dhdmm.release.pictures import AxisDirection
 from dhdmm.release.wording import printable
+from dhdmm.study.attributes.base import round_ticks
 from dhdmm.web.svg import CHARACTER, WIDTH, canvas, count, length, line, short, text
 
 PLOT_HEIGHT = 280
@@ -59,7 +60,7 @@ class Places:
 
 
 def upright(
-    name: str, direction: Direction, low: Floats, high: Floats, names: Sequence[str] = ()
+    name: str, direction: AxisDirection, low: Floats, high: Floats, names: Sequence[str] = ()
 ) -> tuple[Element, Places, Scale]:
     """An empty plot with counts upwards, positions across, and a key if there are several lines."""
     top = 30 if len(names) > 1 else 10
@@ -99,34 +100,26 @@ def key_of_lines(svg: Element, names: Sequence[str], left: float) -> None:
 
 
 def name_across(
-    svg: Element, direction: Direction, count: int, left: float, width: float, y: float
+    svg: Element, direction: AxisDirection, count: int, left: float, width: float, y: float
 ) -> None:
     """As many labels as there is room for, at round distances."""
     longest = max(len(short(direction.labels[i])) for i in range(0, count, max(count // 20, 1)))
     room = max(int(count * width // (CHARACTER * longest + 14)), 1)
-    for i in range(0, count, round_step(count, room)):
-        label = short(direction.labels[i], max(int(width * round_step(count, room) / CHARACTER), 4))
+    ticks = direction.first(count).ticks(room)
+    apart = ticks[1] - ticks[0] if len(ticks) > 1 else round_ticks(count, 1).step
+    for i in ticks:
+        label = short(direction.labels[i], max(int(width * apart / CHARACTER), 4))
         x = left + (i + 0.5) * width
         half = CHARACTER * len(label) / 2
         text(svg, min(max(x, half), WIDTH - half), y, label, "tick", "middle")
 
 
 def name_down(svg: Element, labels: Sequence[str], left: float, height: float) -> None:
-    for i in range(0, len(labels), round_step(len(labels), int(len(labels) * height // 13) or 1)):
+    for i in round_ticks(len(labels), int(len(labels) * height // 13) or 1):
         text(svg, left - 8, 22 + (i + 0.5) * height + 4, labels[i], "label", "end")
 
 
-def round_step(length: int, most: int) -> int:
-    """1, 2, 5, 10, 20, …: the first with at most `most` positions."""
-    power = 1
-    while True:
-        for step in (power, 2 * power, 5 * power):
-            if length <= step * most:
-                return step
-        power *= 10
-
-
-def part(direction: Direction, shown: int) -> str:
+def part(direction: AxisDirection, shown: int) -> str:
     whole = len(direction) == shown
     header = printable(direction.header, 60)
     return header if whole else f"{header} (first {shown} of {len(direction):,})"

@@ -18,11 +18,11 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from dhdmm.errors import DhdmmError
-from dhdmm.service.problems import Problem, Reason
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.store import StoredStudy
+from dhdmm.network.problems import Problem, Reason
+from dhdmm.network.roster import RosterFile
+from dhdmm.server.store import StoredStudy
 from dhdmm.study.document import LARGEST_FILE
-from dhdmm.study.draft import example
+from dhdmm.study.skeleton import example
 from dhdmm.web.planners import DRAFT_SECONDS, Planners
 from dhdmm.web.site import Site
 
@@ -114,7 +114,7 @@ async def _drafted(planners: Planners, who: str, text: str) -> StoredStudy:
     if made["kind"] == "error":
         raise Problem(422, Reason.INVALID, made["what"], hint=made["hint"])
     del made["kind"]
-    return StoredStudy(**{**made, "draft": base64.b64decode(made["draft"])})
+    return StoredStudy(**{**made, "preview": base64.b64decode(made["preview"])})
 
 
 def _roster(document: dict[str, Any]) -> RosterFile:

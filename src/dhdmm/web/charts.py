@@ -15,8 +15,8 @@ from markupsafe import Markup
 
 from dhdmm.release.intervals import Floats, half_width
 from dhdmm.release.pictures import (
+    AxisDirection,
     Bars,
-    Direction,
     Heat,
     Intervals,
     Lines,
@@ -80,7 +80,7 @@ def draw(picture: Picture, name: str) -> Element:
         case Heat():
             return _heat(picture, name)
         case Intervals():
-            return _heat(_grid(picture), name)
+            return _heat(picture.grid(min(LARGEST_GRID)), name)
 
 
 # ---- the kinds ----------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def _points(picture: Points, name: str) -> Element:
     values, errors = picture.values[:drawn], picture.errors[:drawn]
     reach = half_width(errors)
     part = f" (first {drawn:,} of {len(picture.values):,})" if drawn < len(picture.values) else ""
-    direction = Direction(picture.direction.header + part, picture.direction.labels[:drawn])
+    direction = AxisDirection(picture.direction.header + part, picture.direction.labels[:drawn])
     svg, across, upwards = upright(name, direction, values - reach, values + reach)
     for i, (value, error) in enumerate(zip(values.tolist(), errors.tolist(), strict=True)):
         x = across(i)
@@ -193,23 +193,3 @@ def _strengths(picture: Heat) -> Floats:
     low, high = (min(shown.min(), 0.0), shown.max()) if shown.size else (0.0, 0.0)
     share = (picture.values - low) / (high - low) if high > low else np.zeros(picture.values.shape)
     return np.asarray(FAINTEST + (1 - FAINTEST) * np.clip(share, 0, 1))
-
-
-def _grid(picture: Intervals) -> Heat:
-    """Ranges as a table: where they begin across, where they end down; NaN where there is none.
-
-    A long direction is drawn with only every second, third, … end.
-    """
-    step = -(-len(picture.ends) // min(LARGEST_GRID))
-    labels = [picture.ends.labels[i] for i in range(0, len(picture.ends), step)]
-    chosen = (picture.low % step == 0) & ((picture.high - 1) % step == 0)
-    where = (picture.high[chosen] - 1) // step, picture.low[chosen] // step
-    values, errors = np.full((2, len(labels), len(labels)), np.nan)
-    values[where], errors[where] = picture.values[chosen], picture.errors[chosen]
-    return Heat(
-        Direction("up to", labels),
-        Direction(f"{picture.ends.header}, from", labels),
-        values,
-        errors,
-        np.zeros(values.shape, np.bool_),
-    )

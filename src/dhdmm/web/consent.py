@@ -30,8 +30,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.secagg.states import ParticipantState
-from dhdmm.service.server import Server, make_server, run
+from dhdmm.server.process import Server, make_server, run
 from dhdmm.web.signin import is_from_our_page
 from dhdmm.web.site import MEDIA_TYPES, STATIC, environment, with_headers
 
@@ -42,16 +41,6 @@ LINGER_SECONDS = 5.0
 """How long the page stays after the end, for the browser to hear of it."""
 SETTLE_SECONDS = 0.5
 """And then for what belongs to the page."""
-
-WORDS: dict[str, str] = {
-    ParticipantState.AWAITING_ROOT: "sent a public key; waiting for those of the others",
-    ParticipantState.AWAITING_NEIGHBOURS: "chose neighbours; waiting to hear who chose us",
-    ParticipantState.AWAITING_SHARES: "shared secrets with neighbours; waiting for theirs",
-    ParticipantState.READY_FOR_INPUT: "heard from the neighbours; paying from the ledger",
-    ParticipantState.AWAITING_SURVIVORS: "sent masked, noisy sums; waiting to hear who is counted",
-    ParticipantState.AWAITING_ACKS: "confirmed who is counted; waiting for the others to",
-}
-"""What a participant has done when it is in a state, for whoever watches."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Document = dict[str, Any]
@@ -104,7 +93,7 @@ class ConsentPage:
 
     def watch(self, words: str) -> None:
         """What happens in the round; the same words again change nothing."""
-        told = WORDS.get(words, words)
+        told = words
         if told not in self._said[-1:]:
             self._said.append(told)
 

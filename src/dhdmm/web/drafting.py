@@ -21,7 +21,7 @@ from typing import Any
 from dhdmm.errors import DhdmmError, StudyError
 from dhdmm.planning.draft import draft
 from dhdmm.planning.figures import draft_figures, strategy_figures
-from dhdmm.service.studies import stored
+from dhdmm.server.studies import stored
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study import canonical
@@ -55,7 +55,7 @@ def answers(ask: str, text: str) -> Iterator[Answer]:
             )
         if ask == "draft":
             made = asdict(stored(study))
-            yield {"kind": "draft", **made, "draft": base64.b64encode(made["draft"]).decode()}
+            yield {"kind": "draft", **made, "preview": base64.b64encode(made["preview"]).decode()}
         else:
             yield {"kind": "figures", **_figures(study)}
     except DhdmmError as error:
@@ -78,9 +78,9 @@ def _checked(study: Study) -> Answer:
 
 def _figures(study: Study) -> Answer:
     strategy = _strategy(_questions(study))
-    if study.privacy and study.aggregation:
-        return draft_figures(draft(study, strategy.over(study.workload)))
-    return strategy_figures(study, strategy)
+    if study.only_asks:
+        return strategy_figures(study, strategy)
+    return draft_figures(draft(study, strategy.over(study.workload)))
 
 
 def _questions(study: Study) -> bytes:

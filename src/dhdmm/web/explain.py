@@ -22,7 +22,7 @@ class Explained:
 
 def explained(plan: Plan) -> list[Explained]:
     """ρ, ε and θ of this plan; docs/how-to/choosing-privacy.md derives the sentences."""
-    privacy, _ = plan.sections
+    privacy = plan.study.privacy
     rho, promise = float(plan.rho), plan.promise
     return [
         Explained(
@@ -64,7 +64,7 @@ def best_guess(rho: float) -> float:
 
 
 def _unit(plan: Plan) -> str:
-    unit = plan.sections[0].unit
+    unit = plan.study.privacy.unit
     return (
         "one person's records"
         if isinstance(unit, PersonUnit)

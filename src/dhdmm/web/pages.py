@@ -10,8 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dhdmm.service.problems import Problem, Reason, problem_response
-from dhdmm.service.studies import Hub
+from dhdmm.network.problems import Problem, Reason
+from dhdmm.server.responses import problem_response
+from dhdmm.server.studies import Hub
 from dhdmm.web import builder, releases, rounds
 from dhdmm.web.signin import Doors, is_operator
 from dhdmm.web.site import Site, with_headers

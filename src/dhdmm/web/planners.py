@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from dhdmm.cohort.workers import ONE_THREAD
-from dhdmm.service.problems import Problem, Reason
+from dhdmm.network.problems import Problem, Reason
 from dhdmm.web.drafting import LAST, NOWHERE
 
 MOST = 2

@@ -14,14 +14,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dhdmm.errors import DhdmmError
+from dhdmm.network.problems import Problem, Reason
 from dhdmm.release.comparison import MEANING
 from dhdmm.release.directory import file_stems
 from dhdmm.release.pictures import Panel, panels_of
 from dhdmm.release.questions import NotMeasured
 from dhdmm.release.tables import Table
-from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.limits import Buckets, Rate
-from dhdmm.service.problems import Problem, Reason
+from dhdmm.server.limits import Buckets, Rate
 from dhdmm.web.charts import chart, key
 from dhdmm.web.listing import MEDIA, encoded, listing
 from dhdmm.web.shelf import Shelf, Volume
@@ -35,7 +34,7 @@ COMPARED = ("first", "second", "difference", "standard_error", "z")
 
 
 def routes(site: Site) -> list[Route]:
-    pages = _Pages(site)
+    pages = _ReleasePages(site)
     base = "/releases/{round_id}"
     return [
         site.reading(base, pages.release),
@@ -48,7 +47,7 @@ def routes(site: Site) -> list[Route]:
     ]
 
 
-class _Pages:
+class _ReleasePages:
     def __init__(self, site: Site) -> None:
         self._site, self._shelf = site, Shelf(site.hub)
         self._questions = Buckets(QUESTIONS, CALLERS, time.monotonic)
@@ -198,12 +197,12 @@ class _Pages:
     async def _others(self, request: Request) -> list[Any]:
         """The newest finished rounds of the same study, the first one first."""
         hub = self._site.hub
-        mine = (await hub.host(_round(request))).status()
+        mine = (await hub.live(_round(request))).status()
         statuses = await hub.statuses(study=mine.study_digest)
         return [
             status
             for status in reversed(statuses)
-            if status.state == CoordinatorState.FINISHED and status.round != mine.round
+            if status.finished and status.round != mine.round
         ]
 
     def _frame(self, request: Request, volume: Volume) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dhdmm.release.comparison import Difference, compare
 from dhdmm.release.directory import read_manifest
 from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
-from dhdmm.service.studies import Hub
+from dhdmm.server.studies import Hub
 
 KEPT_RELEASES = 6
 KEPT_COMPARISONS = 6

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from dhdmm.service.limits import Buckets, Rate
+from dhdmm.server.limits import Buckets, Rate
 
 SESSION_SECONDS = 12 * 3600
 ATTEMPTS = Rate(per_second=5 / 60, burst=5)

@@ -24,9 +24,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dhdmm.network.problems import Problem, Reason
 from dhdmm.release.wording import byte_size, figure, large, number, printable
-from dhdmm.service.problems import Problem, Reason, problem_response
-from dhdmm.service.studies import Hub
+from dhdmm.server.responses import problem_response
+from dhdmm.server.studies import Hub
 from dhdmm.web.signin import (
     LONGEST_TOKEN,
     Doors,

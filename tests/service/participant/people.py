@@ -13,26 +13,28 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.roster import Roster
+from dhdmm.client.home import Home
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.client.join import Participation, join
+from dhdmm.client.seat import Member
+from dhdmm.network import identity as identities
+from dhdmm.network.identity import NamedIdentity
+from dhdmm.network.roster import Pin, RosterFile
+from dhdmm.network.trust import Address, trusting
 from dhdmm.participant.policy import Policy
+from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service import identity as identities
-from dhdmm.service.app import create_app
-from dhdmm.service.client import CoordinatorClient
-from dhdmm.service.database import Database
-from dhdmm.service.driver import Outcome, join
-from dhdmm.service.home import Home, draft_of
-from dhdmm.service.identity import NamedIdentity
-from dhdmm.service.limits import Limits
-from dhdmm.service.roster import Pin, RosterFile
-from dhdmm.service.seat import Member
-from dhdmm.service.studies import Hub, add_study, current_round
-from dhdmm.service.trust import Address, trusting
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.app import create_app
+from dhdmm.server.database import Database
+from dhdmm.server.limits import Limits
+from dhdmm.server.studies import Hub, add_study, current_round
+from dhdmm.server.waiting import Deadlines
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
+from dhdmm.web.pages import create_pages
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
 from tests.service.walls.servers import Files, certificate, running
@@ -117,11 +119,11 @@ class Coordinator:
     def consent(self, *persons: Person) -> None:
         """They have looked at what the coordinator offers, and agree."""
         with self.client() as client:
-            draft = draft_of(Plan.from_bytes(client.draft(self.round_id)))
+            draft = Draft.of(Plan.from_bytes(client.preview(self.round_id)))
         for person in persons:
             person.home.consent_to(draft)
 
-    def join(self, person: Person, **options: Any) -> Outcome:
+    def join(self, person: Person, **options: Any) -> Participation:
         with self.client(person) as client:
             return join(
                 client,
@@ -132,7 +134,7 @@ class Coordinator:
                 **options,
             )
 
-    def join_all(self, persons: Sequence[Person]) -> list[Outcome]:
+    def join_all(self, persons: Sequence[Person]) -> list[Participation]:
         with ThreadPoolExecutor(len(persons)) as pool:
             return list(pool.map(self.join, persons))
 
@@ -155,8 +157,12 @@ def coordinator(
     roster: RosterFile | None = None,
     *,
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+    public: bool = False,
 ) -> Iterator[Coordinator]:
-    """A coordinator with one round; `around` may put something hostile before it."""
+    """A coordinator with one round; `around` may put something hostile before it.
+
+    A `public` one has pages, too.
+    """
     database = Database(f"sqlite:///{folder / 'coordinator.db'}")
     database.migrate()
     round_id = current_round(database, add_study(database, study), roster)
@@ -165,7 +171,8 @@ def coordinator(
         Deadlines(600, 600),
     )  # fmt: skip
     files = certificate(folder)
-    app = create_app(hub, OPERATOR)
+    pages = create_pages(hub, OPERATOR, public=True) if public else None
+    app = create_app(hub, OPERATOR, pages=pages, public=public)
     door = app.state.callers.admit
     with running(around(app), Limits(), files, on_drain=hub.drain, door=door) as server:
         address = f"https://localhost:{server.port}"

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.network.roster import RosterFile
 from dhdmm.participant import tabulate as tabulating
 from dhdmm.release.release import Release
-from dhdmm.service.client import CoordinatorClient
-from dhdmm.service.roster import RosterFile
 from dhdmm.study.spec import Study
 from tests.cli.commands import Shell
 from tests.round.small import small_text

@@ -10,12 +10,12 @@ import pytest
 import structlog
 
 from dhdmm.cli.serve import OTHER_ROSTER, _beginning, _rounds
+from dhdmm.client.home import Home
+from dhdmm.client.seat import take_seat
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.service import logs
-from dhdmm.service.home import Home
-from dhdmm.service.roster import Edition, Pin, RosterFile
-from dhdmm.service.seat import take_seat
-from dhdmm.service.studies import add_study, begin_again, goes_on_under_another, next_round
+from dhdmm.network.roster import Edition, Pin, RosterFile
+from dhdmm.server import logs
+from dhdmm.server.studies import add_study, begin_again, goes_on_under_another, next_round
 from tests.cli.commands import Shell
 from tests.service.participant.people import (
     REGISTRAR,
@@ -122,6 +122,18 @@ def test_a_participant_refuses_a_roster_older_than_one_it_has_accepted(tmp_path:
             seat_under(stale, persons[0])
         assert seat_under(here, persons[0]) == 2
         assert seat_under(here, persons[1]) == 2
+
+
+@pytest.mark.fault(53)
+def test_without_the_rule_both_sides_go_back_to_a_roster_with_a_revoked_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(RosterFile, "require_not_older", lambda *_newest: None)
+    persons = crowd(tmp_path, 7)
+    with coordinator(tmp_path, STUDY, edition(persons[:6], 2)) as here:
+        here.consent(persons[0])
+        assert seat_under(here, persons[0]) == 2
+        assert seat_under(here, persons[0], begin(here, edition(persons, 1))) == 1
 
 
 @pytest.mark.fault(53)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.aggregation.identity import Identity
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.participant.policy import PolicyRefusal, Reason
-from dhdmm.secagg.keys import Identity
-from dhdmm.service import identity
-from dhdmm.service.identity import PublicIdentity
-from dhdmm.service.roster import Pin, RosterFile, roster_of
+from dhdmm.network import identity
+from dhdmm.network.identity import PublicIdentity
+from dhdmm.network.roster import Pin, RosterFile, roster_of
+from dhdmm.participant.policy import PolicyReason, PolicyRefusal
 from tests.protocol.network import Stream
 
 REGISTRAR, COORDINATOR = (Identity.generate(Stream(name)) for name in ("registrar", "coordinator"))
@@ -117,11 +117,12 @@ def test_a_roster_of_the_coordinators_making_is_refused():
     for made in (RosterFile(sybils), RosterFile.signed(sybils, COORDINATOR)):
         for pin in (Pin(registrar=REGISTRAR.public), Pin(fingerprint=ROSTER.digest)):
             with pytest.raises(PolicyRefusal) as refused:
-                pin.require(made)
-            assert refused.value.reason is Reason.UNPINNED_ROSTER
+                pin.check(made)
+            assert refused.value.reason is PolicyReason.UNPINNED_ROSTER
 
 
 def test_a_pinned_roster_is_believed_and_an_unpinned_one_is_not():
-    assert Pin(registrar=REGISTRAR.public).require(SIGNED)
-    assert Pin(fingerprint=ROSTER.digest).require(RosterFile(ROSTER))
-    assert not Pin().require(SIGNED)
+    Pin(registrar=REGISTRAR.public).check(SIGNED)
+    Pin(fingerprint=ROSTER.digest).check(RosterFile(ROSTER))
+    Pin().check(SIGNED)
+    assert not Pin().is_set

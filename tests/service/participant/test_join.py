@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.client.join import Ending
 from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.protection import Protection
-from dhdmm.service.driver import Ending
 from tests.service.participant.people import (
     OPERATOR,
     coordinator,
@@ -34,6 +37,28 @@ def test_everybody_ends_with_the_same_verified_release(tmp_path: Path, threat_mo
         debited = [(Protection.of(plan.study), plan.rho)]
         assert person.member.ledger.state().amounts(Kind.DEBIT) == debited
         assert person.journals == []
+
+
+@pytest.mark.parametrize(("threat_model", "phases"), [("malicious", 6), ("semi-honest", 4)])
+def test_a_phase_is_one_upload_and_one_question(
+    tmp_path: Path, threat_model: str, phases: int, monkeypatch: pytest.MonkeyPatch
+):
+    """And the status, which changes with everybody's message, is asked for twice in all."""
+    asked, once = Counter[str](), CoordinatorClient._once
+
+    def counted(client: CoordinatorClient, method: str, target: str, *more: Any) -> Any:
+        path = target.partition("?")[0]
+        asked[f"{method} {path.removeprefix(f'/v1/rounds/{here.round_id.hex()}')}"] += 1
+        return once(client, method, target, *more)
+
+    persons = crowd(tmp_path, 6)
+    with coordinator(tmp_path, study_of(threat_model=threat_model), roster_file(persons)) as here:
+        here.consent(*persons)
+        monkeypatch.setattr(CoordinatorClient, "_once", counted)
+        here.join_all(persons)
+    each = {"POST /message": phases, "GET /message": phases, "GET ": 2}
+    read = dict.fromkeys(["GET /draft", "GET /roster", "GET /plan", "GET /transcript"], 1)
+    assert asked == {route: 6 * times for route, times in (each | read).items()}
 
 
 def test_people_with_tokens_enrol_by_themselves(tmp_path: Path):

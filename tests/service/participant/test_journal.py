@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.method import ThreatModel
+from dhdmm.client.journal import FileJournal
 from dhdmm.errors import Refused
 from dhdmm.secagg import messages
-from dhdmm.secagg.bitmap import Bitmap
-from dhdmm.secagg.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg.journal import Journal
-from dhdmm.secagg.parameters import ThreatModel
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
-from dhdmm.service.journal import FileJournal
 from tests.protocol.network import MALICIOUS, Network, Stream, setting
 
 ROUND, KEY = b"a round of tests", bytes(32)

@@ -12,13 +12,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dhdmm.aggregation.method import ThreatModel
 from dhdmm.cli.local_network import LocalNetwork
-from dhdmm.secagg.journal import Memory
-from dhdmm.secagg.parameters import ThreatModel
+from dhdmm.client.journal import FileJournal
+from dhdmm.network.identity import load
+from dhdmm.network.status import Status
+from dhdmm.secagg.memory import Memory
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
-from dhdmm.service.client import Status
-from dhdmm.service.identity import load
-from dhdmm.service.journal import FileJournal
 from tests.round.small import small_text
 from tests.service.forks import fresh_fork_server
 
@@ -142,7 +142,7 @@ def test_a_round_of_thirty_goes_on_without_the_killed_and_with_the_restarted(
         assert canary not in spoken
         assert canary.hex().encode() not in spoken
     assert CANARY.encode() not in spoken
-    assert b"awaiting-survivors" in spoken  # so it is what was said
+    assert b"waiting to hear who is counted" in spoken  # so it is what was said
 
 
 def _everything_said(here: LocalNetwork) -> bytes:

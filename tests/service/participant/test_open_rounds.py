@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dhdmm.client.joined import open_rounds
 from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.protection import Protection
-from dhdmm.service.joined import open_rounds
-from dhdmm.service.studies import add_study, next_round
+from dhdmm.server.studies import add_study, next_round
 from tests.cli.commands import Said, Shell
 from tests.service.participant.people import (
     OPERATOR,

@@ -6,15 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpcore
 import pytest
 import typer.main
 
 from dhdmm.cli import operate
+from dhdmm.client.http import CoordinatorClient
 from dhdmm.errors import DhdmmError
-from dhdmm.service.client import CoordinatorClient
-from dhdmm.service.studies import add_study, next_round
-from dhdmm.service.trust import Address, trusting
+from dhdmm.network.trust import Address, trusting
+from dhdmm.server.studies import add_study, next_round
 from tests.cli.commands import Said, Shell
 from tests.docs.pages import PROJECT, blocks
 from tests.service.participant.people import (
@@ -101,7 +101,7 @@ def test_a_lost_reply_to_begin_does_not_begin_two_rounds(tmp_path: Path):
             reply = super()._once(method, *rest)
             if method == "POST" and not self.lost:
                 self.lost = True
-                raise httpx.ReadError("the line went dead")
+                raise httpcore.ReadError("the line went dead")
             return reply
 
     with coordinator(tmp_path, study_of(), roster_file(crowd(tmp_path, 6))) as here:
@@ -145,7 +145,7 @@ def test_clients_and_commands_cope_with_thousands_of_rounds(shell: Shell, tmp_pa
 def _add_finished(here: Coordinator, count: int, digest: str) -> None:
     from sqlalchemy import insert, select
 
-    from dhdmm.service.tables import rounds
+    from dhdmm.server.tables import rounds
 
     with here.database.writing() as connection:
         first = connection.execute(select(rounds)).mappings().one()

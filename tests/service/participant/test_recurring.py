@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.client.join import Ending
 from dhdmm.errors import Refused
+from dhdmm.network.roster import RosterFile
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.client import CoordinatorClient
-from dhdmm.service.driver import Ending
-from dhdmm.service.recurring import Recurring
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.studies import add_study, begin_again
+from dhdmm.server.recurring import Recurring
+from dhdmm.server.studies import add_study, begin_again
 from tests.service.participant.people import (
     POLICY,
     coordinator,

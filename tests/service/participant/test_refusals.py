@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.roster import Roster
+from dhdmm.client.counted import CountedTables
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.client.join import join
+from dhdmm.client.seat import take_seat
 from dhdmm.errors import DataError, DhdmmError, Refused
-from dhdmm.participant.policy import PolicyRefusal, Reason
-from dhdmm.planning.draft import draft
+from dhdmm.network.roster import Pin, RosterFile
+from dhdmm.network.trust import Address, trusting
+from dhdmm.participant.policy import PolicyReason, PolicyRefusal
+from dhdmm.planning.draft import Draft, draft
 from dhdmm.privacy.protection import Protection
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.round import Roster
-from dhdmm.service.client import CoordinatorClient
-from dhdmm.service.driver import Counted, join
-from dhdmm.service.home import draft_of
-from dhdmm.service.roster import Pin, RosterFile
-from dhdmm.service.seat import take_seat
-from dhdmm.service.trust import Address, trusting
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 from tests.protocol.network import Stream
@@ -107,7 +107,7 @@ def test_a_table_that_cannot_be_counted_is_refused_when_its_study_is_asked_for(k
     def tabulate(_study: Study) -> Histogram:
         raise DataError("there is no column 'age'")
 
-    counted = Counted(tabulate)
+    counted = CountedTables(tabulate)
     counted.prepare([SIX] * known)
     with pytest.raises(DataError, match="there is no column 'age'"):
         counted(SIX)
@@ -125,7 +125,7 @@ def test_a_malicious_round_is_refused_without_a_pinned_roster(here: Coordinator,
     person.pin = Pin()
     refusal = refused(here, person)
     assert isinstance(refusal, PolicyRefusal)
-    assert refusal.reason is Reason.UNPINNED_ROSTER
+    assert refusal.reason is PolicyReason.UNPINNED_ROSTER
     assert person.entries == ["open"]
 
 
@@ -134,13 +134,13 @@ def test_a_malicious_round_is_refused_without_a_pinned_roster(here: Coordinator,
 def test_another_roster_than_the_pinned_one_is_refused(here: Coordinator, person: Person, pin: str):
     stranger = Identity.generate(Stream("another registrar"))
     person.pin = Pin(**{pin: stranger.public})
-    assert refused(here, person).reason is Reason.UNPINNED_ROSTER
+    assert refused(here, person).reason is PolicyReason.UNPINNED_ROSTER
 
 
 @pytest.mark.fault(17)
 def test_a_policy_caps_the_honest_floor_it_relies_on(here: Coordinator, person: Person):
     person.policy = POLICY.model_copy(update={"max_honest_floor": 2})
-    assert refused(here, person).reason is Reason.HONEST_FLOOR
+    assert refused(here, person).reason is PolicyReason.HONEST_FLOOR
 
 
 def test_somebody_without_a_seat_is_told_so(here: Coordinator, tmp_path: Path):
@@ -195,8 +195,10 @@ def test_a_seat_cannot_be_taken_twice_at_the_same_time(here: Coordinator, person
 class Credulous(Pin):
     """Believes whatever roster the coordinator sends."""
 
-    def require(self, given: RosterFile) -> bool:
-        return True
+    is_set = True
+
+    def check(self, given: RosterFile) -> None:
+        pass
 
 
 @pytest.mark.fault(17)
@@ -209,7 +211,7 @@ def test_invented_participants_are_noticed(tmp_path: Path):
     roster = RosterFile(Roster(names, (victim.named.identity.public, *sybils)))
     with coordinator(tmp_path, study_of(participants="{min: 6, max: 12}"), roster) as here:
         here.consent(victim)
-        assert refused(here, victim).reason is Reason.UNPINNED_ROSTER
+        assert refused(here, victim).reason is PolicyReason.UNPINNED_ROSTER
         victim.pin = Credulous()
         with here.client(victim) as client:
             assert take_seat(client, here.round_id, victim.member).roster == roster.roster
@@ -222,7 +224,7 @@ def test_a_plan_of_another_draft_than_the_one_consented_to_is_refused(tmp_path: 
     honest = draft(SIX)
     other = replace(honest, strategy=honest.strategy.rescaled(1000.0))
     swapped = other.plan(6, given.roster.digest).to_bytes()
-    assert draft_of(other.plan(6)).digest != honest.digest
+    assert Draft.of(other.plan(6)).digest != honest.digest
 
     def change(request, body: bytes) -> bytes:
         return swapped if request.url.path.endswith("/plan") else body

@@ -12,16 +12,16 @@ from typing import Any
 import httpx
 import pytest
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.client.http import Answered, CoordinatorClient, Unreachable
+from dhdmm.client.join import Ending, Participation, join
 from dhdmm.errors import RoundAborted
+from dhdmm.network.roster import Pin
+from dhdmm.network.trust import Address, trusting
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.transcript_format import VerificationError
 from dhdmm.secagg import messages
-from dhdmm.secagg.keys import Identity
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.service.client import Answered, CoordinatorClient, Unreachable
-from dhdmm.service.driver import Ending, Outcome, join
-from dhdmm.service.roster import Pin
-from dhdmm.service.trust import Address, trusting
 from tests.protocol.network import Stream
 from tests.service.participant.between import Malice, Trouble
 from tests.service.participant.people import (
@@ -56,7 +56,7 @@ class Doomed(CoordinatorClient):
         return reply
 
 
-def doomed(here: Coordinator, person: Person, number: int, delivered: bool) -> Outcome | None:
+def doomed(here: Coordinator, person: Person, number: int, delivered: bool) -> Participation | None:
     """One life of a participant; None if it ended early."""
     address, trust = Address.parse(here.address), trusting(here.files.certificate)
     identity = person.named.identity
@@ -68,7 +68,7 @@ def doomed(here: Coordinator, person: Person, number: int, delivered: bool) -> O
 
 
 @contextmanager
-def meanwhile(here: Coordinator, persons: list[Person]) -> Iterator[list[Future[Outcome]]]:
+def meanwhile(here: Coordinator, persons: list[Person]) -> Iterator[list[Future[Participation]]]:
     """The others join at the same time."""
     with ThreadPoolExecutor(len(persons)) as pool:
         yield [pool.submit(here.join, person) for person in persons]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import socket
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.client.http import CoordinatorClient, Unreachable
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.service.client import CoordinatorClient
-from dhdmm.service.trust import Address, parse_digest, trusting
+from dhdmm.network.trust import Address, parse_digest, trusting
 from tests.service.walls.servers import Files, certificate
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]"
@@ -54,6 +55,39 @@ def answering(files: Files | None, newest: ssl.TLSVersion | None = None) -> Iter
 def ask(port: int, trust: ssl.SSLContext, host: str = "localhost") -> list[object]:
     with CoordinatorClient(Address.parse(f"https://{host}:{port}"), trust, patience=0.0) as client:
         return client.rounds()
+
+
+@contextlib.contextmanager
+def proxying(port: int) -> Iterator[tuple[int, list[bytes]]]:
+    """A proxy whose every tunnel leads to this port, and what it was asked for."""
+    listener, asked = socket.create_server(("127.0.0.1", 0)), list[bytes]()
+
+    def copy(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while part := source.recv(65536):
+                sink.sendall(part)
+            sink.shutdown(socket.SHUT_WR)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client = listener.accept()[0]
+                with client, socket.create_connection(("127.0.0.1", port)) as beyond:
+                    asked.append(client.recv(65536))
+                    client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                    back = threading.Thread(target=copy, args=(beyond, client), daemon=True)
+                    back.start()
+                    copy(client, beyond)
+                    back.join()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], asked
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
 
 
 def digest_of(files: Files) -> bytes:
@@ -133,6 +167,33 @@ def test_plain_http_is_for_this_machine_only(host: str):
 def test_what_is_no_address_is_refused(written: str):
     with pytest.raises(DhdmmError):
         Address.parse(written)
+
+
+def test_a_name_in_another_script_is_the_one_that_is_looked_up():
+    assert Address.parse("https://müller.example:8443").base == "https://xn--mller-kva.example:8443"
+
+
+def test_the_proxy_of_the_environment_is_on_the_way_to_others_only(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    trust = trusting(pin=digest_of(files))
+    with answering(files) as port, proxying(port) as (proxy, asked):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://somebody:a%20word@127.0.0.1:{proxy}")
+        assert ask(port, trust) == [] == asked  # on this machine
+        assert ask(8443, trust, "coordinator.example") == []
+        (tunnel,) = asked
+        assert tunnel.startswith(b"CONNECT coordinator.example:8443 HTTP/1.1\r\n")
+        assert b"Basic " + base64.b64encode(b"somebody:a word") in tunnel
+        monkeypatch.setenv("NO_PROXY", "coordinator.example")
+        with pytest.raises(Unreachable):
+            ask(port, trust, "coordinator.example")
+        assert asked == [tunnel]
+        monkeypatch.setenv("HTTPS_PROXY", f"socks5://127.0.0.1:{proxy}")
+        with pytest.raises(DhdmmError, match="only HTTP proxies"):
+            ask(8443, trust, "elsewhere.example")
 
 
 def test_an_address_may_name_a_round():

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from dhdmm.service import logs
-from dhdmm.service.database import Database
+from dhdmm.server import logs
+from dhdmm.server.database import Database
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.server.rounds import database_at, sqlite
 from tests.service.server.stores import fresh_database

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from dhdmm.service.app import create_app
-from dhdmm.service.database import Database
-from dhdmm.service.server import make_server
-from dhdmm.service.store import Turn
-from dhdmm.service.studies import Hub
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.app import create_app
+from dhdmm.server.database import Database
+from dhdmm.server.process import make_server
+from dhdmm.server.store import Turn
+from dhdmm.server.studies import Hub
+from dhdmm.server.waiting import Deadlines
 from tests.service.forks import fresh_fork_server
 from tests.service.server.rounds import OPERATOR, SERVER_KEY
 

@@ -16,7 +16,7 @@ import psycopg
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
-from dhdmm.service.database import Database
+from dhdmm.server.database import Database
 from tests.participant import postgres
 from tests.service.server.rounds import Coordinator, Visitor, visitors
 

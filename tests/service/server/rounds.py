@@ -15,29 +15,29 @@ from typing import Any
 import httpx
 import numpy as np
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import MemoryJournal
+from dhdmm.aggregation.method import ENROLMENT
+from dhdmm.aggregation.roster import Roster
 from dhdmm.cohort.members import permissive, pinned
+from dhdmm.network import signing
+from dhdmm.network.roster import RosterFile
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import Review, review
 from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
 from dhdmm.release.transcript import Transcript
-from dhdmm.secagg.aggregation import IdealSum
-from dhdmm.secagg.journal import MemoryJournal
-from dhdmm.secagg.keys import Identity
-from dhdmm.secagg.round import Roster
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
-from dhdmm.service import signing
-from dhdmm.service.app import create_app
-from dhdmm.service.database import Database
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.store import ENROLLING
-from dhdmm.service.studies import Hub, add_study, current_round
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.app import create_app
+from dhdmm.server.database import Database
+from dhdmm.server.studies import Hub, add_study, current_round
+from dhdmm.server.waiting import Deadlines
 from dhdmm.session.participant import ParticipantSession
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 from tests.round.parties import noise_of
 from tests.round.small import people, small_text
+from tests.sums import PlainSum
 
 OPERATOR = "the operator's token"
 AS_OPERATOR = {"Authorization": f"Bearer {OPERATOR}"}
@@ -87,7 +87,7 @@ class Coordinator:
 
     async def until(self, state: str, received: int = 0) -> dict[str, Any]:
         """The status, once the round is in this state and so many have spoken, or is beyond it."""
-        status, states = await self.status(), [ENROLLING, *CoordinatorState]
+        status, states = await self.status(), [ENROLMENT.name, *CoordinatorState]
         while (states.index(status["state"]), status["received"]) < (states.index(state), received):
             status = (await self.read(f"?after={status['version']}&wait={WAIT}")).json()
         return status
@@ -246,5 +246,5 @@ async def ideal(
         for i, histogram in enumerate(people(PARTICIPANTS) if held is None else held)
         if i not in silent
     }
-    total = IdealSum(plan.round(bytes.fromhex(coordinator.round_id))).sum(inputs).total
+    total = PlainSum(plan.round(bytes.fromhex(coordinator.round_id))).sum(inputs).total
     return decode(plan, total)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from dhdmm.errors import DhdmmError
+from dhdmm.network.roster import RosterFile
 from dhdmm.release.directory import MANIFEST
-from dhdmm.service import enrolment
-from dhdmm.service.metrics import Metrics
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.store import read_rounds
-from dhdmm.service.studies import add_study, current_round, next_round
-from dhdmm.service.waiting import Deadlines, PhaseClock
+from dhdmm.server import enrolment
+from dhdmm.server.metrics import Metrics
+from dhdmm.server.store import read_rounds
+from dhdmm.server.studies import add_study, current_round, next_round
+from dhdmm.server.waiting import Deadlines, PhaseClock
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
@@ -206,16 +206,25 @@ def test_deadlines_heed_the_monotonic_clock_and_no_calendar(
 @pytest.mark.fault(40)
 def test_a_restart_gives_the_phase_its_full_time_again() -> None:
     now = 0.0
-    first = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-shares", True, lambda: now)
+    first = PhaseClock(
+        Deadlines(enrolment=100, phase=10), "collecting-shares", "collecting-keys", lambda: now
+    )
     now = 9.0
     assert first.remaining == 1
-    assert PhaseClock(Deadlines(100, 10), "collecting-shares", True, lambda: now).remaining == 10
+    assert (
+        PhaseClock(
+            Deadlines(100, 10), "collecting-shares", "collecting-keys", lambda: now
+        ).remaining
+        == 10
+    )
 
 
 def test_people_arrive_in_the_first_phase_if_the_roster_is_given() -> None:
-    given = PhaseClock(Deadlines(enrolment=100, phase=10), "collecting-keys", True, lambda: 0.0)
+    given = PhaseClock(
+        Deadlines(enrolment=100, phase=10), "collecting-keys", "collecting-keys", lambda: 0.0
+    )
     assert given.remaining == 100
-    enrolled = PhaseClock(Deadlines(enrolment=100, phase=10), "enrolling", False, lambda: 0.0)
+    enrolled = PhaseClock(Deadlines(enrolment=100, phase=10), "enrolling", "enrolling", lambda: 0.0)
     enrolled.see("collecting-keys")
     assert enrolled.remaining == 10
     enrolled.see("finished")

@@ -17,9 +17,9 @@ import httpx
 import numpy as np
 import pytest
 
-from dhdmm.service.live import LiveRound
-from dhdmm.service.metrics import Metrics
-from dhdmm.service.requests import Close, Outcome, Request
+from dhdmm.server.metrics import Metrics
+from dhdmm.server.requests import Close, Outcome, Request
+from dhdmm.server.round_state import RoundState, Running
 from tests.round.small import small_text
 from tests.service.server import outages
 from tests.service.server.killable import free_ports
@@ -49,16 +49,16 @@ def test_a_defect_in_a_turn_is_a_500_with_an_id_and_the_round_ends_with_the_exac
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: io.StringIO, late: bool
 ) -> None:
     """The session in memory has added the input already when the error is raised."""
-    broken = "_is_complete" if late else "_write"
-    whole, armed = getattr(LiveRound, broken), []
+    home, broken = (RoundState, "_is_complete") if late else (Running, "write")
+    whole, armed = getattr(home, broken), []
 
-    def defective(self: LiveRound, *arguments: Any) -> Any:
+    def defective(self: Any, *arguments: Any) -> Any:
         done = whole(self, *arguments)
         if armed:
             raise KeyError(armed.pop())
         return done
 
-    monkeypatch.setattr(LiveRound, broken, defective)
+    monkeypatch.setattr(home, broken, defective)
 
     async def scenario() -> None:
         metrics = Metrics()
@@ -92,15 +92,15 @@ def test_a_phase_that_a_defect_keeps_from_closing_is_closed_later_without_haste(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: io.StringIO
 ) -> None:
     """Nobody asked for the close, so nobody but the log and the metric can tell."""
-    whole, failures, now = LiveRound.turn, [], 0.0
+    whole, failures, now = RoundState.turn, [], 0.0
 
-    def defective(self: LiveRound, requests: list[Request]) -> list[Outcome]:
+    def defective(self: RoundState, requests: list[Request]) -> list[Outcome]:
         if any(isinstance(request, Close) for request in requests) and len(failures) < 4:
             failures.append(now)
             raise KeyError(SECRET)
         return whole(self, requests)
 
-    monkeypatch.setattr(LiveRound, "turn", defective)
+    monkeypatch.setattr(RoundState, "turn", defective)
 
     async def scenario() -> None:
         nonlocal now
@@ -153,15 +153,15 @@ def test_a_defect_in_a_route_is_a_500_with_an_id(
 
 BROKEN = f"""
 from dhdmm.cli.main import main
-from dhdmm.service.live import LiveRound
-from dhdmm.service.requests import Abort
+from dhdmm.server.round_state import RoundState, Running
+from dhdmm.server.requests import Abort
 
-def defective(self, turn, aggregation, request, whole=LiveRound._serve):
+def defective(self, turn, aggregation, request, whole=RoundState._serve):
     if isinstance(request, Abort):
         raise KeyError("{SECRET}")
     return whole(self, turn, aggregation, request)
 
-LiveRound._serve = defective
+RoundState._serve = defective
 main()
 """
 

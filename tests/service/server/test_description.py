@@ -18,11 +18,11 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from dhdmm.service.app import create_app
-from dhdmm.service.database import Database
-from dhdmm.service.server import make_server
-from dhdmm.service.studies import Hub, add_study, current_round
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.app import create_app
+from dhdmm.server.database import Database
+from dhdmm.server.process import make_server
+from dhdmm.server.studies import Hub, add_study, current_round
+from dhdmm.server.waiting import Deadlines
 from tests.service.server.rounds import (
     AS_OPERATOR,
     OPERATOR,

@@ -12,18 +12,18 @@ import pytest
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import OperationalError
 
+from dhdmm.aggregation.method import ENROLMENT, Reply
 from dhdmm.secagg import messages
 from dhdmm.secagg.collected import record_name
-from dhdmm.secagg.coordinator import Reply
 from dhdmm.secagg.keys import KeyPair
-from dhdmm.service import host, store
-from dhdmm.service.database import Database, StoreUnavailable
-from dhdmm.service.enrolment import make_tokens
-from dhdmm.service.host import Unobserved
-from dhdmm.service.live import LiveRound
-from dhdmm.service.requests import Close, Enrol, Outcome, Request, Upload
-from dhdmm.service.store import Turn
-from dhdmm.service.studies import add_study, current_round
+from dhdmm.server import live, store
+from dhdmm.server.database import Database, StoreUnavailable
+from dhdmm.server.enrolment import make_tokens
+from dhdmm.server.live import Unobserved
+from dhdmm.server.requests import Close, Enrol, Outcome, Request, Upload
+from dhdmm.server.round_state import RoundState
+from dhdmm.server.store import Turn
+from dhdmm.server.studies import add_study, current_round
 from tests.service.server.outages import restarted
 from tests.service.server.rounds import (
     PARTICIPANTS,
@@ -133,7 +133,7 @@ def test_an_agreement_is_not_told_before_it_is_committed(tmp_path: Path) -> None
     database = Failing(sqlite(tmp_path), nth=2)  # after the turn that gave everybody a seat
     database.migrate()
     round_id = current_round(database, add_study(database, study_of()))
-    live = LiveRound(database, round_id, SERVER_KEY)
+    live = RoundState(database, round_id, SERVER_KEY)
     with database.turn(round_id) as turn:
         tokens = make_tokens(turn, PARTICIPANTS, 60)
     for_all = [
@@ -142,28 +142,28 @@ def test_an_agreement_is_not_told_before_it_is_committed(tmp_path: Path) -> None
     ]
     live.turn(for_all)
     with pytest.raises(StoreUnavailable):
-        live.turn([Close(store.ENROLLING)])
-    assert (live.seats, live.row.state) == (None, store.ENROLLING)
-    live.turn([Close(store.ENROLLING)])
+        live.turn([Close(ENROLMENT.name)])
+    assert (live.seats, live.row.state) == (None, ENROLMENT.name)
+    live.turn([Close(ENROLMENT.name)])
     assert live.seats is not None
 
 
-class Clinging(LiveRound):
+class Clinging(RoundState):
     """Weakened: keeps its session when a turn has failed."""
 
     def turn(self, requests: Sequence[Request]) -> list[Outcome]:
-        kept = self._aggregation
+        kept = self._running
         try:
             return super().turn(requests)
         except StoreUnavailable:
-            self._aggregation = kept
+            self._running = kept
             raise
 
 
 @pytest.mark.fault(7)
-@pytest.mark.parametrize(("kind", "loses"), [(LiveRound, False), (Clinging, True)])
+@pytest.mark.parametrize(("kind", "loses"), [(RoundState, False), (Clinging, True)])
 def test_a_retry_after_a_failed_commit_is_kept_unless_the_session_was(
-    tmp_path: Path, kind: type[LiveRound], loses: bool
+    tmp_path: Path, kind: type[RoundState], loses: bool
 ) -> None:
     """The weakened worker acknowledges the retry as a repetition of what the store never had."""
     database = Failing(sqlite(tmp_path), nth=2)
@@ -232,7 +232,7 @@ def test_more_uploads_than_memory_allows_are_turned_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that wait for a slow store are bounded in number and bytes; the rest come again."""
-    monkeypatch.setattr(host, "PENDING", 4)
+    monkeypatch.setattr(live, "PENDING", 4)
     most = 0
 
     async def scenario() -> None:
@@ -243,7 +243,7 @@ def test_more_uploads_than_memory_allows_are_turned_away(
         ) as coordinator:
             people = visitors(coordinator.http, coordinator.round_id)
             keys = [(await visitor.session()).begin() for visitor in people]
-            hosted = await coordinator.hub.host(coordinator.round_id)
+            hosted = await coordinator.hub.live(coordinator.round_id)
             await people[0].get()
             blocker = sqlite3.connect(tmp_path / "coordinator.db", isolation_level=None)
             blocker.execute("BEGIN IMMEDIATE")  # the store is busy

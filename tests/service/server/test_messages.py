@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dhdmm.aggregation.identity import Identity
+from dhdmm.network import signing
 from dhdmm.secagg import messages
-from dhdmm.secagg.keys import Identity
-from dhdmm.service import signing
-from dhdmm.service.studies import add_study, next_round
+from dhdmm.server.studies import add_study, next_round
 from tests.service.server.rounds import (
     Coordinator,
     Visitor,
@@ -226,7 +226,7 @@ def test_no_bytes_whatever_do_more_than_get_refused(tmp_path: Path) -> None:
 
 def test_a_body_longer_than_any_message_or_compressed_is_not_read(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
-        seats = (await coordinator.hub.host(coordinator.round_id)).seats
+        seats = (await coordinator.hub.live(coordinator.round_id)).seats
         assert seats is not None
         refused(await people[0].post(bytes(seats.largest_message + 1)), 413, "too-large")
         target, headers = people[0].target, {"content-encoding": "gzip"}
@@ -240,7 +240,7 @@ def test_a_body_longer_than_any_message_or_compressed_is_not_read(tmp_path: Path
 def test_every_message_of_a_round_fits_into_the_allowed_size(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
         await asyncio.gather(*(visitor.take_part() for visitor in people))
-        seats = (await coordinator.hub.host(coordinator.round_id)).seats
+        seats = (await coordinator.hub.live(coordinator.round_id)).seats
         assert seats is not None
         longest = max(len(body) for visitor in people for body in visitor.sent)
         assert longest <= seats.largest_message < 10 * longest

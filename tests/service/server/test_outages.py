@@ -24,10 +24,11 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from dhdmm.service import client, host
-from dhdmm.service.database import Database, StoreUnavailable
-from dhdmm.service.trouble import Backoff
-from dhdmm.service.waiting import Deadlines
+from dhdmm.client import http as client
+from dhdmm.server import live
+from dhdmm.server.database import Database, StoreUnavailable
+from dhdmm.server.trouble import Backoff
+from dhdmm.server.waiting import Deadlines
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.server.outages import Away, Full, at_the_inputs, restarted, stoppable
 from tests.service.server.rounds import (
@@ -70,8 +71,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Of a coordinator that looks around often in ours."""
-    monkeypatch.setattr(host, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(host, "IDLE_POLL_SECONDS", 0.005)
+    monkeypatch.setattr(live, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(live, "IDLE_POLL_SECONDS", 0.005)
     return Clock()
 
 

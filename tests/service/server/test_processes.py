@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dhdmm.aggregation.method import ENROLMENT, ThreatModel
+from dhdmm.planning.methods import METHODS
 from dhdmm.release.release import Release
-from dhdmm.release.transcript import collecting_states
-from dhdmm.secagg.parameters import ThreatModel
-from dhdmm.service.store import ENROLLING
-from dhdmm.service.studies import add_study, current_round
+from dhdmm.server.studies import add_study, current_round
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.server.killable import Keeper, Patient, deaths, free_ports
 from tests.service.server.rounds import (
@@ -41,8 +40,8 @@ def postgres() -> Iterator[Server]:
 def test_a_coordinator_killed_at_every_commit_point_gives_the_same_result(
     tmp_path: Path, threat_model: str
 ) -> None:
-    phases = [state.value for state in collecting_states(ThreatModel(threat_model))]
-    _round_through_deaths(sqlite(tmp_path), tmp_path / "out", threat_model, [ENROLLING, *phases])
+    phases = [ENROLMENT.name, *(p.name for p in METHODS[ThreatModel(threat_model)].phases)]
+    _round_through_deaths(sqlite(tmp_path), tmp_path / "out", threat_model, phases)
 
 
 @pytest.mark.fault(4)

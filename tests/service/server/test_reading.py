@@ -10,10 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from dhdmm.secagg.keys import Identity
-from dhdmm.service import enrolment, members, signing
-from dhdmm.service.roster import RosterFile
-from dhdmm.service.studies import add_study, next_round
+from dhdmm.aggregation.identity import Identity
+from dhdmm.network import signing
+from dhdmm.network.roster import RosterFile
+from dhdmm.server import enrolment, members, store
+from dhdmm.server.studies import add_study, next_round
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
@@ -178,3 +179,60 @@ def test_a_member_that_came_through_another_worker_is_found(tmp_path: Path) -> N
         assert reads == 2
 
     asyncio.run(scenario())
+
+
+def test_the_short_way_and_the_long_way_to_an_answer_are_one(tmp_path: Path) -> None:
+    """A status as our client asks for it goes past FastAPI; asked for otherwise, it does not."""
+
+    async def scene(coordinator: Coordinator) -> None:
+        base = f"/v1/rounds/{coordinator.round_id}"
+        for who in (asking(coordinator, **AS_OPERATOR), asking(coordinator)):
+            short, long = await who(f"{base}?after=0&wait=1"), await who(f"{base}?wait=1.0&after=0")
+            assert short.status_code == long.status_code
+            assert short.headers["content-type"] == long.headers["content-type"]
+            assert _untimed(short) == _untimed(long)
+        http = coordinator.http
+        wrong = [await http.get(f"{base}?{query}", headers=AS_OPERATOR) for query in WRONG]
+        assert [answer.status_code for answer in wrong] == [422] * len(WRONG)
+        for method, what, expected in OTHERWISE:
+            answer = await http.request(method, base + what, headers=AS_OPERATOR)
+            assert answer.status_code == expected, (method, what)
+
+    play(tmp_path, scene)
+
+
+WRONG = ["after=-1", "after=x", "after=2147483648", "after=1&wait=31", "after=1&wait=x"]
+OTHERWISE = [
+    ("HEAD", "/draft", 200),
+    ("PUT", "/message", 404),
+    ("DELETE", "", 405),
+    ("GET", "/nothing", 404),
+    ("GET", "/draft/", 404),
+]
+
+
+def _untimed(answer: httpx.Response) -> dict[str, Any]:
+    return {key: value for key, value in answer.json().items() if key != "remaining_s"}
+
+
+def test_each_round_has_its_own_transcript(tmp_path: Path) -> None:
+    """Whoever asks for one after another, and again."""
+
+    async def scene(coordinator: Coordinator) -> None:
+        database = coordinator.hub.database
+        study = add_study(database, study_of("semi-honest"))
+        rounds = [coordinator.round_id, next_round(database, study, roster_file())]
+        kept = []
+        for round_id in rounds:
+            people = visitors(coordinator.http, round_id)
+            await asyncio.gather(*(visitor.take_part() for visitor in people))
+            await (await coordinator.hub.live(round_id)).ended()
+            with database.reading() as connection:
+                kept.append(store.read_transcript(connection, round_id))
+        ask = asking(coordinator, **AS_OPERATOR)
+        for _ in range(2):
+            told = [(await ask(f"/v1/rounds/{one}/transcript")).content for one in rounds]
+            assert told == kept
+        assert len(set(kept)) == 2
+
+    play(tmp_path, scene, roster=roster_file())

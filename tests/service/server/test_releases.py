@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from subprocess import Popen
 
 import numpy as np
 import pytest
 
 from dhdmm.release.release import Release
+from dhdmm.release.verify import verify
+from dhdmm.server import saving
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
@@ -86,6 +91,85 @@ def test_a_release_that_was_moved_away_is_not_written_again(tmp_path: Path) -> N
     (place,) = (tmp_path / "out").iterdir()
     place.rename(tmp_path / "archive")
     a_life(tmp_path, second)
+
+
+def held_up(monkeypatch: pytest.MonkeyPatch) -> list[Popen[bytes]]:
+    """Processes that save releases, each stopped before it does anything."""
+    begun: list[Popen[bytes]] = []
+
+    def begin_stopped(command: list[str], **options: int) -> Popen[bytes]:
+        child = Popen(command, **options)
+        child.send_signal(signal.SIGSTOP)
+        begun.append(child)
+        return child
+
+    monkeypatch.setattr(saving, "Popen", begin_stopped)
+    return begun
+
+
+async def first_of(begun: list[Popen[bytes]]) -> Popen[bytes]:
+    while not begun:
+        await asyncio.sleep(0.01)
+    return begun[0]
+
+
+@pytest.mark.fault(46)
+def test_a_release_is_published_before_it_is_saved_and_saved_though_the_saving_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: io.StringIO
+) -> None:
+    begun = held_up(monkeypatch)
+
+    async def scene(coordinator: Coordinator) -> None:
+        await whole_round(coordinator)
+        child = await first_of(begun)
+        assert np.any(await measurement(coordinator)), "the transcript is there already"
+        assert not (tmp_path / "out").exists()
+        monkeypatch.undo()
+        child.kill()
+        await coordinator.hub.published()
+        (place,) = (tmp_path / "out").iterdir()
+        saved = Release.load(place)
+        assert saved.transcript is not None
+        derived = verify(saved.transcript).release
+        assert np.array_equal(derived.measurement, saved.measurement)
+        assert (place / "answers.png").exists()
+
+    a_life(tmp_path, scene)
+    assert "saving the release works again" in log.getvalue()
+
+
+@pytest.mark.fault(46)
+def test_a_coordinator_that_ends_does_not_wait_for_the_saving_and_the_next_one_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = held_up(monkeypatch)
+
+    async def first(coordinator: Coordinator) -> None:
+        await whole_round(coordinator)
+        await first_of(begun)
+
+    async def second(coordinator: Coordinator) -> None:
+        await coordinator.hub.published()
+        assert len(list((tmp_path / "out").iterdir())) == 1
+
+    a_life(tmp_path, first)
+    assert begun[0].returncode == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    monkeypatch.undo()
+    a_life(tmp_path, second)
+
+
+def test_what_saves_a_release_gives_way_to_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(os, "nice", asked.append)
+    monkeypatch.setattr("sys.argv", ["saving", str(tmp_path / "release")])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"no transcript")))
+    with pytest.raises(SystemExit) as ended:
+        saving.main()
+    assert asked == [saving.LOWEST_PRIORITY]
+    assert ended.value.code, "why it was not saved"
 
 
 @pytest.mark.fault(46)

@@ -8,7 +8,7 @@ import pytest
 
 from dhdmm.release.release import Release
 from dhdmm.secagg.states import ParticipantState
-from dhdmm.service.waiting import Deadlines
+from dhdmm.server.waiting import Deadlines
 from tests.service.server.rounds import (
     database_at,
     enrol,

@@ -16,10 +16,10 @@ import pytest
 from dhdmm.cli.enroll import enroll
 from dhdmm.cli.serve import serve
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.service import database as databases
-from dhdmm.service import identity
-from dhdmm.service.database import Database
-from dhdmm.service.server import make_server
+from dhdmm.network import identity
+from dhdmm.server import database as databases
+from dhdmm.server.database import Database
+from dhdmm.server.process import make_server
 from tests.cli.commands import called
 from tests.round.small import small_text
 from tests.service.server.killable import free_ports

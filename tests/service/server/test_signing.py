@@ -4,9 +4,9 @@ from hashlib import sha256
 
 import pytest
 
-from dhdmm.secagg.keys import Identity, signature_holds
-from dhdmm.service.problems import Problem
-from dhdmm.service.signing import (
+from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.network.problems import Problem
+from dhdmm.network.signing import (
     DIGEST_HEADER,
     KEY_HEADER,
     SIGNATURE_HEADER,

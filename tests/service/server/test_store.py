@@ -10,10 +10,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from dhdmm.service import store, tables
-from dhdmm.service.database import Database
-from dhdmm.service.store import StoredStudy, StoreError
-from dhdmm.service.studies import current_round
+from dhdmm.server import store, tables
+from dhdmm.server.database import Database
+from dhdmm.server.store import StoredStudy, StoreError
+from dhdmm.server.studies import current_round
 
 STUDY = StoredStudy("ab" * 32, "a study", "malicious", 3, 5, b"a draft")
 
@@ -67,7 +67,7 @@ def test_a_log_is_appended_to_and_a_shard_overwritten(database: Database) -> Non
 def test_the_first_draft_of_a_study_stays(database: Database) -> None:
     with database.writing() as connection:
         store.add_study(connection, STUDY)
-        kept = store.add_study(connection, replace(STUDY, draft=b"another"))
+        kept = store.add_study(connection, replace(STUDY, preview=b"another"))
     assert kept == STUDY
 
 
@@ -77,8 +77,8 @@ def test_workers_that_start_together_begin_one_round(database: Database) -> None
     def start(worker: int) -> tuple[bytes, str]:
         together.wait()
         with database.writing() as connection:
-            kept = store.add_study(connection, replace(STUDY, draft=bytes([worker])))
-        return kept.draft, current_round(database, kept)
+            kept = store.add_study(connection, replace(STUDY, preview=bytes([worker])))
+        return kept.preview, current_round(database, kept)
 
     with ThreadPoolExecutor(4) as workers:
         assert len(set(workers.map(start, range(4)))) == 1

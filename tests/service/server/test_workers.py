@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sqlalchemy import func, select
 
-from dhdmm.service import tables
+from dhdmm.server import tables
 from tests.service.server.rounds import (
     database_at,
     ideal,

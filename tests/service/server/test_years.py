@@ -1,6 +1,7 @@
 """A coordinator that is operated for years: many rounds, restarts, and what it forgets."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,12 +9,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select, text
 
-from dhdmm.service import retention, store, tables
-from dhdmm.service.client import LARGEST_CONTROL_BYTES
-from dhdmm.service.database import Database
-from dhdmm.service.retention import purge
-from dhdmm.service.store import StoredStudy, Window, read_rounds
-from dhdmm.service.studies import MOST_LISTED, add_study, begin_again, next_round
+from dhdmm.client.http import LARGEST_CONTROL_BYTES
+from dhdmm.server import retention, store, tables
+from dhdmm.server.database import Database
+from dhdmm.server.retention import purge
+from dhdmm.server.store import StoredStudy, Window, read_rounds
+from dhdmm.server.studies import MOST_LISTED, add_study, begin_again, next_round
 from tests.cli.commands import Shell
 from tests.service.server.rounds import (
     AS_OPERATOR,
@@ -95,6 +96,31 @@ def test_an_answer_about_thousands_of_rounds_is_one_that_clients_take(tmp_path: 
                 assert wrong.status_code == status, query
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_rounds_that_are_over_have_no_thread(tmp_path: Path, read: bool) -> None:
+    """Neither those that wait to be saved, nor those that somebody asks for."""
+
+    async def scenario() -> None:
+        database = database_at(sqlite(tmp_path))
+        many_rounds(database)
+        async with serving(database, study_of(), tmp_path / "out") as coordinator:
+            going_on = {status.round for status in coordinator.hub.live_statuses()}
+            assert going_on == {f"{MANY // 2:032x}", coordinator.round_id}
+            for number in range(2, 32 if read else 2):
+                status = await coordinator.http.get(
+                    f"/v1/rounds/{number:032x}", headers=AS_OPERATOR
+                )
+                assert status.json()["state"] == "finished"
+            assert len(own_threads()) <= len(going_on)
+
+    asyncio.run(scenario())
+    assert not own_threads()
+
+
+def own_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("round")]
 
 
 # ---- one round at a time ------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from dhdmm.service import logs
-from dhdmm.service.limits import KIB, MIB, Limits, Rate
-from dhdmm.service.metrics import Metrics, RoundFigures
+from dhdmm.server import logs
+from dhdmm.server.limits import KIB, MIB, Limits, Rate
+from dhdmm.server.metrics import Metrics, RoundFigures
 
 PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "DEPLOYING.md"

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dhdmm.service.limits import Limits
-from dhdmm.service.metrics import Metrics
-from dhdmm.service.server import Server, make_server
+from dhdmm.server.limits import Limits
+from dhdmm.server.metrics import Metrics
+from dhdmm.server.process import Server, make_server
 
 LENGTH = re.compile(rb"content-length: (\d+)")
 PATIENCE = 10.0  # a client gives up after these seconds; what a test calls cut came before them

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dhdmm.service import signing
-from dhdmm.service.app import create_app
-from dhdmm.service.guard import Door
-from dhdmm.service.limits import Limits
-from dhdmm.service.metrics import Metrics
-from dhdmm.service.server import Server
-from dhdmm.service.studies import Hub, add_study, current_round
-from dhdmm.service.waiting import Deadlines
+from dhdmm.network import signing
+from dhdmm.server.app import create_app
+from dhdmm.server.guard import Door
+from dhdmm.server.limits import Limits
+from dhdmm.server.metrics import Metrics
+from dhdmm.server.process import Server
+from dhdmm.server.studies import Hub, add_study, current_round
+from dhdmm.server.waiting import Deadlines
 from tests.service.server.rounds import (
     OPERATOR,
     SERVER_KEY,

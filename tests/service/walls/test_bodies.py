@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dhdmm.errors import DhdmmError
-from dhdmm.service.limits import KIB, MIB, Buckets, Limits, Rate
-from dhdmm.service.metrics import Metrics
+from dhdmm.server.limits import KIB, MIB, Buckets, Limits, Rate
+from dhdmm.server.metrics import Metrics
 from tests.service.walls.servers import (
     QUICK,
     Files,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dhdmm.service.connections import Entrance
-from dhdmm.service.defects import watched
-from dhdmm.service.metrics import Metrics
-from dhdmm.service.server import Server
+from dhdmm.server.connections import Entrance
+from dhdmm.server.defects import watched
+from dhdmm.server.metrics import Metrics
+from dhdmm.server.process import Server
 from tests.service.walls.servers import Toy, ask, connect, running, status
 
 ONE = "dhdmm_internal_errors_total 1.0"

@@ -16,12 +16,11 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import make_url
 
-from dhdmm.service.app import _figures
-from dhdmm.service.database import Database
-from dhdmm.service.limits import Limits
-from dhdmm.service.metrics import Metrics, RoundFigures
-from dhdmm.service.status import Status
-from dhdmm.service.store import Row, StudyHead
+from dhdmm.server.app import _figures
+from dhdmm.server.database import Database
+from dhdmm.server.limits import Limits
+from dhdmm.server.metrics import Metrics, RoundFigures
+from dhdmm.server.store import Row, StudyHead, status_of
 from tests.docs.pages import Block, blocks
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.walls.page import PAGE, PROJECT, rewritten
@@ -121,12 +120,12 @@ def test_no_alert_is_raised_where_all_is_well(happened: Callable[[Metrics], None
 
 @pytest.mark.fault(47)
 def test_dropouts_are_those_who_said_so_and_those_who_fell_silent() -> None:
-    row = Row("0f", "5d", 1, "collecting-inputs", enrolled=12, alive=9, departed=1)
+    row = Row("0f" * 16, "5d", 1, "collecting-inputs", enrolled=12, alive=9, departed=1)
     study = StudyHead("5d", "small", "malicious", 10, 12)
     agreed = replace(row, plan_digest="00")
-    assert _figures(Status.of(agreed, study, None)).dropped == 3
+    assert _figures(status_of(agreed, study, None)).dropped == 3
     enrolling = replace(row, state="enrolling", alive=0)
-    assert _figures(Status.of(enrolling, study, None)).dropped == 0
+    assert _figures(status_of(enrolling, study, None)).dropped == 0
 
 
 def test_prometheus_understands_the_alerts() -> None:

@@ -14,8 +14,8 @@ import pytest
 import sqlalchemy
 import structlog
 
-from dhdmm.service import logs
-from dhdmm.service.metrics import Metrics, RoundFigures
+from dhdmm.server import logs
+from dhdmm.server.metrics import Metrics, RoundFigures
 from tests.service.walls.servers import Toy, ask, certificate, connect, running, status
 
 CANARY = "canary-" + os.urandom(8).hex()

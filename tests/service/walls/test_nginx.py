@@ -17,11 +17,11 @@ import httpx
 import numpy as np
 import pytest
 
-from dhdmm.service import signing
-from dhdmm.service.app import create_app
-from dhdmm.service.limits import Limits
-from dhdmm.service.studies import Hub, add_study, current_round
-from dhdmm.service.waiting import Deadlines
+from dhdmm.network import signing
+from dhdmm.server.app import create_app
+from dhdmm.server.limits import Limits
+from dhdmm.server.studies import Hub, add_study, current_round
+from dhdmm.server.waiting import Deadlines
 from tests.round.small import people
 from tests.service.server.rounds import (
     AS_OPERATOR,

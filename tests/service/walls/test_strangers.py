@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.aggregation.identity import Identity
 from dhdmm.errors import DhdmmError
-from dhdmm.secagg.keys import Identity
-from dhdmm.service import signing
-from dhdmm.service.connections import Guest, Hall, trusted
-from dhdmm.service.guard import Door
-from dhdmm.service.limits import KIB, MIB, Limits, Memory, Overdrawn, Rate
-from dhdmm.service.metrics import Metrics
+from dhdmm.network import signing
+from dhdmm.server.connections import Guest, Hall, trusted
+from dhdmm.server.guard import Door, Guard
+from dhdmm.server.limits import KIB, MIB, AtOnce, BodyMemory, Limits, Overdrawn, Rate
+from dhdmm.server.metrics import Metrics
 from tests.service.server.rounds import AS_OPERATOR, identity_of
 from tests.service.walls.servers import (
     PATIENCE,
@@ -128,7 +128,7 @@ def test_a_members_announced_body_takes_no_memory_before_it_comes(tmp_path: Path
         assert status(read_response(silent)) == 422
 
 
-class WithoutReserve(Memory):
+class WithoutReserve(BodyMemory):
     """Nobody is let through."""
 
     def __init__(self, total: int, each: int, largest: int) -> None:
@@ -137,9 +137,9 @@ class WithoutReserve(Memory):
 
 
 @pytest.mark.fault(39)
-@pytest.mark.parametrize(("kind", "completed"), [(Memory, 8), (WithoutReserve, 0)])
+@pytest.mark.parametrize(("kind", "completed"), [(BodyMemory, 8), (WithoutReserve, 0)])
 def test_bodies_of_which_each_has_a_part_do_not_wait_for_ever(
-    kind: type[Memory], completed: int
+    kind: type[BodyMemory], completed: int
 ) -> None:
     """Eight bodies of four parts, and memory for eight parts: two whole bodies."""
 
@@ -168,7 +168,7 @@ def test_bodies_of_which_each_has_a_part_do_not_wait_for_ever(
 
 def test_one_caller_does_not_get_more_memory_than_its_own() -> None:
     async def scenario() -> None:
-        memory = Memory(100, 10, 10)
+        memory = BodyMemory(100, 10, 10)
         with memory.body("me") as first, memory.body("me") as second, memory.body("you") as other:
             await first.grow(6)
             with pytest.raises(Overdrawn):
@@ -227,6 +227,27 @@ def test_strangers_at_one_address_have_so_many_requests_under_way() -> None:
         with connect(server, source="127.0.0.2") as other:
             other.sendall(head("GET", "/", {}))
             until(lambda: app.calls == 3)  # it was let through to the application
+        app.hold = lambda: False
+
+
+@pytest.mark.fault(54)
+@pytest.mark.parametrize("guarded", [True, False])
+@pytest.mark.parametrize("claimed", [{}, {"dhdmm-key": "ab"}])
+def test_without_the_limit_one_caller_has_all_its_requests_under_way(
+    claimed: dict[str, str], guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Toy()
+    app.hold = lambda: True
+    limits = replace(PATIENT, requests_at_once=2, stranger_requests_at_once=2)
+    if not guarded:
+        monkeypatch.setattr(AtOnce, "one_more", lambda _self, _caller: contextlib.nullcontext(True))
+    with running(app, limits, door=believing) as server, contextlib.ExitStack() as held:
+        clients = [held.enter_context(connect(server)) for _ in range(3)]
+        for client in clients:
+            client.sendall(head("GET", "/", claimed))
+        if guarded:
+            assert _only_answer(clients) == 429
+        until(lambda: app.calls == (2 if guarded else 3))
         app.hold = lambda: False
 
 
@@ -390,11 +411,34 @@ def test_wrong_signatures_lock_no_member_out(tmp_path: Path, guarded: bool) -> N
         assert [here.read("", member=member) for member in (0, 1)] == [expected] * 2
 
 
+class Unlimited:
+    """In the place of buckets: nobody has to wait."""
+
+    def wait(self, _caller: str) -> int:
+        return 0
+
+    def take(self, _caller: str) -> None: ...
+
+
 @pytest.mark.fault(55)
-def test_operators_tokens_are_not_guessed_for_long(tmp_path: Path) -> None:
-    limits = replace(PATIENT, guesses=Rate(0.001, 3))
+@pytest.mark.parametrize("guarded", [True, False])
+def test_operators_tokens_are_not_guessed_for_long(
+    tmp_path: Path, guarded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, build = replace(PATIENT, guesses=Rate(0.001, 3)), Guard.__init__
+
+    def built_without_counting(guard: Guard, *given: object, **named: object) -> None:
+        build(guard, *given, **named)
+        guard._guesses = Unlimited()
+
+    if not guarded:
+        monkeypatch.setattr(Guard, "__init__", built_without_counting)
     with besieged(tmp_path, limits) as here:
         guessed = [here.read("", authorization=f"Bearer {number}") for number in range(30)]
+        if not guarded:
+            assert guessed == [403] * 30
+            assert here.read("", **AS_OPERATOR) == 200, "guessed"
+            return
         assert guessed == [403] * 3 + [429] * 27
         assert here.read("", **AS_OPERATOR) == 429, "a right guess would not be heard either"
         assert status(here.ask(head("GET", here.base, AS_OPERATOR), "127.0.0.2")) == 200

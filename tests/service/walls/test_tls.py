@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dhdmm.errors import DhdmmError
-from dhdmm.service.server import make_server
+from dhdmm.server.process import make_server
 from tests.service.walls.servers import (
     QUICK,
     Files,
@@ -142,7 +142,7 @@ def test_a_request_that_never_ends_does_not_keep_the_server(files: Files) -> Non
 SERVER = """
     import sys
     from pathlib import Path
-    from dhdmm.service.server import make_server
+    from dhdmm.server.process import make_server
     from tests.service.walls.servers import QUICK, Toy
     folder = Path(sys.argv[1])
     server = make_server(Toy(), "127.0.0.1", 0, folder / "server.pem", folder / "server.key", QUICK)

@@ -1,37 +1,25 @@
 // One card for each attribute, grouping and table, and the two cards on privacy and participants.
 
+import { TYPES } from "./builder-document.js";
 import { chips, choice, field, input, make, path } from "./builder-fields.js";
 
 const remove = (list, entry, render) =>
   make("button", { type: "button", class: "plain", onclick: () => { list.splice(list.indexOf(entry), 1); render(); } }, "Remove");
-
-const TYPES = [["category", "one of a list"], ["integer", "whole number"], ["number", "number, in bins"]];
 
 export function attributeCard(study, entry, changed, render) {
   const at = (...keys) => () => path("schema", entry.name, ...keys);
   const name = input(entry, "name", changed);
   const before = entry.name;
   name.addEventListener("change", () => { rename(study, before, entry.name); render(); });
-  const domain = {
-    integer: () => [
-      field("From", input(entry, "low", changed, { inputmode: "numeric", size: 8 }), at("range")),
-      field("To", input(entry, "high", changed, { inputmode: "numeric", size: 8 }), at("range", 1), "both included"),
-    ],
-    category: () => [
-      field("Values", input(entry, "values", changed, { rows: 2, placeholder: "Female, Male" }), at("values"),
-        "Separated by commas. Coded data: 1: female, 2: male"),
-    ],
-    number: () => [
-      field("Edges of the bins", input(entry, "edges", changed, { placeholder: "0:100:5" }), at("edges"),
-        "first:last:step, or a list such as 0, 18, 65, 120"),
-    ],
-  }[entry.type]();
+  const { fields, shape } = TYPES[entry.type];
+  const domain = fields.map(([label, key, properties, keys, hint]) =>
+    field(label, input(entry, key, changed, properties), at(...keys), hint));
   return make("li", { class: "card" },
     make("div", { class: "row" },
       field("Attribute", name, at()),
-      field("Type", choice(entry, "type", TYPES, render), at("type")),
+      field("Type", choice(entry, "type", Object.entries(TYPES).map(([type, { words }]) => [type, words]), render), at("type")),
       remove(study.attributes, entry, render)),
-    make("div", { class: entry.type === "category" ? "wide" : "row" }, domain));
+    make("div", { class: shape }, domain));
 }
 
 /** Tables and groupings follow an attribute to its new name. */
@@ -78,7 +66,7 @@ export function tableCard(study, entry, changed, render) {
   const at = (...keys) => () => path("workload", number(), ...keys);
   const names = [...study.attributes, ...study.groupings].map((one) => one.name).filter(Boolean);
   const ordered = [
-    ...study.attributes.filter((one) => one.type !== "category"),
+    ...study.attributes.filter((one) => TYPES[one.type].ordered),
     ...study.groupings.filter((one) => one.kept === null && one.form === "edges"),
   ].map((one) => [one.name, one.name]);
   const kept = entry.kind === "kept";

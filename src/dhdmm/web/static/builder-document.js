@@ -74,14 +74,32 @@ function sets(text) {
   });
 }
 
-// ---- from the fields to the file ----------------------------------------------------------------
+const NUMERIC = { inputmode: "numeric", size: 8 };
 
-function domain(attribute) {
-  const { type } = attribute;
-  if (type === "integer") return { type, range: [word(attribute.low), word(attribute.high)] };
-  if (type === "category") return { type, values: values(attribute.values) };
-  return { type, edges: edges(attribute.edges) };
-}
+/** What the builder knows of each type of attribute: its fields (label, key, properties, path and
+ * hint), and how they become its entry in the file, and the entry the fields. */
+export const TYPES = {
+  category: {
+    words: "one of a list", shape: "wide", ordered: false,
+    fields: [["Values", "values", { rows: 2, placeholder: "Female, Male" }, ["values"], "Separated by commas. Coded data: 1: female, 2: male"]],
+    write: (given) => ({ values: values(given.values) }),
+    read: (entry) => ({ values: entry.values.map((v) => (Array.isArray(v) ? `${typed(v[0])}: ${typed(v[1])}` : typed(v))).join(", ") }),
+  },
+  integer: {
+    words: "whole number", shape: "row", ordered: true,
+    fields: [["From", "low", NUMERIC, ["range"]], ["To", "high", NUMERIC, ["range", 1], "both included"]],
+    write: ({ low, high }) => ({ range: [word(low), word(high)] }),
+    read: ({ range: [low, high] }) => ({ low: String(low), high: String(high) }),
+  },
+  number: {
+    words: "number, in bins", shape: "row", ordered: true,
+    fields: [["Edges of the bins", "edges", { placeholder: "0:100:5" }, ["edges"], "first:last:step, or a list such as 0, 18, 65, 120"]],
+    write: (given) => ({ edges: edges(given.edges) }),
+    read: (entry) => ({ edges: typedEdges(entry.edges) }),
+  },
+};
+
+// ---- from the fields to the file ----------------------------------------------------------------
 
 function grouping(entry) {
   if (entry.kept) return entry.kept;
@@ -135,7 +153,7 @@ function aggregation(given) {
 export function textOfStudy(study) {
   return yaml({
     study: study.name,
-    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, domain(attribute)])),
+    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, { type: attribute.type, ...TYPES[attribute.type].write(attribute) }])),
     groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
     workload: study.tables.map(item),
     privacy: privacy(study.privacy),
@@ -157,16 +175,6 @@ function typedEdges(given) {
   const step = given[1] - given[0];
   const even = given.length > 3 && given.every((edge, i) => Number.isInteger(edge) && edge === given[0] + i * step);
   return even ? `${given[0]}:${given.at(-1)}:${step}` : given.join(", ");
-}
-
-function attributeOf(entry) {
-  const made = newAttribute(entry.name, entry.type);
-  if (entry.type === "integer") [made.low, made.high] = entry.range.map(String);
-  if (entry.type === "number") made.edges = typedEdges(entry.edges);
-  if (entry.type === "category") {
-    made.values = entry.values.map((v) => (Array.isArray(v) ? `${typed(v[0])}: ${typed(v[1])}` : typed(v))).join(", ");
-  }
-  return made;
 }
 
 function groupingOf([name, entry]) {
@@ -215,7 +223,7 @@ function aggregationOf(given) {
 export function studyOf(form) {
   return {
     name: form.study,
-    attributes: form.schema.map(attributeOf),
+    attributes: form.schema.map((entry) => ({ ...newAttribute(entry.name, entry.type), ...TYPES[entry.type].read(entry) })),
     groupings: Object.entries(form.groupings).map(groupingOf),
     tables: form.workload.map(tableOf),
     privacy: privacyOf(form.privacy),
@@ -224,7 +232,8 @@ export function studyOf(form) {
 }
 
 export function newAttribute(name = "", type = "category") {
-  return { name, type, low: "", high: "", values: "", edges: "" };
+  const keys = Object.values(TYPES).flatMap(({ fields }) => fields.map(([, key]) => key));
+  return { name, type, ...Object.fromEntries(keys.map((key) => [key, ""])) };
 }
 
 export function newGrouping(name, of) {

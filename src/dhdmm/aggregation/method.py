@@ -1,0 +1,385 @@
+"""A way to add up: what plans, parties, pages and transcripts need to know of it, and nothing else.
+
+`dhdmm.secagg` is the one that rounds use, in two threat models; tests have a trusted party in its
+place. `dhdmm.planning.methods` names those that a study may ask for. All parties are state machines
+without input or output: others move their bytes, own the clock and decide when a phase is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.modulus import Modulus, Vector
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
+
+Store = MutableMapping[str, bytes]
+"""What a coordinator must not forget: its state, one record a message, and the running sum."""
+
+STATE, SUM = "state", "sum/"
+"""Names in a store: of the record of the phase, and before the name of a shard of the sum. A store
+without the former belongs to no round yet."""
+
+
+class ThreatModel(StrEnum):
+    SEMI_HONEST = "semi-honest"
+    MALICIOUS = "malicious"
+
+
+# ---- phases, as data ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a round in which everybody who is invited says one thing.
+
+    It is closed at its deadline, or when nobody is awaited any more. Whoever has spoken is invited
+    to the next phase; with too few of them the round is aborted.
+    """
+
+    name: str
+    """In statuses, stores and transcripts; never changed."""
+    title: str
+    explanation: str
+    carries_input: bool = False
+    """Whoever speaks here is a survivor: its input is in the sum."""
+
+
+ENROLMENT = Phase("enrolling", "Enrolment", "Participants are enrolling.")
+"""The first phase of a round over a network whose roster is not given."""
+FINISHED = Phase("finished", "Release", "The round is finished.")
+ABORTED = Phase("aborted", "Aborted", "The round was aborted.")
+OVER = frozenset({FINISHED.name, ABORTED.name})
+
+
+class Reply(StrEnum):
+    """What became of a participant's message."""
+
+    ACCEPTED = "accepted"
+    REPEATED = "repeated"  # the same bytes as before: nothing was done again
+    EXCLUDED = "excluded"  # well-formed, but its sender cannot be among the survivors
+
+
+# ---- what a plan fixes --------------------------------------------------------------------------
+
+
+class ParameterError(ValueError):
+    """No parameters, or not these, keep the promises for such a round."""
+
+
+class Parameters(Protocol):
+    """What a plan says of its way to add up; everybody checks it for itself."""
+
+    @property
+    def minimum_survivors(self) -> int:
+        """u_min: with fewer the round is aborted."""
+
+    @property
+    def corrupt(self) -> int:
+        """How many may collude with the coordinator."""
+
+    @property
+    def honest_floor(self) -> int:
+        """h: the honest noise shares in every sum that can be found out."""
+
+    def fields(self) -> dict[str, int]:
+        """As a plan's encoding has them."""
+
+
+class RoundParameters(Protocol):
+    """One round of one plan, for one roster."""
+
+    @property
+    def session(self) -> bytes:
+        """Of 32 bytes; names the plan, the round and the roster."""
+
+    @property
+    def round_id(self) -> bytes: ...
+
+    @property
+    def participants(self) -> int: ...
+
+    @property
+    def minimum_survivors(self) -> int: ...
+
+    @property
+    def modulus(self) -> Modulus: ...
+
+    @property
+    def length(self) -> int: ...
+
+
+# ---- the two parties ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """The result: the residues of Σ x_i over the survivors."""
+
+    survivors: Bitmap
+    total: Vector
+
+
+class ParticipantMachine(Protocol):
+    """One participant in one round, once. Nothing leaves before its journal has kept it.
+
+    `receive` takes the coordinator's messages and gives the answers; when it is `ready_for_input`
+    its caller pays for the input and hands it to `give_input`. An answer may be a farewell; then
+    `abort_reason` says why.
+    """
+
+    @property
+    def outgoing(self) -> bytes | None:
+        """The last message, to be sent again after a restart."""
+
+    @property
+    def ready_for_input(self) -> bool: ...
+
+    @property
+    def input_is_outgoing(self) -> bool:
+        """Whether the last message is the one with the input: paid for before it leaves."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has said all, or left."""
+
+    @property
+    def abort_reason(self) -> AbortReason | None:
+        """Why it left."""
+
+    @property
+    def round_aborted(self) -> AbortReason | None:
+        """Why the coordinator ended the round, if it said that it did."""
+
+    @property
+    def root(self) -> bytes | None:
+        """What it was told that everybody's keys are committed to by, if anything."""
+
+    @property
+    def survivors(self) -> Bitmap | None:
+        """Who it was told is counted, since this process began."""
+
+    @property
+    def progress(self) -> str:
+        """What it has done and what it waits for, in words."""
+
+    def begin(self) -> bytes: ...
+
+    def receive(self, data: bytes) -> bytes | None: ...
+
+    def give_input(self, vector: NDArray[Any]) -> bytes: ...
+
+    def abort(self, reason: AbortReason) -> bytes:
+        """Leave for good; the farewell."""
+
+    def computed(self) -> bytes:
+        """Secrets that would be computed again after a restart."""
+
+    def spare(self, computed: bytes) -> None:
+        """Take what `computed` gave earlier instead."""
+
+
+class CoordinatorMachine(Protocol):
+    """The coordinator of one round. `receive` messages, `close_phase` when it is time.
+
+    What must survive a restart is in its store. Several may share a round if they take turns: each
+    adds to a shard of the sum of its own and is told with `follow` what the others have recorded.
+    """
+
+    @property
+    def state(self) -> str:
+        """The name of the phase, or of how the round ended."""
+
+    @property
+    def invited(self) -> frozenset[int]:
+        """Who may speak in this phase."""
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """Whose message of this phase may still come; if nobody's, there is nothing to wait for."""
+
+    @property
+    def departed(self) -> Mapping[int, AbortReason]:
+        """Who said that it left, and why."""
+
+    @property
+    def survivors(self) -> Bitmap | None:
+        """Whose inputs are in the sum, once that is fixed."""
+
+    @property
+    def announced(self) -> bytes | None:
+        """What everybody is told in this phase that must be the same for all: a root of keys."""
+
+    @property
+    def result(self) -> Aggregate | None: ...
+
+    @property
+    def abort_reason(self) -> AbortReason | None: ...
+
+    def receive(self, position: int, data: bytes) -> Reply:
+        """Take a participant's message, or refuse it with `RemoteProtocolError` untouched."""
+
+    def close_phase(self) -> frozenset[int]:
+        """Fix whose messages count. Gives those who have a message now."""
+
+    def abort(self, reason: AbortReason) -> frozenset[int]: ...
+
+    def message_for(self, position: int) -> bytes | None:
+        """What this participant is to be sent in this phase, as often as it asks."""
+
+    def follow(self, records: Iterable[tuple[str, bytes]]) -> None: ...
+
+    def flush(self) -> None:
+        """Bring the store up to date with this machine's shard of the sum, if it has grown."""
+
+
+# ---- what a round costs, without executing it ---------------------------------------------------
+
+Numbers = NDArray[Any]  # one a participant
+ByPhase = Mapping[str, Numbers]
+
+
+@dataclass(frozen=True)
+class ModelledSeconds:
+    """Processor time by phase; the first three for each participant."""
+
+    participant: ByPhase
+    opening: ByPhase
+    """The coordinator's, to make one participant's message."""
+    taking: ByPhase
+    closing: Mapping[str, float]
+
+
+class CountedRound(Protocol):
+    """How much of everything each participant meets: what sizes and operations depend on."""
+
+    def opened(self, position: int, message: bytes) -> None:
+        """Count what a coordinator's message says."""
+
+    def answered(self, position: int, message: bytes) -> None: ...
+
+    def draw(self, answered: NDArray[np.bool_], binomial: Callable[..., NDArray[np.int64]]) -> None:
+        """Instead of reading messages: each neighbour is present, alive, … independently."""
+
+    def received_bytes(self) -> ByPhase: ...
+
+    def sent_bytes(self) -> ByPhase: ...
+
+    def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds: ...
+
+
+# ---- all of it ----------------------------------------------------------------------------------
+
+
+P = TypeVar("P", bound=Parameters)
+R = TypeVar("R", bound=RoundParameters)
+
+
+class Aggregation(Protocol[P, R]):
+    """A way to add up. Its instances hold no state."""
+
+    @property
+    def version(self) -> int:
+        """Of its messages on the wire."""
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """In their order."""
+
+    @property
+    def needs_pinned_roster(self) -> bool:
+        """Whether a roster of the coordinator's making would break its promise."""
+
+    @property
+    def announces_root(self) -> bool:
+        """Whether its transcripts have a root of everybody's keys."""
+
+    # What a plan needs
+
+    def choose(self, participants: int, corrupt_fraction: float, max_dropout: float) -> P:
+        """Parameters that keep the promises, or `ParameterError` that says what would do."""
+
+    def check(
+        self,
+        parameters: P,
+        participants: int,
+        corrupt_fraction: float,
+        max_dropout: float,
+    ) -> None:
+        """`ParameterError` unless these, from whoever proposed them, keep the promises."""
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Of the fields that a plan's encoding has for them."""
+
+    def parameters_of(self, fields: Mapping[str, int], participants: int) -> P:
+        """The inverse of `Parameters.fields`; nothing is checked."""
+
+    def round(
+        self,
+        parameters: P,
+        *,
+        plan_digest: bytes,
+        round_id: bytes,
+        roster_digest: bytes,
+        participants: int,
+        modulus: Modulus,
+        length: int,
+    ) -> R: ...
+
+    def fewest_senders(self, round: R, phase: Phase) -> int:
+        """With fewer messages in this phase there is no result."""
+
+    # The parties
+
+    def participant(
+        self,
+        round: R,
+        roster: Roster,
+        identity: Identity | None,
+        position: int,
+        randomness: Randomness,
+        journal: Journal,
+    ) -> ParticipantMachine:
+        """A new one, or the one that the journal knows."""
+
+    def coordinator(
+        self,
+        round: R,
+        roster: Roster,
+        randomness: Randomness,
+        store: Store,
+        shard: str = "only",
+    ) -> CoordinatorMachine:
+        """A new one, or the one that the store knows."""
+
+    # Its messages, from outside
+
+    def largest_message(self, round: R) -> int:
+        """No participant's message is longer."""
+
+    def record_name(self, data: bytes, position: int) -> str:
+        """Under which a coordinator's store has this message, its SHA-256 first, if it counted."""
+
+    def farewell(self, round: R, position: int, reason: AbortReason) -> bytes:
+        """What a participant is told of a round that was aborted."""
+
+    def counted(self, round: R) -> CountedRound: ...
+
+
+Method = Aggregation[Any, Any]
+
+
+def input_phase(method: Method) -> Phase:
+    """The one whose senders are the survivors."""
+    return next(phase for phase in method.phases if phase.carries_input)

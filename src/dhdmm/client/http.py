@@ -1,0 +1,350 @@
+"""The participant's end of the wire: outbound requests, signed, repeated until they are answered.
+
+Every route may be called again with the same bytes, so whatever goes wrong on the way is met by
+waiting a little and repeating. Nothing that a coordinator sends is unbounded or shown unfiltered.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpcore
+from pydantic import TypeAdapter, ValidationError
+
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.errors import DhdmmError, ExitCode, Refused
+from dhdmm.network import signing
+from dhdmm.network.problems import LONGEST_RETRY
+from dhdmm.network.status import Missing, Status
+from dhdmm.network.trust import Address
+from dhdmm.release.wording import printable
+
+LONGEST_WAIT = 30
+"""Seconds that the coordinator may keep a question before it answers "nothing new"."""
+PATIENCE = 600.0
+"""Seconds of failures in a row after which a request is given up."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, LONGEST_RETRY
+LARGEST_REPLY_BYTES = 256 * 2**20
+LARGEST_CONTROL_BYTES = 2**20
+MOST_ROUNDS = 100_000
+"""Of one coordinator that anybody asks for."""
+SHOWN_CHARACTERS = 300
+TRANSIENT = frozenset({429, 500, 502, 503, 504})
+IDLE_SECONDS = 25.0
+"""A connection that was idle for longer is not used again: a coordinator closes it after 30."""
+TIMEOUTS = {"connect": 10.0, "write": 60.0, "pool": 10.0, "read": LONGEST_WAIT + 15.0}
+FAILURES = (
+    httpcore.TimeoutException,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+)
+"""What may go wrong on the way."""
+
+
+class Unreachable(DhdmmError):
+    """The coordinator did not answer for as long as anybody would wait."""
+
+    exit_code = ExitCode.ABORTED
+
+
+class Answered(DhdmmError):
+    """The coordinator refused a request, and why."""
+
+    exit_code = ExitCode.REFUSED
+
+    def __init__(self, status: int, reason: str, what: str, hint: str | None = None) -> None:
+        self.status, self.reason = status, reason
+        super().__init__(what, where=f"coordinator ({status} {reason})", hint=hint)
+
+
+@dataclass(frozen=True)
+class _Reply:
+    status: int
+    body: bytes
+    retry_after: float
+
+
+class CoordinatorClient:
+    """Speaks with one coordinator, for whoever has what is given. Close it after use.
+
+    Every request is signed by the identity, and carries the enrolment token and the operator's.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        trust: ssl.SSLContext,
+        identity: Identity | None = None,
+        *,
+        token: str | None = None,
+        operator: str | None = None,
+        patience: float = PATIENCE,
+        randomness: Randomness = os.urandom,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address, self._identity = address, identity
+        self._patience, self._randomness = patience, randomness
+        self._sleep, self._clock = sleep, clock
+        self._headers = {"Host": urlsplit(address.base).netloc, "User-Agent": "dhdmm"}
+        self._headers |= {} if token is None else {signing.TOKEN_HEADER: token}
+        self._headers |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
+        self._lines = _connections(address, trust)
+
+    def __enter__(self) -> CoordinatorClient:
+        return self
+
+    def __exit__(self, *_ended: object) -> None:
+        self._lines.close()
+
+    @property
+    def base(self) -> str:
+        """The coordinator's address."""
+        return self._address.base
+
+    # Routes
+
+    def rounds(self, *, running: bool = False, most: int = MOST_ROUNDS) -> list[Status]:
+        """The newest rounds, or of those that are not over; as many as there are, or `most`."""
+        found: dict[str, Status] = {}
+        while len(found) < most:
+            fresh = [one for one in self._page(running, found) if one.round not in found]
+            if not fresh:
+                break
+            found |= {one.round: one for one in fresh}
+        listed = [one for one in found.values() if not (running and one.over)]
+        return listed[:most]
+
+    def _page(self, running: bool, known: Collection[str]) -> list[Status]:
+        """The rounds that follow those that are known."""
+        query = ["running=true"] * running + [f"after={name}" for name in list(known)[-1:]]
+        target = "/v1/rounds" + ("?" + "&".join(query) if query else "")
+        return _read(TypeAdapter(list[Status]), self._get(target).body)
+
+    def status(self, round_id: bytes, after: int | None = None) -> Status:
+        """The round now; with `after`, as soon as it is no longer at that version."""
+        wait = "" if after is None else f"?after={after}&wait={LONGEST_WAIT}"
+        return _read(TypeAdapter(Status), self._get(_path(round_id) + wait).body)
+
+    def statuses(self, round_id: bytes) -> Iterator[Status]:
+        """The round now and after every change."""
+        status = self.status(round_id)
+        while True:
+            yield status
+            status = self.status(round_id, status.version)
+
+    def enrol(self, round_id: bytes, token: str, name: str) -> None:
+        """Take a seat of a round whose coordinator enrols by tokens."""
+        assert self._identity is not None
+        body = {"token": token, "name": name, "key": self._identity.public.hex()}
+        content = json.dumps(body).encode()
+        self._ask("POST", f"{_path(round_id)}/enrolment", content, "application/json")
+
+    def preview(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/draft", LARGEST_REPLY_BYTES).body
+
+    def plan(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/plan", LARGEST_REPLY_BYTES).body
+
+    def roster(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/roster", LARGEST_REPLY_BYTES).body
+
+    def transcript(self, round_id: bytes) -> bytes:
+        return self._get(f"{_path(round_id)}/transcript", LARGEST_REPLY_BYTES).body
+
+    def message(self, round_id: bytes, after: str) -> bytes | None:
+        """The coordinator's next message; None if there is nothing new yet.
+
+        `after` is the SHA-256, in hexadecimal, of the last one; empty before the first.
+        """
+        target = f"{_path(round_id)}/message?after={after}&wait={LONGEST_WAIT}"
+        reply = self._get(target, LARGEST_REPLY_BYTES)
+        return None if reply.status == 204 else reply.body
+
+    def send(self, round_id: bytes, message: bytes) -> str:
+        """Deliver a message; the coordinator's word on it: accepted, repeated or excluded."""
+        target = f"{_path(round_id)}/message"
+        reply = self._ask("POST", target, message, "application/octet-stream")
+        return _read(TypeAdapter(dict[str, str]), reply.body).get("reply", "")
+
+    def tokens(self, round_id: bytes, count: int, expires_s: int) -> list[str]:
+        """Fresh enrolment tokens, for whoever has the operator's token."""
+        wanted = {"round": round_id.hex(), "count": count, "expires_s": expires_s}
+        reply = self._operate("POST", "/v1/tokens", wanted)
+        return _read(TypeAdapter(dict[str, list[str]]), reply.body).get("tokens", [])
+
+    def begin(self, study_digest: str, roster: object, occurrence: str | None) -> Status:
+        """A new round. A repeated request has the same occurrence, so there is no second one."""
+        wanted = {"roster": roster, "occurrence": occurrence or self._randomness(16).hex()}
+        target = f"/v1/studies/{study_digest}/rounds"
+        return _read(TypeAdapter(Status), self._operate("POST", target, wanted).body)
+
+    def close(self, round_id: bytes, state: str) -> Status:
+        """The phase ends now, if it is in this state still."""
+        target = f"{_path(round_id)}/close?state={state}"
+        return _read(TypeAdapter(Status), self._operate("POST", target).body)
+
+    def abort(self, round_id: bytes) -> Status:
+        target = f"{_path(round_id)}/abort"
+        return _read(TypeAdapter(Status), self._operate("POST", target).body)
+
+    def missing(self, round_id: bytes) -> Missing:
+        reply = self._operate("GET", f"{_path(round_id)}/missing")
+        return _read(TypeAdapter(Missing), reply.body)
+
+    # Requests
+
+    def _operate(self, method: str, target: str, wanted: object | None = None) -> _Reply:
+        """For whoever has the operator's token."""
+        if wanted is None:
+            return self._ask(method, target)
+        return self._ask(method, target, json.dumps(wanted).encode(), "application/json")
+
+    def _get(self, target: str, limit: int = LARGEST_CONTROL_BYTES) -> _Reply:
+        return self._ask("GET", target, limit=limit)
+
+    def _ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes = b"",
+        kind: str | None = None,
+        limit: int = LARGEST_CONTROL_BYTES,
+    ) -> _Reply:
+        """The same bytes again until there is an answer; refusals raise `Answered`."""
+        headers = {"Content-Type": kind} if kind else {}
+        if self._identity is not None:
+            headers |= signing.sign(self._identity, method, target, body)
+        failing_since, pause = self._clock(), FIRST_PAUSE
+        while True:
+            try:
+                reply = self._once(method, target, body, headers, limit)
+            except FAILURES as error:
+                _require_trusted(error, self._address)
+                reply, failure = None, str(error)
+            if reply is not None and reply.status not in TRANSIENT:
+                break
+            waited_for = pause * (0.5 + self._randomness(1)[0] / 512)
+            if reply is not None:
+                failure = str(_answered(reply))
+                waited_for = max(waited_for, min(reply.retry_after, LONGEST_PAUSE))
+            if self._clock() + waited_for - failing_since > self._patience:
+                raise Unreachable(
+                    f"no answer for {self._patience:.0f} seconds: {printable(failure)}",
+                    where=self._address.base,
+                    hint="the same command again goes on from where it was",
+                )
+            self._sleep(waited_for)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        if reply.status >= 300:
+            raise _answered(reply)
+        return reply
+
+    def _once(
+        self, method: str, target: str, body: bytes, headers: dict[str, str], limit: int
+    ) -> _Reply:
+        with self._lines.stream(
+            method,
+            self._address.base + target,
+            content=body,
+            headers=[*self._headers.items(), *headers.items()],
+            extensions={"timeout": TIMEOUTS},
+        ) as response:
+            parts, size = [], 0
+            for part in response.iter_stream():
+                size += len(part)
+                if size > limit:
+                    raise Refused(f"the coordinator's answer has more than {limit:,} bytes")
+                parts.append(part)
+            named = {name.lower(): value for name, value in response.headers}
+            later = named.get(b"retry-after", b"")
+            seconds = float(later) if later.isdigit() else 0.0
+            return _Reply(response.status, b"".join(parts), seconds)
+
+
+def _connections(address: Address, trust: ssl.SSLContext) -> httpcore.ConnectionPool:
+    """To the coordinator, through the proxy that the environment names for it."""
+    proxy = None if address.local else _proxy(address)
+    if proxy is None:
+        return httpcore.ConnectionPool(trust, keepalive_expiry=IDLE_SECONDS)
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise DhdmmError("only HTTP proxies can be used", hint="see HTTPS_PROXY and NO_PROXY")
+    place = parts.netloc.rpartition("@")[2]
+    named = None if parts.username is None else (parts.username, parts.password or "")
+    return httpcore.HTTPProxy(
+        f"{parts.scheme}://{place}",
+        proxy_auth=named and (unquote(named[0]), unquote(named[1])),
+        ssl_context=trust,
+        keepalive_expiry=IDLE_SECONDS,
+    )
+
+
+def _proxy(address: Address) -> str | None:
+    """HTTPS_PROXY or ALL_PROXY, unless NO_PROXY names the coordinator."""
+    parts, proxies = urlsplit(address.base), getproxies()
+    if proxy_bypass(parts.netloc):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _path(round_id: bytes) -> str:
+    return f"/v1/rounds/{round_id.hex()}"
+
+
+Read = TypeVar("Read")
+
+
+def _read(form: TypeAdapter[Read], body: bytes) -> Read:
+    try:
+        return form.validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DhdmmError(
+            "the coordinator's answer cannot be understood",
+            hint=printable(f"{place}: {first['msg']}", SHOWN_CHARACTERS),
+        ) from None
+
+
+def _answered(reply: _Reply) -> Answered:
+    """A problem document, or whatever else somebody on the way answered with."""
+    try:
+        document = json.loads(reply.body)
+    except ValueError:
+        document = {}
+    if not isinstance(document, dict):
+        document = {}
+    said = {
+        key: printable(value, SHOWN_CHARACTERS)
+        for key in ("reason", "detail", "hint")
+        if isinstance(value := document.get(key), str)
+    }
+    reason = said.get("reason", "refused")
+    return Answered(reply.status, reason, said.get("detail") or reason, said.get("hint"))
+
+
+def _require_trusted(error: BaseException, address: Address) -> None:
+    """A certificate that is not believed is not believed later either."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = getattr(cause, "verify_message", "") or str(cause)
+            raise Refused(
+                f"the coordinator's certificate is not believed: {why}",
+                where=address.base,
+                hint="--ca FILE names its authority, --pin its SHA-256",
+            ) from None
+        if isinstance(cause, ssl.SSLError) and "VERSION" in (cause.reason or ""):
+            raise Refused("the coordinator does not speak TLS 1.3", where=address.base) from None
+        cause = cause.__cause__ or cause.__context__

@@ -1,0 +1,129 @@
+"""A participant's journal on the disk: `dhdmm.aggregation.journal`, kept across a crash.
+
+One file a round and identity, readable by its owner only. Whoever opens a journal holds a lock on
+it until the process ends, so two processes never take the same seat. A file that is not whole, or
+cannot be written, ends the participant's part in the round: nothing leaves that is not kept.
+
+Beside it is a note without secrets, written before anything of the round is at stake here, that
+says where the round is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+
+from dhdmm import formats
+from dhdmm.aggregation.journal import format_of
+from dhdmm.errors import Refused
+from dhdmm.network.files import private_folder, remove_durably, replace_durably, require_private
+
+MAGIC = b"dhdmm journal %d\n"
+_NUMBERED = re.compile(rb"dhdmm journal ([1-9]\d{0,8})\n")
+JOURNAL, NOTE = ".journal", ".round"
+_LENGTHS = struct.Struct(">QQ")
+_DIGEST_BYTES = 32
+
+
+class FileJournal:
+    """The journal of one identity in one round. Use it in a `with` statement: it holds a lock."""
+
+    def __init__(self, folder: Path, round_id: bytes, identity: bytes) -> None:
+        name = f"{round_id.hex()}-{identity.hex()[:16]}"
+        self._path = private_folder(folder) / f"{name}{JOURNAL}"
+        self._note_path = folder / f"{name}{NOTE}"
+        self._lock_path = folder / f"{name}.lock"
+        self._lock: int | None = None
+
+    def __enter__(self) -> FileJournal:
+        lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise Refused(
+                "another process is in this round with the same identity", where=str(self._path)
+            ) from None
+        self._lock = lock
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._lock is not None:
+            os.close(self._lock)  # which gives up the lock; the file stays, or two could lock two
+            self._lock = None
+
+    def remember(self, note: bytes) -> None:
+        """Keep what says where this round is, until the journal is erased."""
+        self._require_lock()
+        try:
+            replace_durably(self._note_path, note)
+        except OSError as error:
+            raise self._refused(f"the round cannot be noted: {error.strerror}") from None
+
+    def write(self, state: bytes, outgoing: bytes) -> None:
+        self._require_lock()
+        content = (
+            MAGIC % formats.JOURNAL.writes
+            + _LENGTHS.pack(len(state), len(outgoing))
+            + state
+            + outgoing
+        )
+        try:
+            replace_durably(self._path, content + sha256(content).digest())
+        except OSError as error:
+            raise self._refused(f"the journal cannot be kept: {error.strerror}") from None
+
+    def read(self) -> tuple[bytes, bytes] | None:
+        self._require_lock()
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self._refused(f"the journal cannot be read: {error.strerror}") from None
+        require_private(self._path)
+        return self._parsed(content)
+
+    def erase(self) -> None:
+        """After the round. The disk may keep what the file held: see docs/limits.md."""
+        self._require_lock()
+        try:
+            remove_durably(self._path)  # the secrets first
+            remove_durably(self._note_path)
+        except OSError as error:
+            raise self._refused(f"the journal cannot be erased: {error.strerror}") from None
+
+    def _parsed(self, content: bytes) -> tuple[bytes, bytes]:
+        numbered = _NUMBERED.match(content)
+        if numbered is None:
+            raise self._refused("the journal is damaged")
+        formats.readable(formats.JOURNAL, int(numbered[1]), self._refused)
+        kept, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+        start = numbered.end() + _LENGTHS.size
+        if len(kept) < start or sha256(kept).digest() != digest:
+            raise self._refused("the journal is damaged")
+        length, outgoing = _LENGTHS.unpack(kept[numbered.end() : start])
+        if start + length + outgoing != len(kept):
+            raise self._refused("the journal is damaged")
+        state = kept[start : start + length]
+        number = format_of(state)
+        if number is not None:  # the round's own machine says whether it is its memory
+            formats.readable(formats.MEMORY, number, self._refused)
+        return state, kept[start + length :]
+
+    def _require_lock(self) -> None:
+        if self._lock is None:
+            raise Refused("the journal is not open", where=str(self._path))
+
+    def _refused(self, why: str, hint: str | None = "stay out of this round") -> Refused:
+        return Refused(why, where=str(self._path), hint=hint)

@@ -1,0 +1,1 @@
+"""What both ends of a network round share: identities, rosters, signatures, statuses, refusals."""

@@ -1,0 +1,178 @@
+"""Who a participant is: a name and an Ed25519 key, in a file that only its owner can read.
+
+The public half goes to the registrar, who puts it on the roster; the secret half signs the
+participant's keys and requests and never leaves the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from dhdmm import formats
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.errors import DhdmmError, Refused
+from dhdmm.formats import Format
+from dhdmm.network.files import create_new, require_private
+
+if TYPE_CHECKING:
+    from dhdmm.aggregation.identity import Identity
+    from dhdmm.aggregation.randomness import Randomness
+
+LARGEST_NAME = 100
+FINGERPRINT_DIGITS = 32
+
+
+def _printable(name: str) -> str:
+    if not name.isprintable() or name != name.strip():
+        raise ValueError("a name has visible characters only, and none but them at its ends")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=LARGEST_NAME), AfterValidator(_printable)]
+KeyHex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+SignatureHex = Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
+
+
+class Document(BaseModel):
+    """What is in a JSON file of ours: strict, and nothing in it that is not known."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, hide_input_in_errors=True, defer_build=True
+    )
+
+
+class PublicIdentity(Document):
+    """What others know of a participant."""
+
+    name: Name
+    key: KeyHex
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(bytes.fromhex(self.key))
+
+
+class File(Document):
+    """A JSON file, whose key `dhdmm` says what it is, and from the second format on its number."""
+
+    FORMAT: ClassVar[Format]
+
+    dhdmm: str
+
+    def to_bytes(
+        self, number: int | None = None, indent: int = 2, without: Collection[str] = ()
+    ) -> bytes:
+        """In the format with this number, or in the newest; without some keys."""
+        values = self.model_dump(exclude=set(without))
+        written = self.FORMAT.writes if number is None else number
+        if written > 1:
+            values = {"dhdmm": values.pop("dhdmm"), "format": written, **values}
+        return json.dumps(values, indent=indent, ensure_ascii=False).encode() + b"\n"
+
+
+class _PublicFile(PublicIdentity, File):
+    FORMAT = formats.PUBLIC_IDENTITY
+    dhdmm: Literal["public identity"] = "public identity"
+
+
+class _IdentityFile(File):
+    FORMAT = formats.IDENTITY
+    dhdmm: Literal["identity"] = "identity"
+    name: Name
+    public: KeyHex
+    secret: Annotated[KeyHex, Field(repr=False)]
+
+
+@dataclass(frozen=True)
+class NamedIdentity:
+    """A participant's name and key pair; the secret is in no representation."""
+
+    name: str
+    identity: Identity = field(repr=False)
+
+    @property
+    def public(self) -> PublicIdentity:
+        return PublicIdentity(name=self.name, key=self.identity.public.hex())
+
+
+def fingerprint(key: bytes) -> str:
+    """What two people read to each other to compare an identity key."""
+    return sha256(b"dhdmm1 identity" + key).hexdigest()[:FINGERPRINT_DIGITS]
+
+
+def create(path: Path, name: str, randomness: Randomness) -> NamedIdentity:
+    """A fresh identity in a new file, readable by its owner only."""
+    from dhdmm.aggregation.identity import Identity  # slow to import, and a table is counted before
+
+    made = Identity.generate(randomness)
+    try:
+        content = _IdentityFile(name=name, public=made.public.hex(), secret=made.seed.hex())
+    except ValidationError as error:
+        raise unreadable(error, "the name") from None
+    create_new(path, content.to_bytes(), private=True)
+    return NamedIdentity(name, made)
+
+
+def load(path: Path) -> NamedIdentity:
+    """The identity in a file; refused if others can read it."""
+    from dhdmm.aggregation.identity import Identity
+
+    kept = read_document(_IdentityFile, path, hint="make one with dhdmm identity")
+    require_private(path)
+    identity = Identity(bytes.fromhex(kept.secret))
+    if identity.public.hex() != kept.public:
+        raise Refused("its public key is not that of its secret key", where=str(path))
+    return NamedIdentity(kept.name, identity)
+
+
+def export_public(public: PublicIdentity, path: Path) -> None:
+    """The half that others may see, for the registrar."""
+    content = _PublicFile(name=public.name, key=public.key)
+    create_new(path, content.to_bytes(), private=False)
+
+
+def load_public(path: Path) -> PublicIdentity:
+    kept = read_document(_PublicFile, path, hint="export one with dhdmm identity --public")
+    return PublicIdentity(name=kept.name, key=kept.key)
+
+
+Read = TypeVar("Read", bound=File)
+
+
+def read_document(kind: type[Read], path: Path, hint: str | None = None) -> Read:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DhdmmError(error.strerror or str(error), where=str(path), hint=hint) from None
+    return parse_document(kind, content, str(path))
+
+
+def parse_document(kind: type[Read], content: bytes, where: str) -> Read:
+    """The file with this content; its number is looked at first."""
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        raise DhdmmError("not a JSON document", where=where) from None
+    if isinstance(values, dict):
+        number = values.pop("format", 1)
+        formats.readable(kind.FORMAT, number, partial(DhdmmError, where=where))
+    try:
+        return kind.model_validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise unreadable(error, where) from None
+
+
+def unreadable(error: ValidationError, where: str) -> DhdmmError:
+    """What is wrong with a document, without what is in it."""
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return DhdmmError(f"{place}: {first['msg']}" if place else first["msg"], where=where)

@@ -1,0 +1,204 @@
+"""The roster file: who takes part, and who vouches for it.
+
+The registrar signs the digest of the roster, not the file: names and keys in their order, and with
+it the roster's edition: a serial number, a date, and the study that it is for. Keys are revoked by
+a roster with a higher serial; an older one is then refused. A roster without an edition has the
+serial number 0. A
+participant believes a roster because it pins the registrar's key, or because it has compared the
+fingerprint with the others; it never believes one because the coordinator sent it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dhdmm import formats
+from dhdmm.aggregation.errors import LocalProtocolError
+from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.roster import Roster
+from dhdmm.errors import DhdmmError, Refused
+from dhdmm.network.identity import (
+    File,
+    KeyHex,
+    Name,
+    PublicIdentity,
+    SignatureHex,
+    parse_document,
+)
+from dhdmm.participant.limits import PolicyReason, PolicyRefusal
+
+SIGNATURE_LABEL = b"dhdmm1 roster"
+EDITION_LABEL = b"dhdmm2 roster"
+LARGEST_SERIAL = 2**53 - 1
+Serial = Annotated[int, Field(ge=0, le=LARGEST_SERIAL)]
+
+
+class _RosterFile(File):
+    FORMAT = formats.ROSTER
+    dhdmm: Literal["roster"] = "roster"
+    members: list[PublicIdentity]
+    registrar: KeyHex | None
+    signature: SignatureHex | None
+    serial: Serial = 0
+    date: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d$")] | None = None
+    study: Name | None = None
+
+
+@dataclass(frozen=True)
+class Edition:
+    """Which of a registrar's rosters it is; `study` is None if it is for any."""
+
+    serial: int
+    date: str
+    study: str | None = None
+
+    def to_bytes(self) -> bytes:
+        return json.dumps([self.serial, self.date, self.study], separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True)
+class RosterFile:
+    """A roster, and the registrar's key and signature if there is a registrar."""
+
+    roster: Roster
+    registrar: bytes | None = None
+    signature: bytes | None = field(default=None, repr=False)
+    edition: Edition | None = None
+
+    @classmethod
+    def signed(
+        cls, roster: Roster, registrar: Identity, edition: Edition | None = None
+    ) -> RosterFile:
+        signature = registrar.sign(_signed_bytes(roster, edition))
+        return cls(roster, registrar.public, signature, edition)
+
+    @property
+    def serial(self) -> int:
+        return 0 if self.edition is None else self.edition.serial
+
+    def require_study(self, name: str) -> None:
+        """A roster that names another study is not for this one."""
+        if self.edition is not None and self.edition.study not in (None, name):
+            raise Refused(
+                f"the roster is for the study '{self.edition.study}', not for '{name}'",
+                hint="ask the registrar for a roster of this study",
+            )
+
+    def require_not_older(self, serial: int, digest: bytes) -> None:
+        """Than the roster with this serial number and digest, of the same registrar and study."""
+        if self.serial < serial:
+            raise Refused(
+                f"the roster has the serial number {self.serial}, and {serial} was seen before",
+                hint="a key that was revoked since may be on it; ask for the newest roster",
+            )
+        if self.serial == serial > 0 and self.roster.digest != digest:
+            raise Refused(
+                f"another roster with the serial number {serial} was seen before",
+                hint="the registrar gives every roster a serial number of its own",
+            )
+
+    def vouched_for_by(self, registrar: bytes) -> bool:
+        """Whether this registrar signed this roster."""
+        if self.registrar != registrar or self.signature is None:
+            return False
+        return signature_holds(registrar, _signed_bytes(self.roster, self.edition), self.signature)
+
+    def to_bytes(self, number: int | None = None) -> bytes:
+        """The file, in the format with this number or in the newest."""
+        pairs = zip(self.roster.names, self.roster.identities, strict=True)
+        document = _RosterFile(
+            members=[PublicIdentity(name=name, key=key.hex()) for name, key in pairs],
+            registrar=self.registrar.hex() if self.registrar else None,
+            signature=self.signature.hex() if self.signature else None,
+            **({} if self.edition is None else asdict(self.edition)),
+        )
+        bare = () if self.edition else tuple(Edition.__dataclass_fields__)
+        return document.to_bytes(number, indent=1, without=bare)
+
+    @classmethod
+    def load(cls, path: Path) -> RosterFile:
+        try:
+            return cls.from_bytes(path.read_bytes(), str(path))
+        except OSError as error:
+            raise DhdmmError(error.strerror or str(error), where=str(path)) from None
+
+    @classmethod
+    def from_bytes(cls, content: bytes, where: str = "roster") -> RosterFile:
+        """The roster with this encoding; a signature that does not hold is refused at once."""
+        document = parse_document(_RosterFile, content, where)
+        made = cls(
+            roster_of(document.members, where),
+            bytes.fromhex(document.registrar) if document.registrar else None,
+            bytes.fromhex(document.signature) if document.signature else None,
+            _edition(document, where),
+        )
+        if (made.registrar is None) != (made.signature is None):
+            raise DhdmmError("a registrar without a signature, or the reverse", where=where)
+        if made.registrar is not None and not made.vouched_for_by(made.registrar):
+            raise Refused("the registrar's signature does not hold", where=where)
+        return made
+
+
+def _signed_bytes(roster: Roster, edition: Edition | None) -> bytes:
+    """The digest has a fixed length: what stands before it is the edition."""
+    if edition is None:
+        return SIGNATURE_LABEL + roster.digest
+    return EDITION_LABEL + edition.to_bytes() + roster.digest
+
+
+def _edition(document: _RosterFile, where: str) -> Edition | None:
+    if document.serial == 0 and document.date is None and document.study is None:
+        return None
+    if document.serial == 0 or document.date is None or document.registrar is None:
+        raise DhdmmError("an edition has a serial number, a date and a registrar", where=where)
+    return Edition(document.serial, document.date, document.study)
+
+
+def roster_of(members: Sequence[PublicIdentity], where: str = "roster") -> Roster:
+    """One identity, one seat; one name, one seat."""
+    names = tuple(member.name for member in members)
+    keys = tuple(bytes.fromhex(member.key) for member in members)
+    seen: set[str | bytes] = set()
+    for name, key in zip(names, keys, strict=True):
+        if name in seen or key in seen:
+            what = "name" if name in seen else "identity key"
+            raise Refused(f"the {what} of '{name}' is on the roster already", where=where)
+        seen |= {name, key}
+    try:
+        return Roster(names, keys)
+    except LocalProtocolError as error:
+        raise DhdmmError(str(error), where=where) from None
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What a participant knows of the roster from elsewhere than the coordinator."""
+
+    registrar: bytes | None = None
+    fingerprint: bytes | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self.fingerprint is not None or self.registrar is not None
+
+    def check(self, given: RosterFile) -> None:
+        """Refuse a roster that contradicts the pin."""
+        digest = given.roster.digest
+        if self.fingerprint is not None and digest != self.fingerprint:
+            raise PolicyRefusal(
+                PolicyReason.UNPINNED_ROSTER,
+                f"the coordinator's roster is {digest.hex()}, not the one that was agreed on",
+                "compare its fingerprint with the other participants, not with the coordinator",
+            )
+        if self.registrar is not None and not given.vouched_for_by(self.registrar):
+            raise PolicyRefusal(
+                PolicyReason.UNPINNED_ROSTER,
+                "the coordinator's roster is not signed by the pinned registrar",
+                "ask the registrar for the roster's fingerprint",
+            )

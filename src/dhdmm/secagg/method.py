@@ -1,0 +1,146 @@
+"""Secure aggregation as a way to add up (`dhdmm.aggregation.method`), in its two threat models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.method import STATE, Phase, Store, ThreatModel
+from dhdmm.aggregation.modulus import Modulus, packed_size
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
+from dhdmm.secagg import messages
+from dhdmm.secagg import parameters as graphs
+from dhdmm.secagg.parameters import FIELDS, GraphParameters
+from dhdmm.secagg.round import RoundParameters
+from dhdmm.secagg.states import COORDINATOR, PHASES, CoordinatorState
+
+if TYPE_CHECKING:
+    from dhdmm.secagg.coordinator import Coordinator
+    from dhdmm.secagg.counted import CountedMessages
+    from dhdmm.secagg.participant import Participant
+
+_BY_THRESHOLD = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
+"""In these phases as many as the threshold are enough; in those before, u_min are needed."""
+_PER_NEIGHBOUR, _FIXED = 128, 1024  # bytes of a message beside its vector, at the most
+
+
+@dataclass(frozen=True)
+class SecureAggregation:
+    """Bell et al. (CCS 2020), see docs/secure-aggregation.md."""
+
+    threat_model: ThreatModel
+
+    @property
+    def version(self) -> int:
+        return messages.VERSION
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        return tuple(PHASES[state] for state in COORDINATOR[self.threat_model] if state in PHASES)
+
+    @property
+    def needs_pinned_roster(self) -> bool:
+        return self.threat_model is ThreatModel.MALICIOUS
+
+    @property
+    def announces_root(self) -> bool:
+        return self.threat_model is ThreatModel.MALICIOUS
+
+    def choose(
+        self, participants: int, corrupt_fraction: float, max_dropout: float
+    ) -> GraphParameters:
+        return graphs.choose(participants, corrupt_fraction, max_dropout, self.threat_model)
+
+    def check(
+        self,
+        parameters: GraphParameters,
+        participants: int,
+        corrupt_fraction: float,
+        max_dropout: float,
+    ) -> None:
+        graphs.check(parameters, participants, corrupt_fraction, max_dropout, self.threat_model)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return FIELDS
+
+    def parameters_of(self, fields: Mapping[str, int], participants: int) -> GraphParameters:
+        known = {name: fields[name] for name in FIELDS}
+        return GraphParameters(**known, complete=fields["degree"] == participants - 1)
+
+    def round(
+        self,
+        parameters: GraphParameters,
+        *,
+        plan_digest: bytes,
+        round_id: bytes,
+        roster_digest: bytes,
+        participants: int,
+        modulus: Modulus,
+        length: int,
+    ) -> RoundParameters:
+        return RoundParameters(
+            plan_digest=plan_digest,
+            round_id=round_id,
+            threat_model=self.threat_model,
+            roster_digest=roster_digest,
+            participants=participants,
+            degree=parameters.degree,
+            threshold=parameters.threshold,
+            minimum_survivors=parameters.minimum_survivors,
+            modulus=modulus,
+            length=length,
+        )
+
+    def fewest_senders(self, round: RoundParameters, phase: Phase) -> int:
+        return round.threshold if phase.name in _BY_THRESHOLD else round.minimum_survivors
+
+    def participant(
+        self,
+        round: RoundParameters,
+        roster: Roster,
+        identity: Identity | None,
+        position: int,
+        randomness: Randomness,
+        journal: Journal,
+    ) -> Participant:
+        from dhdmm.secagg.participant import Participant  # with libraries that a plan needs not
+
+        return Participant.resume(round, roster, identity, position, randomness, journal)
+
+    def coordinator(
+        self,
+        round: RoundParameters,
+        roster: Roster,
+        randomness: Randomness,
+        store: Store,
+        shard: str = "only",
+    ) -> Coordinator:
+        from dhdmm.secagg.coordinator import Coordinator
+
+        if STATE in store:
+            return Coordinator.resume(round, roster, store, shard)
+        return Coordinator(round, roster, randomness, store, shard)
+
+    def largest_message(self, round: RoundParameters) -> int:
+        """A packed vector, and so much for every neighbour."""
+        packed = packed_size(round.modulus, round.length)
+        return packed + _PER_NEIGHBOUR * round.participants + _FIXED
+
+    def record_name(self, data: bytes, position: int) -> str:
+        from dhdmm.secagg.collected import record_name
+
+        return record_name(type(messages.decode(data)), position)
+
+    def farewell(self, round: RoundParameters, position: int, reason: AbortReason) -> bytes:
+        return messages.Aborted(round.session, position, reason).encode()
+
+    def counted(self, round: RoundParameters) -> CountedMessages:
+        from dhdmm.secagg.counted import CountedMessages
+
+        return CountedMessages(round)

@@ -1,0 +1,1 @@
+"""The coordinator's end of rounds over a network. Needs `dhdmm[serve]`."""

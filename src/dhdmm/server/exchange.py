@@ -1,0 +1,203 @@
+"""The routes that every participant uses, without a framework between them and the web server.
+
+Drafts, plans, rosters, messages and transcripts go as bytes, the round's status as JSON. Messages
+are signed by an identity on the round's roster, which says where it sits. Who asks, the round and
+the size that its plan needs are looked at before any of the body is read, here and by the wall in
+front of the application, which asks the same `Callers`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qsl
+
+from dhdmm.aggregation.method import Reply
+from dhdmm.network.problems import Problem, Reason
+from dhdmm.network.signing import require_announced
+from dhdmm.network.status import Status
+from dhdmm.server.callers import Callers, Scope, headers_of
+from dhdmm.server.defects import caught
+from dhdmm.server.guard import Receive, Send
+from dhdmm.server.live import LONGEST_WAIT, LiveRound
+from dhdmm.server.requests import Upload
+from dhdmm.server.responses import JSON, HttpAnswer, json_bytes, not_found, refusal
+from dhdmm.server.studies import Hub
+
+BYTES = "application/octet-stream"
+_ROUND = re.compile("[0-9a-f]{32}")
+_DIGEST = re.compile("([0-9a-f]{64})?")
+_PATH = re.compile("/v1/rounds/([^/]+)(?:/([a-z.]+))?")
+_USUAL = re.compile(rb"(?:after=([0-9]{1,9})&wait=([0-9]{1,2}))?")
+"""How our own client asks for a status; whatever else is asked, FastAPI looks at."""
+
+Work = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
+
+
+class Exchange:
+    """The routes, by their method and the last part of their path."""
+
+    def __init__(self, hub: Hub, callers: Callers) -> None:
+        self._hub, self._callers = hub, callers
+        self._replies = {reply: json_bytes({"reply": reply.value}) for reply in Reply}
+        self._last_transcript = ("", b"")
+        self._works: dict[tuple[str, str], Work] = {
+            ("POST", "message"): self.receive,
+            ("GET", "message"): self.send,
+            ("GET", "draft"): self.draft,
+            ("GET", "plan"): self.plan,
+            ("GET", "roster"): self.roster,
+            ("GET", "transcript"): self.transcript,
+            ("GET", "release.zip"): self.release,
+        }
+
+    def work(self, scope: Scope) -> Work | None:
+        """What is to be done for this request; None if that is not for this class to say."""
+        path = _PATH.fullmatch(scope["path"])
+        if path is None:
+            return None
+        if path[2] is not None:
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]  # without its body
+            return self._works.get((method, path[2]))
+        usual = _ROUND.fullmatch(path[1]) and _USUAL.fullmatch(scope["query_string"])
+        if not usual or scope["method"] != "GET" or int(usual[2] or 0) > LONGEST_WAIT:
+            return None
+        return self.status
+
+    async def answer(self, work: Work, scope: Scope, receive: Receive, send: Send) -> None:
+        """Do it, and say what came of it; a defect of ours is reported."""
+        with caught(self._hub.observer) as defect:
+            try:
+                answer = await work(scope, receive)
+            except Problem as problem:
+                answer = refusal(problem)
+        if defect.id is not None:
+            answer = refusal(defect.problem())
+        await answer(scope, receive, send)
+
+    async def receive(self, scope: Scope, receive: Receive) -> HttpAnswer:
+        """A participant's message."""
+        seats, position = await self._callers.seated(scope, _round(scope))
+        headers = headers_of(scope)
+        body = await _body(headers, receive, seats.largest_message)
+        require_announced(headers, body)
+        live = await self._hub.live(_round(scope))
+        reply = await live.ask(Upload(position, body))
+        assert isinstance(reply, Reply)
+        return HttpAnswer(self._replies[reply], JSON)
+
+    async def send(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        """What a participant is to be sent now, as soon as it is something new."""
+        _, position = await self._callers.seated(scope, _round(scope))
+        query = _query(scope)
+        after = query.get("after", "")
+        if not _DIGEST.fullmatch(after):
+            raise Problem(422, Reason.INVALID, "after: not a SHA-256 in hexadecimal")
+        live = await self._hub.live(_round(scope))
+        return HttpAnswer(await live.message(position, after, _wait(query)), BYTES)
+
+    async def status(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        """For whoever asks as our client does."""
+        query = _query(scope)
+        after = int(query["after"]) if "after" in query else None
+        status = await self.status_of(scope, _round(scope), after, _wait(query))
+        return HttpAnswer(status.model_dump_json().encode(), JSON)
+
+    async def status_of(
+        self, scope: Scope, round_id: str, after: int | None, wait: float
+    ) -> Status:
+        """Strangers, who read what is public, are answered at once."""
+        caller = await self._callers.reader(scope, round_id)
+        live = await self._hub.live(round_id)
+        patience = 0.0 if caller.is_stranger else wait
+        return live.status() if after is None else await live.status_after(after, patience)
+
+    async def draft(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        return HttpAnswer((await self._live(scope)).preview, BYTES)
+
+    async def plan(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        live = await self._live(scope)
+        seats = await live.agreed(await self._patience(scope))
+        return HttpAnswer(seats.agreement.plan, BYTES)
+
+    async def roster(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        live = await self._live(scope, names=True)
+        seats = await live.agreed(_wait(_query(scope)))
+        return HttpAnswer(seats.agreement.roster, JSON)
+
+    async def transcript(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        """With the roster in it. All who took part ask for it at one time."""
+        live = await self._live(scope, names=True)
+        if self._last_transcript[0] != _round(scope):
+            transcript = await live.transcript()
+            if transcript is None:
+                raise _no_release(live)
+            self._last_transcript = (_round(scope), transcript)
+        return HttpAnswer(self._last_transcript[1], BYTES)
+
+    async def release(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        """With the transcript in it."""
+        live = await self._live(scope, names=True)
+        if await live.transcript() is None:
+            raise _no_release(live)
+        packed = await self._hub.zipped_release(live.status().round)
+        return HttpAnswer(packed, "application/zip")
+
+    async def _live(self, scope: Scope, *, names: bool = False) -> LiveRound:
+        """The round, for those who may read it; with `names`, also who takes part."""
+        round_id = _round(scope)
+        await self._callers.reader(scope, round_id, names=names)
+        if not _ROUND.fullmatch(round_id):
+            raise not_found("round")
+        return await self._hub.live(round_id)
+
+    async def _patience(self, scope: Scope) -> float:
+        """Strangers, who read what is public, are answered at once."""
+        caller, wait = await self._callers.caller(scope), _wait(_query(scope))
+        return 0.0 if caller.is_stranger else wait
+
+
+def _round(scope: Scope) -> str:
+    round_id: str = scope["path"].split("/")[3]
+    return round_id
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    return dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+
+
+def _no_release(live: LiveRound) -> Problem:
+    if live.over:
+        return Problem(410, Reason.OVER, "the round was aborted: it has no release")
+    return Problem(409, Reason.NOT_YET, "the round is not over")
+
+
+def _wait(query: dict[str, str]) -> float:
+    try:
+        wait = float(query.get("wait", "0"))
+    except ValueError:
+        wait = math.nan
+    if not 0 <= wait <= LONGEST_WAIT:
+        raise Problem(422, Reason.INVALID, f"wait: not a number from 0 to {LONGEST_WAIT:g}")
+    return wait
+
+
+async def _body(headers: dict[str, str], receive: Receive, limit: int) -> bytes:
+    """As it is, and not a byte more than can be of use."""
+    if "content-encoding" in headers:
+        raise Problem(415, Reason.ENCODED, "compressed bodies are not read")
+    announced = headers.get("content-length", "0")
+    too_large = Problem(413, Reason.TOO_LARGE, f"no message has more than {limit:,} bytes")
+    if not announced.isdecimal() or int(announced) > limit:
+        raise too_large
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem(400, Reason.INVALID, "the other end hung up")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > limit:
+            raise too_large
+    return body

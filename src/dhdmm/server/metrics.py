@@ -1,0 +1,150 @@
+"""What the coordinator tells a monitoring system: how much, how fast, how many; never who.
+
+No label has a participant's name, key or address, nor anything else that a stranger could choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dhdmm.aggregation.method import OVER
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class RoundFigures(NamedTuple):
+    """What is shown of a round: its id in hexadecimal, its phase's name and its counts."""
+
+    round: str
+    phase: str
+    enrolled: int
+    alive: int
+    departed: int
+    dropped: int
+
+
+class Metrics:
+    """One registry for one process. Give it to whoever has something to count."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self._uploads = Counter(
+            "dhdmm_uploads", "Messages of participants by reply", ["reply"], registry=registry
+        )
+        self._upload_bytes = Counter(
+            "dhdmm_upload_bytes", "Bytes of participants' messages", registry=registry
+        )
+        self._batch = Histogram(
+            "dhdmm_batch_messages", "Messages in one commit", buckets=BATCHES, registry=registry
+        )
+        self._commit = Histogram(
+            "dhdmm_commit_seconds", "Seconds of one commit", buckets=SECONDS, registry=registry
+        )
+        self._failed = Counter(
+            "dhdmm_failed_commits", "Times that the store failed", registry=registry
+        )
+        self._internal = Counter(
+            "dhdmm_internal_errors", "Defects met, each in the log with its id", registry=registry
+        )
+        self._responses = Counter(
+            "dhdmm_responses", "Answers by status", ["status"], registry=registry
+        )
+        self._rejected = Counter(
+            "dhdmm_rejected", "Connections and requests turned away by a limit", ["reason"],
+            registry=registry,
+        )  # fmt: skip
+        self._connections = Gauge(
+            "dhdmm_open_connections", "Connections open now", registry=registry
+        )
+        self._body_bytes = Gauge(
+            "dhdmm_body_bytes", "Bytes of memory promised to request bodies", registry=registry
+        )
+        self._ended = Counter(
+            "dhdmm_rounds_ended", "Rounds that ended in this process", ["phase"], registry=registry
+        )
+        for phase in sorted(OVER):  # an increase is seen only of what was there before
+            self._ended.labels(phase)
+        self._expiry: Gauge | None = None
+        self._found: dict[tuple[Counter, str | int], Counter] = {}
+
+    def _labelled(self, counter: Counter, label: str | int) -> Counter:
+        """Found once, since every request is counted under one."""
+        found = self._found.get((counter, label))
+        if found is None:
+            found = self._found[counter, label] = counter.labels(str(label))
+        return found
+
+    def upload(self, reply: str, size: int) -> None:
+        """A message was answered: `reply` is the word of the answer or of the refusal."""
+        self._labelled(self._uploads, reply).inc()
+        self._upload_bytes.inc(size)
+
+    def committed(self, messages: int, seconds: float) -> None:
+        """A batch became durable."""
+        self._batch.observe(messages)
+        self._commit.observe(seconds)
+
+    def commit_failed(self) -> None:
+        self._failed.inc()
+
+    def internal_error(self) -> None:
+        self._internal.inc()
+
+    def round_ended(self, phase: str) -> None:
+        self._ended.labels(phase).inc()
+
+    def responded(self, status: int) -> None:
+        self._labelled(self._responses, status).inc()
+
+    def rejected(self, reason: str) -> None:
+        """A limit was met: `reason` is one of our own words."""
+        self._rejected.labels(reason).inc()
+
+    def connections(self, count: int) -> None:
+        self._connections.set(count)
+
+    def body_bytes(self, count: int) -> None:
+        self._body_bytes.set(count)
+
+    def certificate_expires(self, timestamp: float) -> None:
+        """Not shown where there is none: a proxy's certificate is no business of ours."""
+        if self._expiry is None:
+            self._expiry = Gauge(
+                "dhdmm_certificate_expires",
+                "When the TLS certificate expires; only if there is one",
+                registry=self._registry,
+            )
+        self._expiry.set(timestamp)
+
+    def watch(self, rounds: Callable[[], Iterable[RoundFigures]]) -> None:
+        """Show these rounds; asked for anew whenever somebody reads the metrics."""
+        self._registry.register(_Rounds(rounds))
+
+    def text(self) -> bytes:
+        """The page that Prometheus reads."""
+        return generate_latest(self._registry)
+
+
+class _Rounds(Collector):
+    def __init__(self, rounds: Callable[[], Iterable[RoundFigures]]) -> None:
+        self._rounds = rounds
+
+    def collect(self) -> Iterator[Metric]:
+        phase = GaugeMetricFamily(
+            "dhdmm_round_phase", "1 for a round's phase", labels=["round", "phase"]
+        )
+        people = GaugeMetricFamily(
+            "dhdmm_round_participants", "Participants by standing", labels=["round", "standing"]
+        )
+        for figures in self._rounds():
+            phase.add_metric([figures.round, figures.phase], 1)
+            for standing in ("enrolled", "alive", "departed", "dropped"):
+                people.add_metric([figures.round, standing], getattr(figures, standing))
+        yield from (phase, people)

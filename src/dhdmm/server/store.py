@@ -1,0 +1,328 @@
+"""What a coordinator must not forget: rounds, their logs and running sums, studies, releases.
+
+The messages of a round are an append-only log; the running sum has one row a shard, overwritten.
+Whoever changes a round does so in a *turn*: one transaction that holds the lock on the round's
+row, so several workers take turns, and what is not committed did not happen.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select, tuple_, update
+from sqlalchemy.exc import IntegrityError
+
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.method import ABORTED, ENROLMENT, OVER
+from dhdmm.errors import DhdmmError
+from dhdmm.network.status import Status
+from dhdmm.server.tables import agreements, enrolments, log, releases, rounds, shards, studies
+
+_SAVED = "saved/"
+
+
+class StoreError(DhdmmError):
+    """A store that cannot be opened or used."""
+
+
+@dataclass
+class Row:
+    """A round's row: small, and read in every turn."""
+
+    id: str
+    study: str
+    number: int
+    state: str = ENROLMENT.name
+    version: int = 1
+    sequence: int = 0
+    enrolled: int = 0
+    invited: int = 0
+    received: int = 0
+    alive: int = 0
+    departed: int = 0
+    reason: str | None = None
+    plan_digest: str | None = None
+    roster_digest: str | None = None
+    begun: int = 0
+    ended: int | None = None
+    purged: int | None = None
+    occurrence: str | None = None
+    registrar: str | None = None
+    roster_serial: int = 0
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+    def abort(self, reason: AbortReason) -> None:
+        """End the round before there is a session."""
+        self.state, self.reason = ABORTED.name, reason.value
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which rounds are wanted: the newest first, those older than `after`, at most `limit`."""
+
+    study: str | None = None
+    running: bool = False
+    after: Row | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One record of a round, as its log has it."""
+
+    sequence: int
+    name: str
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is fixed when enrolment closes: the plan's bytes and the roster file's."""
+
+    plan: bytes
+    roster: bytes
+
+
+@dataclass(frozen=True)
+class StudyHead:
+    """What is to be said of a study in a line."""
+
+    digest: str
+    name: str
+    threat_model: str
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True)
+class StoredStudy(StudyHead):
+    """A study with the preview of its plan that data holders review.
+
+    The preview has the draft in it, and the figures for the fewest participants without a roster.
+    """
+
+    preview: bytes
+
+
+# Statements of every turn, which take longer to put together than to execute.
+_READ_ROW = select(*(rounds.c[field.name] for field in fields(Row))).where(
+    rounds.c.id == bindparam("this")
+)
+_LOCK_ROW = _READ_ROW.with_for_update()
+_WRITE_ROW = update(rounds).where(rounds.c.id == bindparam("this"))
+_READ_LOG = (
+    select(log.c.sequence, log.c.name, log.c.value)
+    .where((log.c.round == bindparam("this")) & (log.c.sequence > bindparam("last")))
+    .order_by(log.c.sequence)
+)
+_APPEND = insert(log)
+
+
+class Turn:
+    """A round's row, locked, and the transaction that holds the lock."""
+
+    def __init__(self, connection: Connection, row: Row) -> None:
+        self.connection, self.row, self._found = connection, row, vars(row).copy()
+
+    def log_after(self, sequence: int) -> list[LogEntry]:
+        return list(read_log(self.connection, self.row.id, sequence))
+
+    def append(self, records: Iterable[tuple[str, bytes]]) -> int:
+        """At the end of the log; the last entry's sequence."""
+        first = self.row.sequence + 1
+        entries = [
+            {"round": self.row.id, "sequence": i, "name": name, "value": value}
+            for i, (name, value) in enumerate(records, first)
+        ]
+        if entries:
+            self.connection.execute(_APPEND, entries)
+            self.row.sequence += len(entries)
+        return self.row.sequence
+
+    def shards(self) -> list[tuple[str, bytes]]:
+        found = select(shards.c.name, shards.c.value).where(shards.c.round == self.row.id)
+        return [(name, value) for name, value in self.connection.execute(found)]
+
+    def put_shard(self, name: str, value: bytes) -> None:
+        here = (shards.c.round == self.row.id) & (shards.c.name == name)
+        if not self.connection.execute(update(shards).where(here).values(value=value)).rowcount:
+            self.connection.execute(
+                insert(shards).values(round=self.row.id, name=name, value=value)
+            )
+
+    def close(self) -> None:
+        """Write the row if anything of it has changed."""
+        if self.row.over and self.row.ended is None:
+            self.row.ended = int(time.time())
+        if vars(self.row) != self._found:
+            self.row.version += 1
+            self.connection.execute(_WRITE_ROW, vars(self.row) | {"this": self.row.id})
+
+
+def status_of(row: Row, study: StudyHead, remaining_s: float | None) -> Status:
+    """What everybody may know of a round."""
+    known = vars(row) | {"round": row.id, "study": study.name, "study_digest": study.digest}
+    asked = {"threat_model": study.threat_model, "minimum": study.minimum, "maximum": study.maximum}
+    return Status.model_validate(known | asked | {"remaining_s": remaining_s})
+
+
+# ---- what is read and written outside of a turn -------------------------------------------------
+
+
+def read_row(connection: Connection, round_id: str, *, lock: bool = False) -> Row | None:
+    found = connection.execute(_LOCK_ROW if lock else _READ_ROW, {"this": round_id})
+    row = found.one_or_none()
+    return None if row is None else Row(*row)
+
+
+def read_version(connection: Connection, round_id: str) -> int:
+    found = select(rounds.c.version).where(rounds.c.id == round_id)
+    return int(connection.execute(found).scalar_one())
+
+
+def read_log(connection: Connection, round_id: str, after: int = 0) -> Iterator[LogEntry]:
+    for row in connection.execute(_READ_LOG, {"this": round_id, "last": after}):
+        yield LogEntry(*row)
+
+
+def read_record(connection: Connection, round_id: str, name: str) -> bytes | None:
+    """What the log says last under this name."""
+    found = (
+        select(log.c.value)
+        .where((log.c.round == round_id) & (log.c.name == name))
+        .order_by(log.c.sequence.desc())
+        .limit(1)
+    )
+    value: bytes | None = connection.execute(found).scalar_one_or_none()
+    return value
+
+
+def read_agreement(connection: Connection, round_id: str) -> Agreement | None:
+    found = select(agreements.c.plan, agreements.c.roster).where(agreements.c.round == round_id)
+    row = connection.execute(found).one_or_none()
+    return None if row is None else Agreement(*row)
+
+
+def has_enrolments(connection: Connection, round_id: str) -> bool:
+    """Whether people have taken seats by themselves; nobody has where the roster was given."""
+    found = select(enrolments.c.position).where(enrolments.c.round == round_id).limit(1)
+    return connection.execute(found).first() is not None
+
+
+def read_transcript(connection: Connection, round_id: str) -> bytes | None:
+    found = select(releases.c.transcript).where(releases.c.round == round_id)
+    value: bytes | None = connection.execute(found).scalar_one_or_none()
+    return value
+
+
+def was_saved(connection: Connection, round_id: str, place: str) -> bool:
+    """Whether the release has been at this place, even if it was moved away since."""
+    return read_record(connection, round_id, _SAVED + place) is not None
+
+
+def remember_saved(turn: Turn, place: str) -> None:
+    """In the log of a round that is over."""
+    if not was_saved(turn.connection, turn.row.id, place):
+        turn.append([(_SAVED + place, b"")])
+
+
+def read_study(connection: Connection, digest: str) -> StoredStudy | None:
+    found = select(*(studies.c[field.name] for field in fields(StoredStudy)))
+    row = connection.execute(found.where(studies.c.digest == digest)).one_or_none()
+    return None if row is None else StoredStudy(*row)
+
+
+def read_rounds(
+    connection: Connection, window: Window | None = None
+) -> list[tuple[Row, StudyHead]]:
+    """All rounds, or those in the window; the newest first."""
+    window = window or Window()
+    row, head = ([field.name for field in fields(kind)] for kind in (Row, StudyHead))
+    age = (rounds.c.begun, rounds.c.number, rounds.c.id)
+    found = (
+        select(*(rounds.c[name] for name in row), *(studies.c[name] for name in head))
+        .join(studies, rounds.c.study == studies.c.digest)
+        .order_by(*(column.desc() for column in age))
+        .limit(window.limit)
+    )
+    if window.study is not None:
+        found = found.where(rounds.c.study == window.study)
+    if window.running:
+        found = found.where(rounds.c.state.not_in(OVER))
+    if (last := window.after) is not None:
+        found = found.where(tuple_(*age) < tuple_(last.begun, last.number, last.id))
+    rows = connection.execute(found)
+    return [(Row(*values[: len(row)]), StudyHead(*values[len(row) :])) for values in rows]
+
+
+def read_latest(connection: Connection, study: str) -> Row | None:
+    """The study's round with the highest number."""
+    return _read_one(connection, (rounds.c.study == study), rounds.c.number.desc())
+
+
+def read_occurrence(connection: Connection, study: str, occurrence: str) -> Row | None:
+    mine = (rounds.c.study == study) & (rounds.c.occurrence == occurrence)
+    return _read_one(connection, mine, rounds.c.number)
+
+
+def _read_one(
+    connection: Connection, where: ColumnElement[bool], order: ColumnElement[Any]
+) -> Row | None:
+    columns = (rounds.c[field.name] for field in fields(Row))
+    found = select(*columns).where(where).order_by(order).limit(1)
+    row = connection.execute(found).one_or_none()
+    return None if row is None else Row(*row)
+
+
+def read_newest_roster(
+    connection: Connection, study: str, registrar: str
+) -> tuple[int, str | None] | None:
+    """Serial number and digest of this registrar's newest roster for studies of this name."""
+    found = (
+        select(rounds.c.roster_serial, rounds.c.roster_digest)
+        .join(studies, rounds.c.study == studies.c.digest)
+        .where((studies.c.name == study) & (rounds.c.registrar == registrar))
+        .order_by(rounds.c.roster_serial.desc(), rounds.c.begun.desc())
+        .limit(1)
+    )
+    row = connection.execute(found).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def read_heads(connection: Connection) -> list[StudyHead]:
+    """The studies that have rounds, the one with the newest round first."""
+    newest = func.max(rounds.c.begun)
+    columns = [studies.c[field.name] for field in fields(StudyHead)]
+    found = select(*columns).join(rounds, rounds.c.study == studies.c.digest).group_by(*columns)
+    rows = connection.execute(found.order_by(newest.desc(), studies.c.digest))
+    return [StudyHead(*row) for row in rows]
+
+
+def add_study(connection: Connection, study: StoredStudy) -> StoredStudy:
+    """The study as the store has it; the first draft that was made of it stays."""
+    if read_study(connection, study.digest) is None:
+        with suppress(IntegrityError), connection.begin_nested():  # another worker was faster
+            connection.execute(insert(studies).values(asdict(study)))
+    return read_study(connection, study.digest) or study
+
+
+def lock_study(connection: Connection, digest: str) -> None:
+    """Nobody else begins a round of this study before the transaction ends."""
+    connection.execute(select(studies.c.digest).where(studies.c.digest == digest).with_for_update())
+
+
+def add_round(connection: Connection, study: StudyHead, occurrence: str | None = None) -> Row:
+    last = select(func.max(rounds.c.number)).where(rounds.c.study == study.digest)
+    number = (connection.execute(last).scalar_one() or 0) + 1
+    row = Row(secrets.token_hex(16), study.digest, number, occurrence=occurrence)
+    row.begun = int(time.time())
+    connection.execute(insert(rounds).values(asdict(row)))
+    return row

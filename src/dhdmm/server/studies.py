@@ -1,0 +1,471 @@
+"""All studies and rounds of one coordinator process: study → enrolment → plan → round → release."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from dhdmm.aggregation.identity import Identity
+from dhdmm.errors import DhdmmError
+from dhdmm.network.problems import Problem, Reason
+from dhdmm.network.roster import RosterFile
+from dhdmm.network.status import Status
+from dhdmm.planning.calibrate import participants_allowed
+from dhdmm.planning.draft import draft
+from dhdmm.release.directory import ReleaseError, file_stems, remove_left_overs
+from dhdmm.server import store
+from dhdmm.server.database import Database, StoreUnavailable
+from dhdmm.server.defects import caught
+from dhdmm.server.enrolment import agree, make_tokens
+from dhdmm.server.live import LiveRound, Observer, Unobserved
+from dhdmm.server.logs import logger
+from dhdmm.server.responses import not_found, store_unavailable
+from dhdmm.server.round_state import RoundState, Running, Seats
+from dhdmm.server.saving import save
+from dhdmm.server.store import StoredStudy, StudyHead, Turn, Window
+from dhdmm.server.trouble import Trouble
+from dhdmm.server.waiting import Clock, Deadlines
+from dhdmm.study.spec import Study
+
+MOST_LISTED = 200
+"""Rounds in one answer; the next ones are asked for."""
+LONGEST_PAUSE = 60.0
+"""Seconds between two attempts to save a release."""
+Result = TypeVar("Result")
+
+
+def stored(study: Study) -> StoredStudy:
+    """A study with the draft that data holders consent to, which takes a while to find."""
+    minimum, maximum = participants_allowed(study.aggregation)
+    return StoredStudy(
+        digest=study.digest.hex(),
+        name=study.name,
+        threat_model=study.aggregation.threat_model,
+        minimum=minimum,
+        maximum=maximum,
+        preview=draft(study).plan(minimum).to_bytes(),
+    )
+
+
+def add_study(database: Database, study: Study) -> StoredStudy:
+    """The study as the store has it; its draft is made if it is new."""
+    with database.reading() as connection:
+        known = store.read_study(connection, study.digest.hex())
+    if known is not None:
+        return known
+    made = stored(study)
+    with database.writing() as connection:
+        return store.add_study(connection, made)
+
+
+def current_round(database: Database, study: StoredStudy, roster: RosterFile | None = None) -> str:
+    """The study's latest round; its first one is begun here, by one of all workers."""
+    with database.writing() as connection:
+        store.lock_study(connection, study.digest)
+        latest = store.read_latest(connection, study.digest)
+        return latest.id if latest else _begin(connection, study, roster)
+
+
+def next_round(
+    database: Database,
+    study: StoredStudy,
+    roster: RosterFile | None = None,
+    occurrence: str | None = None,
+) -> str:
+    """The study again, as a new round; the same one again for the same occurrence."""
+    with database.writing() as connection:
+        store.lock_study(connection, study.digest)
+        if occurrence is not None:
+            same = store.read_occurrence(connection, study.digest, occurrence)
+            if same is not None:
+                return same.id
+        return _begin(connection, study, roster, occurrence)
+
+
+def _require_newest(connection: Connection, study: StudyHead, roster: RosterFile) -> None:
+    """No older roster than one that a round of this study has had."""
+    roster.require_study(study.name)
+    if roster.registrar is not None:
+        newest = store.read_newest_roster(connection, study.name, roster.registrar.hex())
+        if newest is not None:
+            serial, digest = newest
+            known = roster.roster.digest if digest is None else bytes.fromhex(digest)
+            roster.require_not_older(serial, known)
+
+
+def goes_on_under_another(
+    database: Database, study: StoredStudy, round_id: str, roster: RosterFile
+) -> bool:
+    """Whether the round is going on with another roster than this, which the next one will have."""
+    with database.reading() as connection:
+        _require_newest(connection, study, roster)
+        row = store.read_row(connection, round_id)
+    return row is not None and not row.over and row.roster_digest != roster.roster.digest.hex()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The round that a study is at, and why it is no new one."""
+
+    round: str
+    because: str | None = None
+
+
+def begin_again(
+    database: Database,
+    study: StoredStudy,
+    roster: RosterFile | None = None,
+    *,
+    occurrence: str | None = None,
+    apart: float = 0.0,
+) -> Chosen:
+    """A new round, if the last one is over; of an occurrence, or `apart` seconds after the last.
+
+    However often it is called, as by a process that is restarted again and again, there is one
+    round at a time, and one of an occurrence.
+    """
+    with database.writing() as connection:
+        store.lock_study(connection, study.digest)
+        if occurrence is not None:
+            same = store.read_occurrence(connection, study.digest, occurrence)
+            if same is not None:
+                return Chosen(same.id, "this occurrence has its round")
+        latest = store.read_latest(connection, study.digest)
+        if latest is not None and not latest.over:
+            return Chosen(latest.id, "the last round is going on")
+        if latest is not None and occurrence is None and time.time() - latest.begun < apart:
+            return Chosen(latest.id, "the last round began too short a time ago")
+        return Chosen(_begin(connection, study, roster, occurrence))
+
+
+def _begin(
+    connection: Connection,
+    study: StoredStudy,
+    roster: RosterFile | None,
+    occurrence: str | None = None,
+) -> str:
+    """Where the roster is known already, nobody needs to enrol."""
+    row = store.add_round(connection, study, occurrence)
+    if roster is not None:
+        _require_newest(connection, study, roster)
+        row.registrar = roster.registrar.hex() if roster.registrar else None
+        row.roster_serial = roster.serial
+        count = len(roster.roster)
+        if not study.minimum <= count <= study.maximum:
+            allowed = f"{study.minimum} to {study.maximum}"
+            raise DhdmmError(f"{count} names are on the roster, the study allows {allowed}")
+        turn = Turn(connection, row)
+        agree(turn, study, roster)
+        turn.close()
+    return row.id
+
+
+def awaited(
+    database: Database, round_id: str, identity: Identity
+) -> tuple[str, list[tuple[str, bytes]]]:
+    """As the store has it: a session is made from the round's log, asked, and thrown away."""
+    with database.reading() as connection:
+        row = store.read_row(connection, round_id)
+        agreement = store.read_agreement(connection, round_id)
+        if row is None or agreement is None or row.over:
+            return row.state if row else "", []
+        seats = Seats(agreement, round_id)
+        session = Running(Turn(connection, row), seats, identity).session
+        members = list(zip(seats.roster.names, seats.roster.identities, strict=True))
+        return row.state, [members[position] for position in sorted(session.machine.awaited)]
+
+
+@dataclass
+class Hub:
+    """Every round of a store, and what this process does for it."""
+
+    database: Database
+    identity: Identity = field(repr=False)
+    out: Path
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    observer: Observer = field(default_factory=Unobserved)
+    clock: Clock = time.monotonic
+    draining: bool = False
+    _live: dict[str, LiveRound] = field(default_factory=dict, init=False)
+    _publishing: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _saving: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
+
+    # Beginning and end
+
+    async def start(self) -> None:
+        """Go on with every round of the store that is not over; save what is not saved."""
+        statuses = await self.statuses(limit=None)
+        finished = [status for status in statuses if status.finished]
+        await asyncio.to_thread(self._tidy, finished)
+        for status in await self._read(lambda: self._unsaved(finished)):
+            self._publishing[status.round] = asyncio.create_task(self._save_at_last(status))
+        for status in statuses:
+            if not status.over:
+                await self.live(status.round)
+
+    def drain(self) -> None:
+        """Nothing new is begun; whoever waits is sent away."""
+        self.draining = True
+        for live in self._live.values():
+            live.drain()
+
+    async def stop(self) -> None:
+        """What is not saved by now is at the next start: it needs the threads of its round."""
+        self.drain()
+        for task in self._publishing.values():
+            task.cancel()
+        if self._publishing:
+            await asyncio.wait(self._publishing.values())
+        await asyncio.gather(*(live.stop() for live in self._live.values()))
+
+    async def published(self) -> None:
+        """Returns when every round that this process hosts is over and its release is saved."""
+        while any(not task.done() for task in self._publishing.values()):
+            await asyncio.gather(*self._publishing.values())
+
+    # Rounds
+
+    async def live(self, round_id: str) -> LiveRound:
+        """The round, as this process runs it; a 404 if there is no such round."""
+        if round_id not in self._live:
+            row = await self._read(lambda: self._row(round_id))
+            if row is None:
+                raise not_found("round")
+            state = await self._read(lambda: RoundState(self.database, round_id, self.identity))
+            if round_id not in self._live:
+                self._take_in(round_id, state)
+        return self._live[round_id]
+
+    def live_statuses(self) -> list[Status]:
+        """Of the rounds that this process hosts, without asking the store."""
+        return [live.status() for live in self._live.values()]
+
+    async def statuses(
+        self,
+        *,
+        study: str | None = None,
+        running: bool = False,
+        after: str | None = None,
+        limit: int | None = MOST_LISTED,
+    ) -> list[Status]:
+        """Of rounds in the store, the newest first; those older than `after`, a 404 if unknown."""
+        last = None if after is None else await self._read(lambda: self._row(after))
+        if after is not None and last is None:
+            raise not_found("round")
+        window = Window(study, running, last, limit)
+        hosted = {status.round: status for status in self.live_statuses()}
+        rows = await self._read(lambda: self._rounds(window))
+        return [hosted.get(row.id) or store.status_of(row, head, None) for row, head in rows]
+
+    async def heads(self) -> list[StudyHead]:
+        """The studies that have rounds."""
+
+        def read() -> list[StudyHead]:
+            with self.database.reading() as connection:
+                return store.read_heads(connection)
+
+        return await self._read(read)
+
+    async def begin(
+        self, study_digest: str, roster: RosterFile | None, occurrence: str | None = None
+    ) -> LiveRound:
+        """The same study again, as a new round; the same round again for the same occurrence."""
+        study = await self.study(study_digest)
+        try:
+            begun = await self._read(lambda: next_round(self.database, study, roster, occurrence))
+        except DhdmmError as error:
+            raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
+        return await self.live(begun)
+
+    async def begin_occurrence(
+        self, study: StoredStudy, roster: Callable[[], RosterFile | None], occurrence: str
+    ) -> str | None:
+        """The new round of this occurrence; None if there is one, or another is going on."""
+        chosen = await self._read(
+            lambda: begin_again(self.database, study, roster(), occurrence=occurrence)
+        )
+        await self.live(chosen.round)
+        return chosen.round if chosen.because is None else None
+
+    async def study(self, digest: str) -> StoredStudy:
+        """The study with its draft; a 404 if there is no such study."""
+        found = await self._read(lambda: self._study(digest))
+        if found is None:
+            raise not_found("study")
+        return found
+
+    async def add(self, study: StoredStudy) -> StoredStudy:
+        """Take in a study whose draft was made elsewhere; one that is known stays as it is."""
+
+        def keep() -> StoredStudy:
+            with self.database.writing() as connection:
+                return store.add_study(connection, study)
+
+        return await self._read(keep)
+
+    async def make_tokens(self, round_id: str, count: int, expires_s: int) -> list[str]:
+        await self.live(round_id)
+
+        def make() -> list[str]:
+            with self.database.turn(round_id) as turn:
+                return make_tokens(turn, count, expires_s)
+
+        return await self._read(make)
+
+    async def awaited(self, round_id: str) -> tuple[str, list[tuple[str, bytes]]]:
+        """The round's state, and the names and keys of those who have not spoken in it."""
+        await self.live(round_id)
+        return await self._read(lambda: awaited(self.database, round_id, self.identity))
+
+    async def ready(self) -> bool:
+        """Whether requests are best sent here: neither draining nor without a store."""
+        failing = self.draining or any(live.store_fails for live in self._live.values())
+        return not failing and await asyncio.to_thread(self.database.answers)
+
+    # Releases
+
+    def directory(self, status: Status) -> Path:
+        """Where the round's release is, or will be."""
+        return self.out / f"{file_stems([status.study])[0]}-{status.round}"
+
+    async def zipped_release(self, round_id: str) -> bytes:
+        return await asyncio.to_thread(_zipped, await self.saved_release(round_id))
+
+    async def saved_release(self, round_id: str) -> Path:
+        """The round's release directory; a 409 if the round has none."""
+        status = (await self.live(round_id)).status()
+        await self._save(status)
+        return self.directory(status)
+
+    def _take_in(self, round_id: str, state: RoundState) -> None:
+        live = LiveRound(state, self.deadlines, self.observer, self.clock)
+        self._live[round_id] = live
+        live.start()
+        if round_id not in self._publishing:
+            self._publishing[round_id] = asyncio.create_task(self._publish(live))
+
+    async def _publish(self, live: LiveRound) -> None:
+        ended_before = live.over
+        await live.ended()
+        status = live.status()
+        logger().info("round over", round=status.round, phase=status.state, reason=status.reason)
+        if not ended_before:
+            self.observer.round_ended(status.state)
+        if status.finished:
+            await self._save_at_last(status)
+
+    async def _save_at_last(self, status: Status) -> None:
+        """However often it takes, until there is room for it; a release is saved by itself once."""
+        saved = False
+        trouble = Trouble("saving the release", self.clock, LONGEST_PAUSE, round=status.round)
+        while not saved:
+            failure: Exception | None = None
+            with caught(self.observer, round=status.round):
+                try:
+                    if not await self._was_saved(status):
+                        await self._save(status)
+                        await self._remember_saved(status)
+                    saved = True
+                except (DhdmmError, Problem) as error:
+                    failure = error
+            if not saved:
+                trouble.failed(failure)
+                await asyncio.sleep(trouble.pause)
+        trouble.ended()
+
+    async def _save(self, status: Status) -> None:
+        """Once: another worker may have been faster. The store keeps the transcript anyway."""
+        place = self.directory(status)
+        async with self._saving:
+            if place.exists():
+                return
+            transcript = await self._read(lambda: self._transcript(status.round))
+            if transcript is None:
+                raise Problem(409, Reason.NOT_YET, "the round has no release")
+            try:
+                await save(transcript, place)
+            except ReleaseError:
+                if not place.exists():
+                    raise
+
+    async def _was_saved(self, status: Status) -> bool:
+        """Here and by itself, though the operator may have moved it away since."""
+        if self.directory(status).exists():
+            await self._remember_saved(status)
+            return True
+        return await self._read(lambda: self._known_as_saved(status))
+
+    async def _remember_saved(self, status: Status) -> None:
+        def remember() -> None:
+            with self.database.turn(status.round) as turn:
+                store.remember_saved(turn, self._place(status))
+
+        await self._read(remember)
+
+    def _known_as_saved(self, status: Status) -> bool:
+        with self.database.reading() as connection:
+            row = store.read_row(connection, status.round)
+            purged = row is not None and row.purged is not None  # and with it the note of saving
+            return purged or store.was_saved(connection, status.round, self._place(status))
+
+    def _unsaved(self, finished: Sequence[Status]) -> list[Status]:
+        """Those whose release is neither here nor known to have been."""
+        with self.database.reading() as connection:
+            return [
+                status
+                for status in finished
+                if status.purged is None
+                and not store.was_saved(connection, status.round, self._place(status))
+            ]
+
+    def _place(self, status: Status) -> str:
+        return str(self.directory(status).resolve())
+
+    def _tidy(self, finished: Sequence[Status]) -> None:
+        """Away with what processes that were killed while they saved these releases have left."""
+        try:
+            if self.out.is_dir() and any(path.name.startswith(".") for path in self.out.iterdir()):
+                for status in finished:
+                    remove_left_overs(self.directory(status))
+        except OSError as error:
+            logger().warning("left-overs stay", exc_info=error)
+
+    # The store, in a thread of its own
+
+    def _row(self, round_id: str) -> store.Row | None:
+        with self.database.reading() as connection:
+            return store.read_row(connection, round_id)
+
+    def _transcript(self, round_id: str) -> bytes | None:
+        with self.database.reading() as connection:
+            return store.read_transcript(connection, round_id)
+
+    def _study(self, digest: str) -> StoredStudy | None:
+        with self.database.reading() as connection:
+            return store.read_study(connection, digest)
+
+    def _rounds(self, window: Window) -> list[tuple[store.Row, StudyHead]]:
+        with self.database.reading() as connection:
+            return store.read_rounds(connection, window)
+
+    async def _read(self, work: Callable[[], Result]) -> Result:
+        try:
+            return await asyncio.to_thread(work)
+        except StoreUnavailable:
+            raise store_unavailable() from None
+
+
+def _zipped(directory: Path) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(directory.rglob("*")):
+            archive.write(path, path.relative_to(directory.parent))
+    return packed.getvalue()

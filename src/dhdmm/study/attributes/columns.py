@@ -1,0 +1,116 @@
+"""A raw column of a participant's table: what it holds, how it is read, and how it is coded.
+
+DuckDB's part is text, a warehouse's part are methods of ibis expressions: neither is imported here.
+Attribute i is read as xi, a value of the attribute's type, and coded as ki.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from dhdmm.study.document import plain_scalar
+
+UNKNOWN = -1
+"""The code of a value outside the domain, or of a missing one, once rows are counted."""
+MOST_TEXTS = 50
+"""Different texts of a column that a draft lists."""
+
+Expression = Any
+"""A column expression of ibis, of any backend; ibis has no types that a checker could use."""
+
+
+class ColumnKind(Enum):
+    """What a column holds, in the words of an error message."""
+
+    FIELD = "CSV text"  # not typed: the study says how it is read
+    TEXT = "text"
+    INTEGER = "integers"
+    REAL = "numbers"
+    BOOLEAN = "true and false"
+    NULL = "nothing but missing values"
+    MIXED = "values of several types"
+    SCALAR = "dates, times, UUIDs or enumerations"
+    OTHER = "another type"
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What an attribute needs of its column, in an error message; its type in ibis and in DuckDB.
+
+    `sql` is how DuckDB reads a kind of column; one that is absent is of the wrong type. NULL stands
+    for a value that is missing, or not of the type.
+    """
+
+    words: str
+    ibis_type: str
+    duckdb_type: str
+    sql: Mapping[ColumnKind, str]
+
+    def of(self, kind: ColumnKind) -> str | None:
+        return f"NULL::{self.duckdb_type}" if kind is ColumnKind.NULL else self.sql.get(kind)
+
+
+_INTEGER, _REAL, _FIELD = ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.FIELD
+WHOLE_FLOAT = "CASE WHEN {0} = floor({0}) THEN TRY_CAST({0} AS BIGINT) END"
+_WHOLE_FIELD = (
+    "CASE WHEN TRY_CAST({0} AS DOUBLE) = floor(TRY_CAST({0} AS DOUBLE))"
+    " THEN TRY_CAST({0} AS BIGINT) END"
+)
+_WHOLE = {_INTEGER: "TRY_CAST({0} AS BIGINT)", _REAL: WHOLE_FLOAT, _FIELD: _WHOLE_FIELD}
+WHOLE = Reading("integers", "int64", "BIGINT", _WHOLE)
+_DOUBLE = dict.fromkeys((_INTEGER, _REAL, _FIELD), "TRY_CAST({0} AS DOUBLE)")
+REAL = Reading("numbers", "float64", "DOUBLE", _DOUBLE)
+_VARCHAR = {ColumnKind.TEXT: "CAST({0} AS VARCHAR)", _FIELD: "coalesce(trim({0}), '')"}
+TEXT = Reading("text", "string", "VARCHAR", _VARCHAR)
+_BOOLEAN = {ColumnKind.BOOLEAN: "{0}", _FIELD: "TRY_CAST(trim({0}) AS BOOLEAN)"}
+TRUTH = Reading("true and false", "boolean", "BOOLEAN", _BOOLEAN)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """One attribute's part of DuckDB's query: no text of a study is ever part of the SQL.
+
+    `code` is SQL for ki, NULL outside the domain; `join` brings in the columns of `domain`, a small
+    table called domaini, by column; `steps` replace ki one after the other.
+    """
+
+    code: str
+    domain: Mapping[str, Any] | None = None
+    join: str = ""
+    steps: tuple[str, ...] = ()
+
+
+def search(low: int, high: int, among: Callable[[int, int], Expression]) -> Expression:
+    """Binary search for the code low ≤ c < high: `among(low, middle)` holds if c < middle."""
+    if high - low == 1:
+        return low
+    middle = (low + high) // 2
+    return among(low, middle).ifelse(search(low, middle, among), search(middle, high, among))
+
+
+@dataclass
+class SeenColumn:
+    """What is remembered of a column while a table is read for a draft."""
+
+    name: str
+    kinds: set[type] = field(default_factory=set)
+    low: float = math.inf
+    high: float = -math.inf
+    texts: set[str] = field(default_factory=set)
+    """All that differ, if there are no more than `MOST_TEXTS`."""
+    empty: int = 0
+
+    def add(self, text: str) -> None:
+        value = plain_scalar(text.strip())
+        if value is None:
+            self.empty += 1
+            return
+        self.kinds.add(type(value))
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            self.low, self.high = min(self.low, value), max(self.high, value)
+        if len(self.texts) <= MOST_TEXTS:
+            self.texts.add(text.strip())
