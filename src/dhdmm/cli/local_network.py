@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import TracebackType
@@ -166,8 +166,12 @@ class LocalNetwork:
     def home(self, number: int) -> Path:
         return self.folder / f"participant-{number + 1}"
 
-    def join(self, number: int) -> None:
-        """Start a participant, or start it again after it was killed."""
+    def join(self, number: int, run: Callable[[list[str], Path, Path], None] | None = None) -> None:
+        """Start a participant, or start it again after it was killed.
+
+        `run` is what its process does, given a command and where its output goes; `run_command`
+        unless a test wants to interrupt it.
+        """
         home = self.home(number)
         options = {
             "--data": self._tables[number],
@@ -177,7 +181,7 @@ class LocalNetwork:
         }
         given = [str(part) for option in options.items() for part in option]
         process = self._start.Process(
-            target=run_command,
+            target=run or run_command,
             args=(["join", self.address, *given, "--yes", "--json"], home / "out", home / "err"),
         )
         try:

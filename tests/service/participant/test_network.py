@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import csv
+import os
+import signal
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from dhdmm.aggregation.method import ThreatModel
-from dhdmm.cli.local_network import LocalNetwork
+from dhdmm.cli.local_network import LocalNetwork, run_command
 from dhdmm.client.journal import FileJournal
 from dhdmm.network.identity import load
 from dhdmm.network.status import Status
@@ -26,6 +30,8 @@ PARTICIPANTS = 30
 CANARY = "canary in the coal mine"
 KILLED = {"collecting-shares": 0, "collecting-inputs": 1}
 RESTARTED = 2  # killed when inputs are asked for, and started again at once
+STOPS_AFTER = {0: "chose neighbours", 1: "shared secrets", RESTARTED: "shared secrets"}
+"""Words of progress after which a participant falls silent: the next phase waits to be seen."""
 
 
 def tables(folder: Path) -> list[Path]:
@@ -39,6 +45,21 @@ def tables(folder: Path) -> list[Path]:
             rows.writerows([(number + i) % 10, "FM"[i % 2], CANARY] for i in range(10))
         made.append(path)
     return made
+
+
+def run_and_stop(words: str, command: list[str], out: Path, err: Path) -> None:
+    """`run_command` in a process that stops itself once it has printed these words."""
+    write = sys.stderr.write
+
+    def write_and_stop(text: str) -> int:
+        written = write(text)
+        if words in text:
+            sys.stderr.flush()
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return written
+
+    sys.stderr.write = write_and_stop  # type: ignore[method-assign]
+    run_command(command, out, err)
 
 
 def network(folder: Path, threat_model: str) -> LocalNetwork:
@@ -112,7 +133,8 @@ def test_a_round_of_thirty_goes_on_without_the_killed_and_with_the_restarted(
         operator = Operator(here, threat_model)
         dead, restarted, secrets = set[int](), False, set[bytes]()
         for number in range(PARTICIPANTS):
-            here.join(number)
+            words = STOPS_AFTER.get(number)
+            here.join(number, partial(run_and_stop, words) if words else run_command)
         for status in polled(here):
             secrets |= secrets_in_journals(here)
             victim = KILLED.get(status.state)
@@ -129,6 +151,7 @@ def test_a_round_of_thirty_goes_on_without_the_killed_and_with_the_restarted(
         spoken = _everything_said(here)
         identities = [load(here.home(i) / "identity.json").identity for i in range(PARTICIPANTS)]
     assert status.state == "finished"
+    assert dead == set(KILLED.values())
     assert {i: one.get("ending") for i, one in said.items()} == dict.fromkeys(said, "released")
     assert len({one["release_digest"] for one in said.values()}) == 1
     assert len(said) <= status.alive <= PARTICIPANTS
