@@ -9,10 +9,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dhdmm import errors
+
 if TYPE_CHECKING:
+    from dhdmm.participant.tabulate import tabulate
     from dhdmm.planning.draft import plan
     from dhdmm.planning.plan import Plan
     from dhdmm.release.release import Release
+    from dhdmm.release.tables import Table
     from dhdmm.runner import run
     from dhdmm.simulation.simulate import simulate
     from dhdmm.strategy.optimise import optimise
@@ -28,32 +32,37 @@ __all__ = [
     "Schema",
     "Strategy",
     "Study",
+    "Table",
     "Workload",
+    "errors",
     "optimise",
     "plan",
     "run",
     "simulate",
+    "tabulate",
 ]
 
-_HOMES = {
+_MODULES = {
     "Plan": "dhdmm.planning.plan",
     "Release": "dhdmm.release.release",
     "Schema": "dhdmm.study.schema",
     "Strategy": "dhdmm.strategy.strategy",
     "Study": "dhdmm.study.spec",
+    "Table": "dhdmm.release.tables",
     "Workload": "dhdmm.study.workload",
     "optimise": "dhdmm.strategy.optimise",
     "plan": "dhdmm.planning.draft",
     "run": "dhdmm.runner",
     "simulate": "dhdmm.simulation.simulate",
+    "tabulate": "dhdmm.participant.tabulate",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'dhdmm' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from dhdmm.cohort.people import Enrolled, LocalSeat
 from dhdmm.cohort.workers import cohorts_here
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant.policy import Policy
-from dhdmm.participant.tabulate import tabulate
+from dhdmm.participant.tabulate import CountOptions, TableOptions, tabulate
 from dhdmm.planning.plan import Plan
 from dhdmm.release import made
 from dhdmm.release.release import Release
@@ -30,7 +30,7 @@ from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
 Progress = Callable[[str], None]
-"""Told the phase that begins."""
+"""Called with the name of each phase that begins."""
 
 
 @dataclass(frozen=True)
@@ -53,29 +53,42 @@ class Outcome:
     survivors: tuple[int, ...]
 
 
-def run(plan: Plan, tables: Sequence[Any], **tabulating: Any) -> Release:
-    """A release from one table a participant: a path, pandas, polars, Arrow, DuckDB or ibis.
+def run(plan: Plan, tables: Sequence[Any], **options: Unpack[TableOptions]) -> Release:
+    """Run a whole round on this machine, with real cryptography, and keep no ledger.
 
-    Keyword arguments are those of `dhdmm.participant.tabulate.tabulate`, such as `on_unknown`.
+    Args:
+        plan: The plan, made with `dhdmm.plan`.
+        tables: One table per participant: a path (CSV, TSV, Parquet), a pandas or polars frame, an
+            Arrow table, a DuckDB relation or an ibis table.
+        **options: How the tables are read: `columns`, `on_unknown` and `other`, as in
+            `dhdmm.tabulate`.
+
+    Returns:
+        The release.
+
+    Raises:
+        DataError: A table does not fit the study, or there are not as many as participants.
+        Refused: A table has more records than the study allows.
+        RoundAborted: The round ended without a result.
     """
-    return run_round(enrol(plan), histograms_of(plan.study, tables, **tabulating)).release
+    return run_round(enrol(plan), histograms_of(plan.study, tables, **options)).release
 
 
 def histograms_of(
     study: Study,
     tables: Iterable[Any],
     advance: Callable[[int], None] = lambda _done: None,
-    **tabulating: Any,
+    **options: Unpack[TableOptions],
 ) -> list[Histogram]:
     """Each participant's table as a histogram, within the study's bounds.
 
-    One table has all cores to itself; several share them, a core each. `advance` is told how many
-    are done.
+    One table is counted with all cores; several are counted in parallel, each with one core.
+    `advance` is called with the number of tables that are done.
     """
     bound = study.aggregation.max_records_per_participant
 
-    def count(table: Any, **also: Any) -> Histogram:
-        return histogram_of(study, table, max_records=bound, **tabulating, **also)
+    def count(table: Any, threads: int | None = None) -> Histogram:
+        return histogram_of(study, table, max_records=bound, threads=threads, **options)
 
     waiting = list(tables)
     if len(waiting) == 1:  # in this thread, where Ctrl-C reaches DuckDB
@@ -91,13 +104,14 @@ def histograms_of(
     return histograms
 
 
-def histogram_of(study: Study, table: Any, **tabulating: Any) -> Histogram:
+def histogram_of(study: Study, table: Any, **options: Unpack[CountOptions]) -> Histogram:
+    """One table as a histogram; without `max_records` it may be that of several participants."""
     unit = study.privacy.person
-    return tabulate(table, study.schema, unit=unit, key=study.digest, **tabulating).histogram
+    return tabulate(table, study.schema, unit=unit, key=study.digest, **options).histogram
 
 
 def require_within_bound(study: Study, histograms: Iterable[Histogram]) -> None:
-    """Nobody has more records than the modulus and the sensitivity allow for."""
+    """Refuse a participant with more records than the modulus and the sensitivity allow for."""
     bound = study.aggregation.max_records_per_participant
     most = max((histogram.records for histogram in histograms), default=0)
     if most > bound:
@@ -108,7 +122,7 @@ def require_within_bound(study: Study, histograms: Iterable[Histogram]) -> None:
 
 
 def split(histogram: Histogram, parts: int) -> list[Histogram]:
-    """One table's records dealt out at random among `parts` participants, for trying things out."""
+    """One table's records divided at random among `parts` participants, for experiments."""
     records = np.repeat(histogram.codes, histogram.counts, axis=0)
     dealt = records[uniform_permutation(os.urandom, len(records))]
     return [Histogram.of_records(dealt[part::parts]) for part in range(parts)]
@@ -144,12 +158,12 @@ def run_round(
     progress: Progress = lambda _phase: None,
     full_transcript: bool = False,
 ) -> Outcome:
-    """One round with one histogram a participant.
+    """One round with one histogram per participant.
 
-    A `dropout` share of the participants, chosen at random, falls silent after sharing its secrets
-    and before its masked input: the costliest moment for everybody else. `before_inputs` is called
-    just before inputs are asked for: the moment to debit a ledger. A `full_transcript` keeps every
-    message, for whoever is to recompute the sum.
+    A `dropout` share of the participants, chosen at random, stops answering after it has shared its
+    secrets and before its masked input, when that costs the others most. `before_inputs` is called
+    just before inputs are requested: the moment to debit a ledger. A `full_transcript` keeps every
+    message, so that the sum can be recomputed from it.
     """
     started = time.perf_counter()
     plan, roster = enrolment.plan, enrolment.roster

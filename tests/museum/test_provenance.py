@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from dhdmm.cli.show import show
+from dhdmm.errors import VerificationError
 from dhdmm.release import published
 from dhdmm.release.made import FIRST, date_of
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
-from dhdmm.release.transcript_format import VerificationError
 from dhdmm.release.verify import verify
 from dhdmm.runner import enrol, run_round
 from dhdmm.session.coordinator import Clock, CoordinatorSession

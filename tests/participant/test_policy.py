@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from dhdmm.aggregation.modulus import Modulus
-from dhdmm.errors import PrivacyError
+from dhdmm.errors import PolicyReason, PolicyRefusal, PrivacyError
 from dhdmm.participant import policy
-from dhdmm.participant.policy import PolicyReason, PolicyRefusal
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER
 from dhdmm.privacy.chain import Kind

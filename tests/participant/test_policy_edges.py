@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dhdmm.aggregation.modulus import Modulus, is_prime
+from dhdmm.errors import PolicyReason, PolicyRefusal
 from dhdmm.participant import policy
-from dhdmm.participant.policy import PolicyReason, PolicyRefusal
 from dhdmm.planning.calibrate import modulus_above
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.excess import epsilon_promised

@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from dhdmm.cli.policy import policy as policy_command
-from dhdmm.errors import DhdmmError, StudyError
-from dhdmm.participant.limits import Policy, PolicyReason, commented
+from dhdmm.errors import DhdmmError, PolicyReason, StudyError
+from dhdmm.participant.limits import Policy, commented
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "policy.md"
 

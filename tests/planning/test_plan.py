@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.aggregation.modulus import is_prime
-from dhdmm.errors import PrivacyError
+from dhdmm.errors import PlanError, PlanFault, PrivacyError
 from dhdmm.planning.calibrate import (
     SMALLEST_PARTICIPANT_VARIANCE,
     modulus_above,
@@ -25,7 +25,7 @@ from dhdmm.planning.calibrate import (
 )
 from dhdmm.planning.draft import draft
 from dhdmm.planning.draft import plan as make_plan
-from dhdmm.planning.plan import NO_ROSTER, Plan, PlanError, PlanFault
+from dhdmm.planning.plan import NO_ROSTER, Plan
 from dhdmm.privacy.zcdp import release_rho
 from dhdmm.study.spec import Study
 from tests.planning.studies import planned, replanned, study, with_triangle

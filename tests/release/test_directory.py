@@ -16,9 +16,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import DhdmmError, ReleaseError
 from dhdmm.release import directory, plot
-from dhdmm.release.directory import LONGEST_NAME, NO_FILE_NAMES, ReleaseError, file_stems
+from dhdmm.release.directory import LONGEST_NAME, NO_FILE_NAMES, file_stems
 from dhdmm.release.release import Release
 from tests.release.releases import release_of, study_of
 

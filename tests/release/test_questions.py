@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import dhdmm
-from dhdmm.errors import StudyError
+from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release import questions
-from dhdmm.release.questions import NotMeasured
 from dhdmm.strategy.membership import PRIMES, _solve
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges, Rows

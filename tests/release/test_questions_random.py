@@ -15,8 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dhdmm.errors import StudyError
-from dhdmm.release.questions import NotMeasured
+from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release.release import Release
 from tests.release.random_questions import (
     SURVIVORS,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,10 @@ import pytest
 from scipy.stats import binom, norm
 
 import dhdmm
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import DhdmmError, UnknownTable
 from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
-from dhdmm.study.names import Lazily
+from dhdmm.study.names import LazySequence
 from dhdmm.study.workload import Axis, Item, Term
 from tests.release.releases import plan_of, records, release_of, study_of
 
@@ -32,11 +34,28 @@ def rows_of(table: Table) -> list[tuple]:
 
 def test_a_release_is_a_mapping_from_names_to_tables(release):
     names = [item.name for item in release.plan.study.workload.items]
-    assert list(release) == release.keys() == names
+    assert isinstance(release, Mapping)
+    assert list(release) == list(release.keys()) == names
     assert [name for name, _ in release.items()] == [table.name for table in release.values()]
     assert len(release) == len(names)
     assert "crossed" in release
     assert "nothing" not in release
+    assert release.get("nothing") is None
+    with pytest.raises(UnknownTable, match=r"the release has no table 'crosed' .*'crossed'"):
+        release["crosed"]
+
+
+def test_a_release_equals_itself_alone(release):
+    same = replace(release)
+    assert release == release
+    assert release != same
+    assert len({release, same}) == 2
+
+
+def test_whether_a_release_has_a_table_is_found_without_computing_answers():
+    fresh = replace(release_of())
+    assert "crossed" in fresh
+    assert "answers" not in vars(fresh)
 
 
 def test_tables_hold_all_answers_in_the_workloads_order(release):
@@ -133,7 +152,7 @@ def test_head_of_a_long_table_makes_only_the_labels_it_shows():
     text = study_of("  - {name: sexes, by: [sex]}")
     workload = dhdmm.Study.from_text(text).workload
     term = workload.terms[0]
-    axis = Axis("sex", Lazily(2, label), Lazily(2, lambda row: "x"))
+    axis = Axis("sex", LazySequence(2, label), LazySequence(2, lambda row: "x"))
     long = Item("long", (Term(1.0, term.products, (axis,)),) * 10_000)
     table = Table(workload.schema, long, np.zeros(20_000), np.ones(20_000))
     assert len(table.head(3).to_arrow()) == 3

@@ -10,10 +10,9 @@ import cbor2
 import numpy as np
 import pytest
 
-from dhdmm.errors import DhdmmError, ExitCode
+from dhdmm.errors import DhdmmError, ExitCode, TranscriptError, VerificationError
 from dhdmm.release import transcript_format as form
 from dhdmm.release.transcript import Account, Recording, Transcript
-from dhdmm.release.transcript_format import TranscriptError, VerificationError
 from dhdmm.release.verify import verify
 from dhdmm.runner import enrol, run_round
 from dhdmm.secagg.states import CoordinatorState

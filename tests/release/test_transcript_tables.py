@@ -14,11 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from dhdmm.errors import DhdmmError
-from dhdmm.release.directory import ReleaseError
+from dhdmm.errors import DhdmmError, ReleaseError, VerificationError
 from dhdmm.release.published import Comparison, compare
 from dhdmm.release.release import Release
-from dhdmm.release.transcript_format import VerificationError
 from dhdmm.release.verify import verify
 from tests.release.transcripts import released, transcript_of
 

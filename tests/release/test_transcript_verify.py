@@ -15,11 +15,10 @@ import dhdmm
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.method import ThreatModel
-from dhdmm.errors import DhdmmError, ExitCode
+from dhdmm.errors import DhdmmError, ExitCode, VerificationError
 from dhdmm.planning.methods import METHODS
 from dhdmm.planning.plan import Plan
 from dhdmm.release.transcript import Account, Recording, Transcript
-from dhdmm.release.transcript_format import VerificationError
 from dhdmm.release.verify import verify
 from dhdmm.runner import enrol, run_round
 from dhdmm.secagg import messages as m
@@ -112,7 +111,7 @@ LIES = {
     ),
     "a measurement too short": (
         lambda a: replace(a, measurement=a.measurement[:-1]),
-        "not one number a row",
+        "not one number per row",
     ),
     "a measurement too large": (
         lambda a: replace(a, measurement=a.measurement + 2**62),

@@ -32,6 +32,8 @@ without the former belongs to no round yet."""
 
 
 class ThreatModel(StrEnum):
+    """Against whom a round protects: a coordinator that follows the protocol, or any."""
+
     SEMI_HONEST = "semi-honest"
     MALICIOUS = "malicious"
 

@@ -25,7 +25,7 @@ def show(
     from dhdmm.release.release import Release
 
     release = Release.load(directory)
-    tables = release.values() if item is None else [release[item]]
+    tables = list(release.values()) if item is None else [release[item]]
     shown = [table.head(rows) if rows else table for table in tables]
     document = answers.document(release, shown)
     output.emit(document, as_json, lambda screen: answers.draw_release(screen, release, shown))

@@ -71,8 +71,8 @@ def _key(written: str) -> bytes:
 
 
 def _read(file: Path) -> Transcript:
+    from dhdmm.errors import TranscriptError
     from dhdmm.release.transcript import Transcript
-    from dhdmm.release.transcript_format import TranscriptError
 
     try:
         encoded = file.read_bytes()

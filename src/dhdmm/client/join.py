@@ -25,12 +25,12 @@ from dhdmm.client.http import Answered, CoordinatorClient
 from dhdmm.client.joined import note
 from dhdmm.client.journal import FileJournal
 from dhdmm.client.seat import Member, Seat, require_consent, take_seat
-from dhdmm.errors import Refused, RoundAborted
+from dhdmm.errors import Refused, RoundAborted, VerificationError
 from dhdmm.network.status import Status
 from dhdmm.privacy.chain import Kind
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.protection import Protection
-from dhdmm.release.transcript_format import VerificationError, hash_of
+from dhdmm.release.transcript_format import hash_of
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 

@@ -22,7 +22,7 @@ from dhdmm import formats
 from dhdmm.aggregation.errors import LocalProtocolError
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.roster import Roster
-from dhdmm.errors import DhdmmError, Refused
+from dhdmm.errors import DhdmmError, PolicyReason, PolicyRefusal, Refused
 from dhdmm.network.identity import (
     File,
     KeyHex,
@@ -31,7 +31,6 @@ from dhdmm.network.identity import (
     SignatureHex,
     parse_document,
 )
-from dhdmm.participant.limits import PolicyReason, PolicyRefusal
 
 SIGNATURE_LABEL = b"dhdmm1 roster"
 EDITION_LABEL = b"dhdmm2 roster"

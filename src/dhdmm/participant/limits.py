@@ -6,7 +6,6 @@ The limits live in a YAML file next to the data. `dhdmm policy` writes one with 
 from __future__ import annotations
 
 import textwrap
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,48 +13,12 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from dhdmm import formats
-from dhdmm.errors import Refused, StudyError
+from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.forms import Section
 from dhdmm.study.problems import study_error
 
 LINE = 96
-
-
-class PolicyReason(StrEnum):
-    """Why a participant stays out. Stable: scripts and transcripts may rely on them."""
-
-    UNREADABLE = "unreadable-plan"
-    NOT_CANONICAL = "plan-not-canonical"
-    UNUSABLE_STUDY = "unusable-study"
-    UNUSABLE_STRATEGY = "unusable-strategy"
-    TOO_LARGE = "plan-too-large"
-    WRONG_DIGEST = "wrong-plan-digest"
-    WRONG_STUDY = "study-not-agreed-to"
-    ROSTER_MISMATCH = "roster-mismatch"
-    UNPINNED_ROSTER = "unpinned-roster"
-    THREAT_MODEL = "threat-model"
-    GRAPH = "graph-parameters"
-    TOO_FEW_PARTICIPANTS = "too-few-participants"
-    WRONG_COUNT = "participants-outside-study"
-    HONEST_FLOOR = "honest-floor"
-    CORRUPT_FRACTION = "corrupt-fraction"
-    UNIT = "unit"
-    STRATEGY = "strategy-not-for-study"
-    NOISE_TOO_SMALL = "noise-too-small"
-    NOISE_TOO_LARGE = "noise-too-large"
-    MODULUS = "modulus"
-    BUDGET = "budget-per-round"
-    OVERCHARGED = "overcharged"
-    PROMISE = "promise-not-kept"
-
-
-class PolicyRefusal(Refused):
-    """This participant stays out, and why."""
-
-    def __init__(self, reason: PolicyReason, what: str, hint: str | None = None) -> None:
-        self.reason = reason
-        super().__init__(what, where=f"policy: {reason}", hint=hint)
 
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -19,8 +19,16 @@ from threadpoolctl import threadpool_limits
 from dhdmm.aggregation.method import ParameterError
 from dhdmm.aggregation.roster import Roster
 from dhdmm.effort import Limit, borrow, limited
-from dhdmm.errors import StrategyError, StudyError, TooCostly
-from dhdmm.participant.limits import Policy, PolicyReason, PolicyRefusal
+from dhdmm.errors import (
+    PlanError,
+    PlanFault,
+    PolicyReason,
+    PolicyRefusal,
+    StrategyError,
+    StudyError,
+    TooCostly,
+)
+from dhdmm.participant.limits import Policy
 from dhdmm.planning.calibrate import (
     HEADROOM,
     SMALLEST_PARTICIPANT_VARIANCE,
@@ -28,7 +36,7 @@ from dhdmm.planning.calibrate import (
     modulus_above,
     participants_allowed,
 )
-from dhdmm.planning.plan import NO_ROSTER, Plan, PlanError, PlanFault, encoded_study
+from dhdmm.planning.plan import NO_ROSTER, Plan, encoded_study
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import release_rho

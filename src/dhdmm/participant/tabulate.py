@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from duckdb import DuckDBPyConnection
@@ -52,19 +52,34 @@ class OnUnknown(StrEnum):
 
 @dataclass(frozen=True)
 class Report:
-    """What the data holder should know. Not for anybody else, so the representation is empty."""
+    """What the data holder should know. Not for anybody else, so its `repr` shows nothing.
+
+    Attributes:
+        rows: How many rows the table has.
+        unknown: Rows with an unknown value, by attribute; a row may count for several.
+        dropped: Rows that were left out.
+        persons: Different identifiers among the rows that have one; None if persons are not
+            bounded.
+        persons_truncated: Persons with more records than the bound.
+        records_truncated: Records beyond the bound, which were left out.
+    """
 
     rows: int = field(repr=False)
     unknown: Mapping[str, int] = field(repr=False)
-    """Rows with an unknown value, by attribute; a row may count for several."""
     dropped: int = field(repr=False)
     persons: int | None = field(repr=False)
-    """Different identifiers among the rows that have one; None where no person is bounded."""
     persons_truncated: int = field(repr=False)
     records_truncated: int = field(repr=False)
 
     def identifier_warning(self, unit: PersonModel) -> str | None:
-        """For the data holder, where what tells persons apart looks like a row number."""
+        """A warning for the data holder if the column of identifiers looks like a row number.
+
+        Args:
+            unit: What the study says of persons.
+
+        Returns:
+            The warning; None if there is nothing to warn of.
+        """
         if self.persons is None or self.rows < FEW_ROWS:
             return None
         if self.persons <= NEARLY_UNIQUE * self.rows:
@@ -77,8 +92,30 @@ class Report:
 
 @dataclass(frozen=True)
 class Tabulation:
+    """A counted table.
+
+    Attributes:
+        histogram: The counts by cell, which enter the measurement.
+        report: What the data holder should know; it stays with the data holder.
+    """
+
     histogram: Histogram
     report: Report
+
+
+class TableOptions(TypedDict, total=False):
+    """How participants' tables are read: keyword arguments of `tabulate` that a user may choose."""
+
+    columns: Mapping[str, str] | None
+    on_unknown: OnUnknown | str
+    other: Mapping[str, Any] | None
+
+
+class CountOptions(TableOptions, total=False):
+    """Those, and what the caller of `tabulate` decides for the user."""
+
+    max_records: int | None
+    threads: int | None
 
 
 def tabulate(
@@ -93,14 +130,33 @@ def tabulate(
     key: bytes = b"",
     threads: int | None = None,
 ) -> Tabulation:
-    """Count a table's records by cell.
+    """Count the records of a participant's table by cell.
 
-    table: a path (CSV, TSV, Parquet), a pandas or polars frame, an Arrow table or reader, a DuckDB
-    relation; or an ibis table, which is counted where it lives. columns: the table's name of an
-    attribute where it differs. other: the category that takes an attribute's unknown values, if it
-    is not called "other". unit: bounds a person's records; which ones stay depends on the key, for
-    which a round uses the study's digest. max_records: the study's bound; more records are refused,
-    nothing is clipped. threads: of a count on this machine.
+    Args:
+        table: A path (CSV, TSV, Parquet), a pandas or polars frame, an Arrow table or reader, a
+            DuckDB relation, or an ibis table, which is counted in its own warehouse.
+        schema: The study's attributes.
+        columns: The table's column of an attribute, where its name differs.
+        on_unknown: What happens to a row with a missing value or one outside the domain: "error",
+            "drop", or "other" to count it as the attribute's category "other".
+        other: The category that takes an attribute's unknown values, if it is not called "other".
+        unit: Bounds the records of one person, where the study protects persons.
+        max_records: The study's bound; a table with more records is refused, never clipped.
+        key: Decides which records of a person stay; a round uses the study's digest.
+        threads: How many threads count a table on this machine.
+
+    Returns:
+        The histogram, and a report for the data holder alone.
+
+    Raises:
+        DataError: The table cannot be read or does not fit the schema.
+        Refused: The table has more than `max_records` records.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"a0": [1, 0, 1]})
+        >>> tabulate(table, Schema.of_sizes([2])).histogram.counts.tolist()
+        [1, 2]
     """
     policy = OnUnknown(on_unknown)
     wanted = _column_names(schema, columns or {})
@@ -172,7 +228,7 @@ def _position(source: Source, wanted: str) -> int:
 
 @dataclass(frozen=True, repr=False)
 class _Groups:
-    """The table's rows by code, `UNKNOWN` included: one group a row of these arrays."""
+    """The table's rows by code, `UNKNOWN` included: one row of these arrays per group."""
 
     codes: Codes
     rows: Counts

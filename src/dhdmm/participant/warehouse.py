@@ -1,8 +1,8 @@
 """A participant's table that stays in its warehouse: counted there by one statement, through ibis.
 
-What leaves the warehouse is one row a group: the codes of a cell (`UNKNOWN` included) and how many
-records it holds. The records stay, nothing is written, and the policies for unknown values work on
-the groups as they do for any other table. Attribute i is read as xi and coded as ki, as in
+What leaves the warehouse is one row per group: the codes of a cell (`UNKNOWN` included) and how
+many records it holds. The records stay, nothing is written, and the policies for unknown values
+work on the groups as they do for any other table. Attribute i is read as xi and coded as ki, as in
 `coding.py`, but in expressions that ibis writes in the warehouse's own SQL.
 
 A study's texts become literals of that SQL, escaped by ibis. Messages of a warehouse may quote its
@@ -55,10 +55,20 @@ _ONE_STATEMENT_AT_A_TIME = Lock()
 
 
 def table(url: str, name: str, *, database: str | None = None) -> Table:
-    """The table of that name in a warehouse: `postgresql://reader@host/hospital`, `duckdb://a.db`.
+    """Open a table in a warehouse, to be counted there.
 
-    database: what PostgreSQL calls a schema, where it is not the default one. PostgreSQL finds a
-    password that is not in the address where its own programs do, such as `~/.pgpass`.
+    Args:
+        url: The address, such as `postgresql://reader@host/hospital` or `duckdb://a.db`.
+            PostgreSQL finds a password that is not in the address where its own programs do, such
+            as `~/.pgpass`.
+        name: The name of the table.
+        database: What PostgreSQL calls a schema, where it is not the default one.
+
+    Returns:
+        An ibis table, for `dhdmm.run` and `dhdmm.tabulate`.
+
+    Raises:
+        DataError: The warehouse or the table cannot be opened.
     """
     with _in_our_words("the warehouse cannot be opened"):
         try:

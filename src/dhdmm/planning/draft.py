@@ -67,7 +67,7 @@ class Draft:
         roster_digest: bytes = NO_ROSTER,
         modulus: ModulusKind = "power-of-two",
     ) -> Plan:
-        """Plan = f(draft, n, roster): a pure function."""
+        """The plan for so many participants of this roster: a pure function of its arguments."""
         privacy, aggregation = self.study.privacy, self.study.aggregation
         fewest, most = participants_allowed(aggregation)
         if not fewest <= participants <= most:
@@ -105,10 +105,36 @@ def plan(
     strategy: Strategy | None = None,
     modulus: ModulusKind = "power-of-two",
 ) -> Plan:
-    """A plan for `study`; touches no data. Without a roster it is a preview that cannot run.
+    """Plan a round of a study: optimise the strategy and calibrate the noise. Touches no data.
 
-    `participants` defaults to the roster's length, or to the most the study allows. A prime
-    `modulus` is what the published protocol has; a power of two costs fewer operations.
+    Args:
+        study: The study, with its sections `privacy` and `aggregation`.
+        participants: How many take part; by default as many as the roster has, or the most that
+            the study allows.
+        roster: Who takes part. Without a roster the plan is a preview that only `dhdmm.run` and
+            `dhdmm.simulate` can use: they make their own roster.
+        strategy: A strategy to use instead of the optimised one.
+        modulus: A prime is what the published protocol has; a power of two needs less computing.
+
+    Returns:
+        The plan.
+
+    Raises:
+        StudyError: The study lacks a section that a plan needs.
+        PrivacyError: No plan can keep the study's promise.
+        StrategyError: The workload cannot be measured.
+
+    Example:
+        >>> from dhdmm import Study
+        >>> study = Study.from_text('''
+        ... study: answers
+        ... schema: {answer: {type: category, values: ["yes", "no"]}}
+        ... workload: [{name: answers, by: [answer]}]
+        ... privacy: {unit: record, rho: 0.125, corrupt_fraction: 0.2}
+        ... aggregation: {participants: 10, max_records_per_participant: 100}
+        ... ''')
+        >>> plan(study)
+        <Plan study='answers' participants=10 measurements=2 rho=0.125 preview=True>
     """
     drafted = draft(study, strategy)
     if participants is None:

@@ -12,7 +12,6 @@ import hashlib
 import math
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
-from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, TypeGuard
@@ -25,12 +24,13 @@ from dhdmm import formats
 from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.method import Method, Parameters, RoundParameters, ThreatModel
 from dhdmm.aggregation.modulus import Modulus
-from dhdmm.errors import PrivacyError
+from dhdmm.errors import PlanError, PlanFault, PrivacyError
 from dhdmm.planning.calibrate import modulus_bound, unit_sensitivity_squared
 from dhdmm.planning.methods import METHODS
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
+from dhdmm.summary import Summarised
 
 LARGEST_PLAN_BYTES = 64 * 2**20
 NO_ROSTER = bytes(32)
@@ -43,18 +43,32 @@ REPORTED_DELTA = 1e-6
 
 @dataclass(frozen=True)
 class Promise:
-    """The round is (ε, δ)-differentially private."""
+    """The round is (ε, δ)-differentially private.
+
+    Attributes:
+        epsilon: ε.
+        delta: δ.
+    """
 
     epsilon: float
     delta: float
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """What everybody agrees on. Make one with `dhdmm.plan`; read one with `Plan.from_bytes`.
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Summarised):
+    """What all parties of a round agree on. Make one with `dhdmm.plan`.
 
-    `made_by` is the dhdmm that made its draft. Format 1 does not say it: what follows from a draft
-    of format 1 is of format 1, as it was when the draft was agreed on.
+    Attributes:
+        study: The study.
+        strategy: The integer strategy that participants measure.
+        participants: How many participants the round has.
+        roster_digest: Of the participants' names and keys; zeros in a preview, which cannot run.
+        rho: The cost of the round in zCDP's ρ.
+        parameters: Of the way to add up.
+        participant_variance: The variance of each participant's noise.
+        modulus: Measurements are added modulo this number.
+        made_by: The version of dhdmm that made its draft. Format 1 does not say it: what follows
+            from a draft of format 1 is of format 1, as it was when the draft was agreed on.
     """
 
     study: Study
@@ -67,6 +81,15 @@ class Plan:
     modulus: Modulus
     made_by: str | None = field(default_factory=formats.this_version)
 
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "study": self.study.name,
+            "participants": self.participants,
+            "measurements": self.strategy.rows,
+            "rho": float(self.rho),
+            "preview": self.roster_digest == NO_ROSTER,
+        }
+
     @property
     def format(self) -> int:
         """The number of the format that its bytes are in."""
@@ -74,15 +97,17 @@ class Plan:
 
     @property
     def honest_floor(self) -> int:
+        """How many participants' noise is certain to be in the sum and unknown to adversaries."""
         return self.parameters.honest_floor
 
     @property
     def threat_model(self) -> ThreatModel:
+        """Against whom the aggregation protects."""
         return ThreatModel(self.study.aggregation.threat_model)
 
     @property
     def method(self) -> Method:
-        """The way to add up."""
+        """The implementation of the aggregation."""
         return METHODS[self.threat_model]
 
     @cached_property
@@ -92,6 +117,7 @@ class Plan:
 
     @property
     def modulus_needed(self) -> int:
+        """What the modulus must exceed, so that no sum wraps around."""
         return modulus_bound(
             self.participant_variance,
             self.participants,
@@ -112,21 +138,37 @@ class Plan:
 
     @cached_property
     def promise(self) -> Promise:
-        """(ε, δ) as everybody can compute it from the noise; the study's own words play no part."""
+        """(ε, δ) of the round, computed from the noise and not taken from the study."""
         delta = self.study.privacy.delta or REPORTED_DELTA
         return Promise(epsilon_promised([self.noise], delta), delta)
 
     def expected_error(self, survivors: int | None = None) -> ExpectedError:
-        """Error bars before any budget is spent, or afterwards from the realised survivors.
+        """Error bars of the answers, before any budget is spent.
 
         Every survivor's noise is in the sum: variance |survivors|·σ_c²·diag(W(A′ᵀA′)⁺Wᵀ).
+
+        Args:
+            survivors: How many participants stay to the end; None for all of them.
+
+        Returns:
+            The standard errors of all answers.
         """
         count = self.participants if survivors is None else survivors
         variance = float(count * self.participant_variance)
         return ExpectedError(self.study, np.sqrt(variance * self.strategy.variances()))
 
     def round(self, round_id: bytes) -> RoundParameters:
-        """The aggregation's parameters for one round of this plan."""
+        """The aggregation's parameters for one round of this plan.
+
+        Args:
+            round_id: 16 random bytes that no other round has.
+
+        Returns:
+            The parameters.
+
+        Raises:
+            PrivacyError: The plan is a preview.
+        """
         if self.roster_digest == NO_ROSTER:
             raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
         round_parameters: RoundParameters = self.method.round(
@@ -142,6 +184,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> bytes:
+        """SHA-256 of the encoding, by which the parties recognise the plan."""
         return hashlib.sha256(b"dhdmm plan" + self.to_bytes()).digest()
 
     @cached_property
@@ -160,14 +203,27 @@ class Plan:
         return _canonical(fields if self.made_by is None else fields | {"dhdmm": self.made_by})
 
     def to_bytes(self) -> bytes:
-        """Canonical CBOR, see docs/planning.md; a plan that was read from bytes keeps those."""
+        """Encode the plan.
+
+        Returns:
+            Canonical CBOR, see docs/planning.md; for a plan that was read from bytes, those bytes.
+        """
         return self._encoded
 
     @classmethod
     def from_bytes(cls, encoded: bytes) -> Plan:
-        """The plan that was encoded; refuses every other byte string.
+        """Read an encoded plan. This is no review: its numbers may still be wrong for the study.
 
-        Reading is not trusting: the numbers may still be wrong for the study.
+        Args:
+            encoded: What `to_bytes` returned.
+
+        Returns:
+            The plan.
+
+        Raises:
+            PlanError: The bytes are not a plan.
+            StudyError: The study in it is not valid.
+            StrategyError: The strategy in it is not valid.
         """
         fields = _decode_fields(encoded)
         try:
@@ -197,24 +253,6 @@ class Plan:
 def encoded_study(encoded: bytes) -> bytes:
     """The study's bytes in an encoded plan, of which nothing else is built."""
     return bytes(_decode_fields(encoded)["study"])
-
-
-class PlanFault(StrEnum):
-    """Why a byte string is not a plan."""
-
-    SIZE = "size"
-    NOT_CBOR = "not-cbor"
-    FIELD = "field"
-    VERSION = "version"
-    NOT_CANONICAL = "not-canonical"
-
-
-class PlanError(PrivacyError):
-    """A byte string that is not a plan."""
-
-    def __init__(self, fault: PlanFault, what: str, hint: str | None = None) -> None:
-        self.fault = fault
-        super().__init__(what, where="plan", hint=hint)
 
 
 def _natural(value: Any) -> TypeGuard[int]:
@@ -277,18 +315,27 @@ def _canonical(fields: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class ExpectedError:
-    """Standard errors of the unweighted answers, in the order of the workload's queries."""
+    """Standard errors of the unweighted answers, in the order of the workload's queries.
+
+    Attributes:
+        study: The study.
+        standard_errors: One per query.
+    """
 
     study: Study
     standard_errors: NDArray[np.float64]
 
     @property
     def rmse(self) -> float:
-        """√(mean variance) over all queries."""
+        """The root mean square error: √(mean variance) over all queries."""
         return float(np.sqrt(np.mean(self.standard_errors**2)))
 
     def by_item(self) -> dict[str, NDArray[np.float64]]:
-        """One array of standard errors for each table of the release."""
+        """The standard errors of each table of the release.
+
+        Returns:
+            An array per table, by the table's name.
+        """
         items = self.study.workload.items
         ends = np.cumsum([item.queries for item in items])
         pieces = np.split(self.standard_errors, ends[:-1])

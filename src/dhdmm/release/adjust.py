@@ -15,7 +15,7 @@ of cells, and totals no longer agree with their parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,29 +58,53 @@ class Rules:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedTable:
-    """One table of a release with its adjusted answers."""
+    """One table of a release with its adjusted answers.
+
+    Attributes:
+        raw: The table as the release has it.
+        values: The adjusted answers.
+        bias: Their estimated bias; None if it was not estimated.
+    """
 
     raw: Table
     values: Floats
     bias: Floats | None
 
     def to_arrow(self) -> pa.Table:
-        """The raw table's columns, then `adjusted_value` and, if simulated, `estimated_bias`."""
+        """The table as an Arrow table.
+
+        Returns:
+            The raw table's columns, then `adjusted_value` and, if estimated, `estimated_bias`.
+        """
         columns = {"adjusted_value": self.values}
         if self.bias is not None:
             columns["estimated_bias"] = self.bias
         return appended(self.raw.to_arrow(), columns)
 
     def to_pandas(self) -> pandas.DataFrame:
+        """The table as a pandas frame; needs `dhdmm[pandas]`.
+
+        Returns:
+            The columns of `to_arrow`.
+        """
         return in_pandas(self.to_arrow())
 
     def to_csv(self, path: str | Path) -> None:
+        """Write the columns of `to_arrow` as CSV.
+
+        Args:
+            path: The file.
+        """
         pa.csv.write_csv(self.to_arrow(), str(path))
 
 
 @dataclass(frozen=True, eq=False)
-class Adjusted:
-    """A release's answers under some rules: a mapping from the items' names to their tables."""
+class Adjusted(Mapping[str, AdjustedTable]):
+    """A release's answers under some rules: a mapping from the names of tables to the tables.
+
+    `answers` are all adjusted answers, `bias` their estimated bias (None if it was not estimated),
+    `effect` says how far they moved.
+    """
 
     release: Release
     rules: Rules
@@ -88,6 +112,9 @@ class Adjusted:
     """In the workload's order, like `release.answers`."""
     bias: Floats | None
     effect: Effect
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __getitem__(self, name: str) -> AdjustedTable:
         raw, rows = self.release[name], self.release.rows(name)

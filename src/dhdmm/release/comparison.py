@@ -35,7 +35,16 @@ MEANING = (
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """One table of the first release, and the same queries in the second."""
+    """One table of the first release, and the same queries in the second.
+
+    Attributes:
+        name: The table's name in the first release.
+        labels: The labels of the queries that both have.
+        first: Their answers in the first release.
+        second: Their answers in the second.
+        standard_errors: Of the differences.
+        level: The confidence level of the intervals.
+    """
 
     name: str
     labels: pa.Table
@@ -49,16 +58,21 @@ class Difference:
 
     @property
     def values(self) -> Floats:
+        """The differences, second minus first."""
         return self.second - self.first
 
     @property
     def z(self) -> Floats:
-        """Difference in standard errors; 0 for answers that are always 0."""
+        """The differences in units of their standard errors; 0 for answers that are always 0."""
         positive = np.where(self.standard_errors > 0, self.standard_errors, 1.0)
         return np.asarray(self.values / positive)
 
     def to_arrow(self) -> pa.Table:
-        """Labels, `first`, `second`, `difference`, `standard_error`, `low`, `high`, `z`."""
+        """The comparison as an Arrow table.
+
+        Returns:
+            Labels, `first`, `second`, `difference`, `standard_error`, `low`, `high` and `z`.
+        """
         reach = half_width(self.standard_errors, self.level)
         columns = {
             "first": self.first,
@@ -72,16 +86,37 @@ class Difference:
         return appended(self.labels, columns)
 
     def to_pandas(self) -> pandas.DataFrame:
+        """The comparison as a pandas frame; needs `dhdmm[pandas]`.
+
+        Returns:
+            The columns of `to_arrow`.
+        """
         return in_pandas(self.to_arrow())
 
     def to_csv(self, path: str | Path) -> None:
+        """Write the columns of `to_arrow` as CSV.
+
+        Args:
+            path: The file.
+        """
         pa.csv.write_csv(self.to_arrow(), str(path))
 
 
 def compare(first: Release, second: Release, *, level: float = DEFAULT_LEVEL) -> list[Difference]:
-    """The queries that both releases answer, item by item of the first.
+    """Compare the queries that two releases both answer, table by table of the first.
 
-    Queries are the same when their SQL is; items are called what the first release calls them.
+    Queries are the same when their SQL is.
+
+    Args:
+        first: The release to compare from; tables have its names.
+        second: A release of another round.
+        level: The confidence level of the intervals of the differences.
+
+    Returns:
+        One `Difference` per table of the first release that has a query in common.
+
+    Raises:
+        DhdmmError: Both are of the same round, or have no query in common.
     """
     if first.round_id == second.round_id:
         raise DhdmmError(

@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dhdmm import formats
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import ReleaseError
 from dhdmm.planning.plan import Plan
 from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.made import FIRST, Made, are_formats, formats_of, is_date
@@ -62,10 +62,6 @@ NO_FILE_NAMES = frozenset(
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 PlainPath = Annotated[str, Field(pattern=r"^(tables/)?[A-Za-z0-9][A-Za-z0-9_-]*\.[a-z]+$")]
-
-
-class ReleaseError(DhdmmError):
-    """A directory that is not a whole release, or cannot become one."""
 
 
 class TableFiles(BaseModel):

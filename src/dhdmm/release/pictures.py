@@ -18,7 +18,7 @@ from dhdmm.release.tables import Table, labels_tell_condition
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.attributes.base import round_ticks
 from dhdmm.study.factor import Factor, Integers, Ranges
-from dhdmm.study.names import Lazily
+from dhdmm.study.names import LazySequence
 from dhdmm.study.query import TOTAL
 from dhdmm.study.workload import Term
 
@@ -231,7 +231,7 @@ def _crossed(directions: Sequence[AxisDirection]) -> AxisDirection:
         return " · ".join(d.labels[int(row)] for d, row in zip(directions, rows, strict=True))
 
     header = " × ".join(direction.header for direction in directions)
-    return AxisDirection(header, Lazily(math.prod(shape), label))
+    return AxisDirection(header, LazySequence(math.prod(shape), label))
 
 
 def _one_way(found: Found, values: Floats, errors: Floats) -> Picture:

@@ -66,5 +66,5 @@ def _small_print(others: Sequence[str]) -> str:
 
 def _panels(release: Release, item: str | None) -> list[Panel]:
     """One panel an item; one a term if there is a single item."""
-    tables = release.values() if item is None else [release[item]]
+    tables = list(release.values()) if item is None else [release[item]]
     return panels_of(tables[0]) if len(tables) == 1 else [item_panel(table) for table in tables]

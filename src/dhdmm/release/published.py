@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from dhdmm.errors import VerificationError
 from dhdmm.release import directory as directories
 from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.release import Release
 from dhdmm.release.tables import STATISTICS, Table
-from dhdmm.release.transcript_format import VerificationError
 
 ROUNDING = 1e-6
 """Of a standard error: what another machine's arithmetic may differ by, and nobody can see."""

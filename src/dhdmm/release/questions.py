@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhdmm.errors import DhdmmError, StudyError
+from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release.intervals import Floats
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
@@ -37,14 +37,6 @@ CANDIDATES = 400
 """Queries tried in the search for answerable ones."""
 SUGGESTIONS = 3
 LISTED_ITEMS = 5
-
-
-class NotMeasured(DhdmmError):
-    """A query outside the strategy's row space; `nearest` are answerable ones in SQL."""
-
-    def __init__(self, what: str, nearest: tuple[str, ...], hint: str) -> None:
-        self.nearest = nearest
-        super().__init__(what, hint=hint)
 
 
 def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:

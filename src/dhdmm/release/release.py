@@ -7,7 +7,7 @@ coordinator's signature; `dhdmm verify` holds one against the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import UnknownTable
 from dhdmm.planning.plan import Plan
 from dhdmm.release.effect import REPLICATES
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
@@ -24,6 +24,7 @@ from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.study.names import nearest
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,10 +32,18 @@ if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
     from dhdmm.release.transcript import Transcript
 
+PREVIEWED = 10
+"""Tables that a notebook lists."""
 
-@dataclass(frozen=True, eq=False)
-class Release:
-    """The outcome of one round of one plan: a mapping from the items' names to their tables."""
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release(Summarised, Mapping[str, Table]):
+    """The outcome of one round of one plan: a mapping from the names of tables to the tables.
+
+    Make one with `dhdmm.run` or read one with `Release.load`. `release["by age"]` is a table with
+    95 % intervals; `release.items()`, `len(release)` and `"by age" in release` work as for a dict.
+    Two releases are equal only if they are the same object.
+    """
 
     plan: Plan
     round_id: bytes
@@ -42,16 +51,32 @@ class Release:
     measurement: NDArray[np.int64]
     transcript: Transcript | None = field(default=None, repr=False)
     made: Made | None = None
-    """As it was stored; None: by this version, just now."""
+    """As it was stored; None if this version made it in this process."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "study": self.plan.study.name,
+            "tables": len(self.plan.study.model.workload),
+            "survivors": self.survivors,
+            "participants": self.plan.participants,
+            "round": self.round_id.hex(),
+        }
+
+    def _preview(self) -> tuple[tuple[str, ...], Iterable[tuple[str, int]]]:
+        items = self.plan.study.workload.items
+        return ("table", "rows"), ((item.name, item.queries) for item in items[:PREVIEWED])
 
     @cached_property
     def answers(self) -> Floats:
-        """Unbiased, unweighted answers in the workload's order; they may be negative."""
+        """All answers in the workload's order, unbiased and unweighted; they may be negative."""
         return self.plan.strategy.reconstruct(self.measurement)
 
     @cached_property
     def standard_errors(self) -> Floats:
-        """Exact if all survivors followed the protocol, from the realised number of survivors."""
+        """The standard errors of `answers`; exact if all survivors followed the protocol."""
         return self.plan.expected_error(self.survivors).standard_errors
 
     # -- tables -----------------------------------------------------------------------------------
@@ -68,13 +93,22 @@ class Release:
         }
 
     def table(self, name: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
-        """One item's answers with intervals of this level.
+        """One table with intervals of a chosen confidence level.
 
-        With `joint`, also wider bounds that hold for all answers of the release at once
-        (Bonferroni): with probability `level`, not one of them is wrong.
+        Args:
+            name: The name of an item of the study's workload.
+            level: The confidence level of each answer's interval.
+            joint: Also give wider bounds that hold for all answers of the release at once
+                (Bonferroni): with probability `level`, none of them is wrong.
+
+        Returns:
+            The table.
+
+        Raises:
+            UnknownTable: The release has no table of this name.
         """
         if name not in self._rows:
-            raise DhdmmError(f"the release has no table '{name}'", hint=nearest(name, self._rows))
+            raise UnknownTable(f"the release has no table '{name}'", hint=nearest(name, self._rows))
         index, rows = self._rows[name]
         workload = self.plan.study.workload
         return Table(
@@ -87,7 +121,14 @@ class Release:
         )
 
     def rows(self, name: str) -> slice:
-        """Where one item's answers are in `answers`."""
+        """Where the answers of one table are.
+
+        Args:
+            name: The name of the table.
+
+        Returns:
+            Its part of `answers` and `standard_errors`.
+        """
         return self._rows[name][1]
 
     def __getitem__(self, name: str) -> Table:
@@ -99,27 +140,31 @@ class Release:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def keys(self) -> list[str]:
-        return list(self._rows)
-
-    def values(self) -> list[Table]:
-        return [self.table(name) for name in self._rows]
-
-    def items(self) -> list[tuple[str, Table]]:
-        return [(name, self.table(name)) for name in self._rows]
+    def __contains__(self, name: object) -> bool:  # without making the table
+        return name in self._rows
 
     # -- further questions ------------------------------------------------------------------------
 
     @cached_property
     def estimate(self) -> Estimate:
-        """x̂ = A'⁺ M̂, which every answer is taken from."""
+        """The least-squares histogram x̂ = A'⁺ M̂, from which every answer is computed."""
         return self.plan.strategy.estimate(self.measurement)
 
     def query(self, sql: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
-        """A counting query that the study did not ask, at no privacy cost; see docs/sql.md.
+        """Answer a counting query that the study did not ask, at no privacy cost.
 
-        Refuses one outside the strategy's row space, and names the nearest answerable ones. With
-        `joint`, also bounds that hold for all answers of this query at once.
+        Args:
+            sql: A query over the table `data`, see docs/sql.md.
+            level: The confidence level of each answer's interval.
+            joint: Also give bounds that hold for all answers of this query at once.
+
+        Returns:
+            A table with one row per group.
+
+        Raises:
+            StudyError: The query is not one that a study may ask.
+            NotMeasured: The answer does not follow from what the round measured; the error names
+                the nearest queries whose answers do.
         """
         from dhdmm.release.questions import ask
 
@@ -133,10 +178,20 @@ class Release:
         consistent: bool = True,
         replicates: int = REPLICATES,
     ) -> Adjusted:
-        """Answers that are not negative or whole, beside the raw ones, with the bias this brings.
+        """Answers that look like counts, beside the raw ones, and the bias that this brings.
 
-        `consistent` ones are counted from one histogram, so that totals and parts agree; otherwise
-        each answer is adjusted by itself. The bias is estimated on simulated rounds.
+        Args:
+            nonnegative: No adjusted answer is negative.
+            integers: Every adjusted answer is a whole number.
+            consistent: All answers are counted from one histogram, so that totals and parts agree;
+                otherwise each answer is adjusted by itself.
+            replicates: How many simulated rounds the bias is estimated from; 0 for no estimate.
+
+        Returns:
+            A mapping from the names of tables to `AdjustedTable`s, with the effect on all answers.
+
+        Raises:
+            DhdmmError: Nothing is to be adjusted, or there are too many cells for one histogram.
         """
         from dhdmm.release.adjust import Rules, adjust
 
@@ -145,31 +200,61 @@ class Release:
     # -- files and pictures -----------------------------------------------------------------------
 
     def save(self, directory: str | Path, *, overwrite: bool = False) -> None:
-        """Write the release directory, whole or not at all; see docs/releases.md."""
+        """Write the release as a directory, completely or not at all; see docs/releases.md.
+
+        Args:
+            directory: A path at which nothing is yet.
+            overwrite: Replace a release that is already there.
+
+        Raises:
+            ReleaseError: The directory exists or cannot be written.
+        """
         from dhdmm.release import directory as directories
 
         directories.save(self, Path(directory), overwrite)
 
     @classmethod
     def load(cls, directory: str | Path) -> Release:
-        """Read a release directory; refuses one that was changed."""
+        """Read a release directory.
+
+        Args:
+            directory: What `save` or a coordinator wrote.
+
+        Returns:
+            The release.
+
+        Raises:
+            ReleaseError: The directory is not a complete release, or one of its files was changed.
+        """
         from dhdmm.release import directory as directories
 
         return directories.load(Path(directory))
 
     def plot(self, item: str | None = None, path: str | Path | None = None) -> Figure:
-        """A picture of one table or of the first ones, with error bars; `path` saves it."""
+        """Draw one table, or the first few, with error bars.
+
+        Args:
+            item: The name of a table; None for the first few.
+            path: Where to save the picture; None to save nothing.
+
+        Returns:
+            The figure.
+        """
         from dhdmm.release.plot import plot
 
         return plot(self, item, path)
 
     @property
     def maker(self) -> Made:
-        """Which dhdmm made it, when and in which formats."""
+        """Which version of dhdmm made it, when, and in which formats."""
         return self.made or Made.here(self.plan)
 
     def provenance(self) -> dict[str, Any]:
-        """Where the numbers come from and what they cost."""
+        """Where the numbers come from and what they cost.
+
+        Returns:
+            The study, digests, round, participants and (ε, δ), as in `release.json`.
+        """
         promise, made = self.plan.promise, self.maker
         return {
             "study": self.plan.study.name,

@@ -30,7 +30,15 @@ LARGEST_CKS_RHO = 100
 
 @dataclass(frozen=True)
 class Spent:
-    """The privacy cost of some rounds together."""
+    """The privacy cost of some rounds together.
+
+    Attributes:
+        rounds: How many rounds.
+        rho: The sum of their ρ.
+        epsilon: ε, if the number of rounds and their noise were settled before the first.
+        epsilon_adaptive: ε, if each round was chosen in view of earlier releases.
+        delta: δ of both.
+    """
 
     rounds: int
     rho: Fraction
@@ -69,7 +77,14 @@ def accounts(releases: Iterable[Release]) -> list[UnitSpending]:
 
 
 def spent(releases: Sequence[Release]) -> Spent:
-    """Σρ, and both ε of all at the largest δ that one of them states."""
+    """Add up the privacy cost of releases about the same units.
+
+    Args:
+        releases: Releases of different rounds, at least one.
+
+    Returns:
+        Σρ, and ε at the largest δ that one of them states.
+    """
     delta = max(release.plan.promise.delta for release in releases)
     noises = [release.plan.noise for release in releases]
     rho = sum((noise.rho for noise in noises), Fraction(0))

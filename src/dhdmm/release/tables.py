@@ -1,14 +1,15 @@
-"""One table of a release: a row a query, labels in front, the answer and its error bars behind.
+"""One table of a release: one row per query, first its labels, then the answer and its error bars.
 
-A column of labels for every attribute or grouping that the item names, in the schema's order. A row
-that sums over an attribute says `total` there, whoever asked for it: `with_totals`, a term of its
-own, GROUP BY CUBE. Where another column tells about the same attribute, the label is empty. Nothing
-is made before it is asked for, so a table of half a million rows costs nothing until it is written.
+There is a column of labels for every attribute or grouping that the item names, in the schema's
+order. A row that sums over an attribute says `total` there, whether `with_totals`, a term of its
+own or GROUP BY CUBE asked for it. Where another column tells about the same attribute, the label is
+empty. Labels are made on access, so a table of half a million rows costs nothing until it is
+written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -28,11 +29,14 @@ from dhdmm.study.factor import Integers
 from dhdmm.study.query import TOTAL, query_label, query_sql
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Axis, Item, Term
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
+PREVIEWED = 5
+"""Rows that a notebook shows."""
 CONDITION = "condition"
 STATISTICS = ("value", "standard_error", "low", "high")
 JOINT = ("joint_low", "joint_high")
@@ -43,7 +47,13 @@ TAKEN = frozenset((CONDITION, *STATISTICS, *JOINT, *IN_WORDS))
 
 @dataclass(frozen=True)
 class LabelColumn:
-    """A column of labels: what `header` says about attribute number `attribute`."""
+    """A column of labels in a table.
+
+    Attributes:
+        name: The column's name in the table.
+        attribute: The number of the attribute that the labels are about.
+        header: The name of that attribute, or of a grouping of its values.
+    """
 
     name: str
     attribute: int
@@ -58,9 +68,13 @@ class LabelColumn:
         return TOTAL if term.axes[self.attribute] is None else ""
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """The answers to one item of the workload, in its order."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Summarised):
+    """The answers to one item of the workload, in its order, with error bars.
+
+    A release is a mapping from names to tables; `Release.query` makes one from SQL. `values`,
+    `standard_errors` and `level` are the numbers; the methods give them with their labels.
+    """
 
     schema: Schema
     item: Item
@@ -72,19 +86,45 @@ class Table:
     shown: int | None = None
     """Only the first rows; None for all."""
 
+    def _summary(self) -> dict[str, Any]:
+        return {"name": self.name, "rows": len(self), "level": self.level}
+
+    def _preview(self) -> tuple[list[str], Iterable[tuple[Any, ...]]]:
+        shown = self.head(min(PREVIEWED, len(self))).to_arrow()
+        columns = [
+            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in column.to_pylist()]
+            for column in shown.columns
+        ]
+        return shown.column_names, zip(*columns, strict=True)
+
     @property
     def name(self) -> str:
+        """The name of the item."""
         return self.item.name
 
     def __len__(self) -> int:
         return self.item.queries if self.shown is None else min(self.shown, self.item.queries)
 
     def head(self, rows: int) -> Table:
-        """The first rows, without making the others."""
+        """The first rows; the labels of the others are not made.
+
+        Args:
+            rows: How many.
+
+        Returns:
+            A table of at most so many rows.
+        """
         return replace(self, shown=max(rows, 0))
 
     def bounds(self, joint: int = 1) -> tuple[Floats, Floats]:
-        """Lower and upper ends: each answer's own interval, or that of `joint` answers at once."""
+        """The ends of the confidence intervals.
+
+        Args:
+            joint: How many answers the intervals hold for at once; 1 for each by itself.
+
+        Returns:
+            The lower and the upper ends.
+        """
         values, errors = self.values[: len(self)], self.standard_errors[: len(self)]
         reach = half_width(errors, self.level, joint)
         return values - reach, values + reach
@@ -113,7 +153,11 @@ class Table:
         return {name: words.pop() for name, words in said.items() if len(words) == 1}
 
     def varying(self) -> dict[str, list[str]]:
-        """The other columns of words, row by row."""
+        """The other columns of words.
+
+        Returns:
+            What each says row by row, by its name.
+        """
         return {
             name: told.to_pylist() for name, told in self._words.items() if name not in self.fixed
         }
@@ -135,7 +179,7 @@ class Table:
 
     @cached_property
     def _words(self) -> dict[str, pa.Array]:
-        """The columns of words, one string a row."""
+        """The columns of words, one string per row."""
         words = {
             column.name: _stacked([_term_labels(column, *part) for part in self._parts()])
             for column in self.columns
@@ -155,7 +199,11 @@ class Table:
             left -= term.queries
 
     def queries(self) -> Iterator[tuple[str, str]]:
-        """Every row in words and in SQL."""
+        """Every row in words and in SQL.
+
+        Returns:
+            An iterator over pairs (label, SQL).
+        """
         for term, rows in self._parts():
             for row in islice(np.ndindex(*term.row_shape), rows):
                 yield query_label(term, row), query_sql(self.schema, term, row)
@@ -163,7 +211,15 @@ class Table:
     # -- to other libraries and files -------------------------------------------------------------
 
     def to_arrow(self, *, queries: bool = False) -> pa.Table:
-        """Labels, `value`, `standard_error`, `low`, `high`; on request `query` and `sql`."""
+        """The table as an Arrow table.
+
+        Args:
+            queries: Add two columns with every row in words (`query`) and in SQL (`sql`).
+
+        Returns:
+            Columns of labels, then `value`, `standard_error`, `low` and `high`; with joint bounds
+            also `joint_low` and `joint_high`.
+        """
         columns = dict(self._words)
         shown = slice(len(self))
         statistics = (self.values[shown], self.standard_errors[shown], *self.bounds())
@@ -177,17 +233,50 @@ class Table:
         return pa.table(columns)
 
     def to_pandas(self, *, queries: bool = False) -> pandas.DataFrame:
+        """The table as a pandas frame; needs `dhdmm[pandas]`.
+
+        Args:
+            queries: As in `to_arrow`.
+
+        Returns:
+            The columns of `to_arrow`.
+
+        Raises:
+            DhdmmError: pandas is not installed.
+        """
         return in_pandas(self.to_arrow(queries=queries))
 
     def to_polars(self, *, queries: bool = False) -> polars.DataFrame:
+        """The table as a polars frame; needs `dhdmm[polars]`.
+
+        Args:
+            queries: As in `to_arrow`.
+
+        Returns:
+            The columns of `to_arrow`.
+
+        Raises:
+            DhdmmError: polars is not installed.
+        """
         frame: polars.DataFrame = _extra("polars").from_arrow(self.to_arrow(queries=queries))
         return frame
 
     def to_csv(self, path: str | Path, *, queries: bool = False) -> None:
-        """UTF-8, one header line, labels in quotes and as they are, numbers in full precision."""
+        """Write the table as CSV: UTF-8, one header line, numbers in full precision.
+
+        Args:
+            path: The file.
+            queries: As in `to_arrow`.
+        """
         pa.csv.write_csv(self.to_arrow(queries=queries), str(path))
 
     def to_parquet(self, path: str | Path, *, queries: bool = False) -> None:
+        """Write the table as a Parquet file.
+
+        Args:
+            path: The file.
+            queries: As in `to_arrow`.
+        """
         pa.parquet.write_table(self.to_arrow(queries=queries), str(path))
 
 

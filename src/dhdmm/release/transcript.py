@@ -25,9 +25,9 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.roster import Roster
+from dhdmm.errors import TranscriptError, VerificationError
 from dhdmm.release import transcript_format as form
 from dhdmm.release.made import FIRST, Made
-from dhdmm.release.transcript_format import TranscriptError, VerificationError
 
 DIGEST_BYTES = 32
 EVIDENCE = "mac"
@@ -71,7 +71,7 @@ class Account:
     measurement: NDArray[np.int64]
 
     def contents(self) -> Iterator[dict[str, Any]]:
-        """One map an entry, in the order of the round; the root follows the keys it is over."""
+        """One map per entry, in the order of the round; the root follows the keys it is over."""
         opening = {
             "kind": "round",
             "dhdmm": self.made.dhdmm,
@@ -139,13 +139,23 @@ def _phase(content: dict[str, Any], participants: int) -> PhaseRecord:
     digests = tuple(joined[start : start + DIGEST_BYTES] for start in starts)
     senders = Bitmap(participants, content["senders"])
     if len(joined) != DIGEST_BYTES * len(senders):
-        raise ValueError(f"{content['phase']}: not one digest a sender")
+        raise ValueError(f"{content['phase']}: not one digest per sender")
     return PhaseRecord(content["phase"], senders, digests)
 
 
 @dataclass(frozen=True, eq=False)
 class Transcript:
-    """A signed account. Reading one checks form, chain and signature; `verify` checks the rest."""
+    """A signed account of a round. Reading one checks its form, chain and signature.
+
+    `verify` checks the rest. `release.transcript` is one if the round was recorded.
+
+    Attributes:
+        entries: The entries, each with the hash of the one before.
+        key: The coordinator's public key.
+        signature: Of the last entry's hash, with that key.
+        recording: The participants' messages; None in a short transcript.
+        version: The number of the format.
+    """
 
     entries: tuple[bytes, ...] = field(repr=False)
     key: bytes
@@ -157,17 +167,22 @@ class Transcript:
     def seal(
         cls, account: Account, identity: Identity, recording: Recording | None = None
     ) -> Transcript:
-        """The coordinator's word: signed with its Ed25519 key."""
+        """Sign an account with the coordinator's Ed25519 key."""
         entries = form.chain(account.contents())
         signature = identity.sign(form.signed_statement(entries))
         return cls(entries, identity.public, signature, recording, account.version)
 
     @property
     def full(self) -> bool:
+        """Whether it has the messages, so that the sum can be recomputed."""
         return self.recording is not None
 
     def short(self) -> Transcript:
-        """Without the messages, under the same signature."""
+        """The transcript without the messages, under the same signature.
+
+        Returns:
+            A short transcript.
+        """
         return replace(self, recording=None)
 
     @cached_property
@@ -175,6 +190,11 @@ class Transcript:
         return Account.from_contents(form.unchain(self.entries, self.version), self.version)
 
     def to_bytes(self) -> bytes:
+        """Encode the transcript.
+
+        Returns:
+            Canonical CBOR, see docs/transcripts.md.
+        """
         recording = self.recording
         return form.encode(
             {
@@ -190,7 +210,18 @@ class Transcript:
 
     @classmethod
     def from_bytes(cls, encoded: bytes) -> Transcript:
-        """The transcript with these bytes; a changed byte is refused with what it breaks."""
+        """Read a transcript and check its form, chain and signature.
+
+        Args:
+            encoded: What `to_bytes` returned.
+
+        Returns:
+            The transcript.
+
+        Raises:
+            TranscriptError: The bytes are not a transcript.
+            VerificationError: The chain or the signature does not hold.
+        """
         fields = form.decode_file(encoded)
         coins, said = fields["coins"], fields["messages"]
         if (coins is None) != (said is None):

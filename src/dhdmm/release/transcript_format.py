@@ -15,7 +15,7 @@ from typing import Any
 import cbor2
 
 from dhdmm import formats
-from dhdmm.errors import DhdmmError, ExitCode
+from dhdmm.errors import TranscriptError, VerificationError
 from dhdmm.release.made import are_formats, is_date
 
 FORMAT = "dhdmm transcript"
@@ -26,16 +26,6 @@ BEGINNING = bytes(32)
 """What the first entry carries as the hash of the one before."""
 
 Fields = Mapping[str, Callable[[Any], bool]]
-
-
-class TranscriptError(DhdmmError):
-    """A file that is not a transcript."""
-
-
-class VerificationError(DhdmmError):
-    """A transcript that contradicts itself, its release or the key it should be signed with."""
-
-    exit_code = ExitCode.REFUSED
 
 
 def natural(value: Any) -> bool:

@@ -15,7 +15,8 @@ import numpy as np
 from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.method import Aggregate, Method, Reply, RoundParameters, input_phase
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.participant.limits import Policy, PolicyRefusal
+from dhdmm.errors import PolicyRefusal, VerificationError
+from dhdmm.participant.limits import Policy
 from dhdmm.participant.policy import review
 from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
@@ -26,22 +27,34 @@ from dhdmm.release.transcript import (
     Recording,
     Transcript,
 )
-from dhdmm.release.transcript_format import VerificationError
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A release re-derived from a transcript, and what was checked on the way, in words."""
+    """The result of `verify`.
+
+    Attributes:
+        release: The release, derived from the transcript.
+        checks: What was checked, in words.
+    """
 
     release: Release
     checks: tuple[str, ...]
 
 
 def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
-    """The release that the transcript leads to; `VerificationError` with what does not hold.
+    """Derive a release from its round's transcript, checking everything that can be checked.
 
-    `key` is the coordinator's public key as known from elsewhere. Without it, anybody may have
-    signed.
+    Args:
+        transcript: The transcript, read with `Transcript.from_bytes`.
+        key: The coordinator's public key, from a source other than the transcript. Without it,
+            anybody may have signed.
+
+    Returns:
+        The release and the list of checks.
+
+    Raises:
+        VerificationError: Something does not hold; the error says what.
     """
     transcript.check()
     account = transcript.account
@@ -70,7 +83,7 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
 
 
 def _plan(account: Account) -> Plan:
-    """The plan, reviewed as by a participant that leaves all questions of taste to others."""
+    """The plan, reviewed as by a participant whose policy accepts whatever is correct."""
     policy = Policy(
         threat_models=["malicious", "semi-honest"],
         rosters=[account.roster.digest.hex()],
@@ -125,7 +138,7 @@ def _check_sets(account: Account, method: Method, parameters: RoundParameters) -
 
 def _release(account: Account, plan: Plan, transcript: Transcript) -> Release:
     measurement, half = account.measurement, plan.modulus.value // 2
-    _require(len(measurement) == plan.strategy.rows, "not one number a row of the strategy")
+    _require(len(measurement) == plan.strategy.rows, "not one number per row of the strategy")
     _require(plan.strategy.contains(plan.study.workload), "the strategy does not answer the study")
     _require(
         bool(((measurement >= -half) & (measurement <= half)).all()),

@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 
-from dhdmm.errors import DhdmmError
-from dhdmm.release.directory import ReleaseError
+from dhdmm.errors import DhdmmError, ReleaseError
 
 LOWEST_PRIORITY = 19
 

@@ -14,13 +14,13 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from dhdmm.aggregation.identity import Identity
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import DhdmmError, ReleaseError
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.network.roster import RosterFile
 from dhdmm.network.status import Status
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import draft
-from dhdmm.release.directory import ReleaseError, file_stems, remove_left_overs
+from dhdmm.release.directory import file_stems, remove_left_overs
 from dhdmm.server import store
 from dhdmm.server.database import Database, StoreUnavailable
 from dhdmm.server.defects import caught

@@ -52,12 +52,33 @@ def simulate(
     compute_model: bool = False,
     progress: Progress = lambda _done, _of: None,
 ) -> Simulation:
-    """Execute a round of the plan once, and time it on `network`.
+    """Execute a round of a plan once, and time it on a model of a network.
 
-    A study is planned first, for any number of `participants`, and that counts as the
-    coordinator's optimisation. Records are uniform over the schema, or disjoint random subsets of
-    `data`. A `compute_model` counts operations at fixed unit costs instead of measuring, so that
-    the whole result is a function of the arguments.
+    Args:
+        plan: A plan; or a study, which is planned first.
+        participants: How many take part; by default as many as the plan has.
+        threat_model: "malicious" or "semi-honest"; by default the study's.
+        dropout: Which participants stop answering: a share, or shares by phase.
+        records_per_participant: How many records each participant has.
+        data: Records are disjoint random subsets of this histogram; by default they are uniform
+            over the schema.
+        network: The links between participants and coordinator.
+        stragglers: Participants that are slower than the others.
+        seed: Decides everything random; whoever knows it knows all secrets of the simulation.
+        engine: Where participants run: "processes", "local" (this one) or "ray"; "model" executes
+            no cryptography and computes bytes and times from counted operations.
+        workers: How many processes to use; by default one per processor.
+        compute_model: Count operations at fixed unit costs instead of measuring times, so that the
+            result is a function of the arguments.
+        progress: Called with how many steps are done, and of how many.
+
+    Returns:
+        The release and what the round took, in time and traffic.
+
+    Raises:
+        DataError: The arguments do not fit the plan.
+        PrivacyError: The study cannot be planned.
+        RoundAborted: Too many participants dropped out.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):  # the coordinator's processor is modelled as one, so it is one

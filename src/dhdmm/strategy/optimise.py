@@ -1,4 +1,4 @@
-"""`optimise(workload)`: the door of this package."""
+"""`optimise(workload)`: the entry point of this package."""
 
 from __future__ import annotations
 
@@ -35,11 +35,26 @@ FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**12, 2.0**1
 def optimise(
     workload: Workload, *, seconds: float = 60.0, objective: Objective = TOTAL_SQUARED_ERROR
 ) -> Strategy:
-    """The integer strategy of least expected error for `workload`, as the objective counts it.
+    """Find the integer strategy of least expected error for a workload.
 
     It is the optimum over all strategies, with rank(W) rows, unless the workload has too many
-    orbits of cells; then it is a good one, and `ratio` says how good. `seconds` bounds the search
-    for the real optimum.
+    orbits of cells; then it is a good one, and its `ratio` says how good.
+
+    Args:
+        workload: The queries.
+        seconds: The longest time to search for the real-valued optimum.
+        objective: What to minimise: by default the total squared error.
+
+    Returns:
+        A strategy that answers the workload, with the lower bound on its error.
+
+    Raises:
+        StrategyError: No strategy was found whose sensitivity can be computed.
+
+    Example:
+        >>> from dhdmm.study.workload import Workload
+        >>> optimise(Workload.from_kronecker([(1.0, [[[1, 0], [0, 1]]])]))
+        <Strategy measurements=2 cells=2>
     """
     with threadpool_limits(limits=1, user_api="blas"):
         reduction = reduce_workload(workload, objective)

@@ -29,6 +29,7 @@ from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -42,9 +43,13 @@ SPARSE_LIMIT = 200_000_000
 """rows × cells that `to_sparse` is willing to visit."""
 
 
-@dataclass(frozen=True, eq=False)
-class Strategy:
-    """A' with, once optimised for a workload, its expected error and the best possible one."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Strategy(Summarised):
+    """A matrix A' of integers that every participant multiplies its histogram with.
+
+    Make one with `dhdmm.optimise`. One that was optimised for a workload also knows its expected
+    error and a lower bound on the error of any strategy.
+    """
 
     axes: tuple[MeasuredAxis, ...]
     blocks: tuple[Block, ...]
@@ -53,34 +58,39 @@ class Strategy:
     """No strategy has a smaller `rmse`: a numerical certificate."""
     objective: Objective = TOTAL_SQUARED_ERROR
 
+    def _summary(self) -> dict[str, Any]:
+        return {"measurements": self.rows, "cells": self.cells}
+
     @property
     def shape(self) -> tuple[int, ...]:
-        """Values of every attribute."""
+        """How many values each attribute has."""
         return tuple(len(axis.merged) for axis in self.axes)
 
     @property
     def cells(self) -> int:
+        """How many columns A' has: the cells of the schema."""
         return math.prod(self.shape)
 
     @cached_property
     def rows(self) -> int:
+        """How many rows A' has: the measurements that a participant sends."""
         return sum(block.rows for block in self.blocks)
 
     # -- privacy: exact integers ------------------------------------------------------------------
 
     @cached_property
     def sensitivity_squared(self) -> int:
-        """max ‖a_u‖² over all cells u: one record added, removed or zeroed out."""
+        """Squared L2 sensitivity to one record added, removed or zeroed out: max_u ‖a_u‖²."""
         return sensitivity.sensitivity_squared(self.axes, self.blocks, self._pieces)
 
     @cached_property
     def replace_sensitivity_squared(self) -> int:
-        """max of ‖a_u‖² and ‖a_u − a_v‖² over all cells u, v: one record replaced by another."""
+        """Squared L2 sensitivity to one record replaced: max of ‖a_u‖² and ‖a_u − a_v‖²."""
         return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
 
     @cached_property
     def max_entry(self) -> int:
-        """At least max |A'_iu|; equal to it unless a block is too large to write out."""
+        """An upper bound on |A'_iu|; the maximum unless a block is too large to write out."""
         return max(self._entry_bounds)
 
     @cached_property
@@ -97,12 +107,27 @@ class Strategy:
         return encode(self.axes, self.blocks)
 
     def to_bytes(self) -> bytes:
-        """The canonical encoding, see encoding.py; one that was read from bytes keeps those."""
+        """Encode the strategy; the workload is not part of it.
+
+        Returns:
+            The canonical encoding; for a strategy that was read from bytes, those bytes.
+        """
         return self._encoded
 
     @classmethod
     def from_bytes(cls, data: bytes, made_by: str | None = None) -> Strategy:
-        """Decodes and checks: the result can be measured and its sensitivity recomputed."""
+        """Read an encoded strategy, checked so that it can be measured.
+
+        Args:
+            data: What `to_bytes` returned.
+            made_by: The version of dhdmm that wrote the bytes, for error messages.
+
+        Returns:
+            The strategy; `attach` it to a workload to reconstruct answers.
+
+        Raises:
+            StrategyError: The bytes are not a strategy.
+        """
         strategy = cls(*decode(data, made_by))
         vars(strategy)["_encoded"] = data
         if strategy.max_entry > LARGEST_ENTRY:
@@ -112,7 +137,17 @@ class Strategy:
         return strategy
 
     def rescaled(self, min_sensitivity: float) -> Strategy:
-        """The same strategy times the smallest integer that lifts its sensitivity to the given."""
+        """The strategy times the smallest integer that gives it at least a certain sensitivity.
+
+        Args:
+            min_sensitivity: The L2 sensitivity that is needed.
+
+        Returns:
+            The multiplied strategy.
+
+        Raises:
+            StrategyError: Its entries would not fit into 53 bits.
+        """
         needed = min_sensitivity / math.sqrt(self.sensitivity_squared)
         factor = max(1, math.ceil(needed * (1 - 1e-12)))
         if self.max_entry * factor > LARGEST_ENTRY:
@@ -122,7 +157,17 @@ class Strategy:
     # -- measuring --------------------------------------------------------------------------------
 
     def measure(self, histogram: Histogram | NDArray[Any]) -> Integers:
-        """A' x, exact, (rows,). Costs O(rows) per different cell, whatever the number of cells."""
+        """Multiply A' with a histogram, exactly. Costs O(rows) per occupied cell.
+
+        Args:
+            histogram: A `Histogram`, or an array of counts with one axis per attribute.
+
+        Returns:
+            A' x, an array of `rows` integers.
+
+        Raises:
+            StrategyError: The histogram has other attributes, or the result could overflow.
+        """
         if not isinstance(histogram, Histogram):
             histogram = Histogram.of_array(np.asarray(histogram))
         codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
@@ -215,7 +260,17 @@ class Strategy:
         return multiply(rows, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
-        """A' as a CSR matrix (rows, cells), the last attribute fastest."""
+        """Write A' out.
+
+        Args:
+            limit: The largest rows × cells that is written.
+
+        Returns:
+            A CSR matrix (rows, cells), the last attribute fastest.
+
+        Raises:
+            StrategyError: The matrix is larger than `limit`.
+        """
         from scipy import sparse
 
         if self.rows * self.cells > limit:
@@ -234,7 +289,17 @@ class Strategy:
     # -- accuracy: needs the workload -------------------------------------------------------------
 
     def over(self, workload: Workload) -> Strategy:
-        """This strategy with the workload it is said to answer; whether it does is not asked."""
+        """This strategy for a workload, without checking that it can answer it.
+
+        Args:
+            workload: A workload over the same attributes.
+
+        Returns:
+            The strategy with that workload.
+
+        Raises:
+            StrategyError: The workload is over other attributes.
+        """
         if workload.schema.shape != self.shape:
             raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
         same = replace(self, workload=workload)
@@ -243,13 +308,24 @@ class Strategy:
         return same
 
     def attach(self, workload: Workload) -> Strategy:
-        """This strategy for answering `workload`, whose queries must lie in its row space."""
+        """This strategy for a workload, whose queries must lie in its row space.
+
+        Args:
+            workload: The queries to answer.
+
+        Returns:
+            The strategy with that workload.
+
+        Raises:
+            StrategyError: A query does not follow from the measurements.
+        """
         if not self.contains(workload):
             raise StrategyError("the strategy does not measure all the workload's queries")
         return self.over(workload)
 
     @cached_property
     def reconstruction(self) -> Reconstruction:
+        """How answers and their variances follow from the measurements."""
         from dhdmm.strategy.reconstruction import Reconstruction  # brings scipy.linalg
 
         return Reconstruction(self.axes, self.blocks)
@@ -260,12 +336,26 @@ class Strategy:
         return self.workload
 
     def reconstruct(self, measurement: NDArray[Any]) -> Floats:
-        """Unweighted answers to all queries in the workload's order: W A'⁺ M."""
+        """Answer the workload from a measurement: W A'⁺ M.
+
+        Args:
+            measurement: One number per row of A'.
+
+        Returns:
+            The unweighted answers, in the workload's order.
+
+        Raises:
+            StrategyError: The measurement has another length, or no workload is attached.
+        """
         estimate = self.estimate(measurement)
         return np.concatenate([estimate.term(term) for term in self._attached().terms])
 
     def variances(self) -> Floats:
-        """Variance of every unweighted answer when each measurement has variance 1."""
+        """The variance of every unweighted answer when each measurement has variance 1.
+
+        Returns:
+            One variance per query, in the workload's order.
+        """
         return self._variances
 
     @cached_property
@@ -283,11 +373,21 @@ class Strategy:
 
     @property
     def ratio(self) -> float | None:
-        """rmse / lower_bound: 1.002 is at most 0.2 % worse than the best possible."""
+        """`rmse` / `lower_bound`: 1.002 means at most 0.2 % worse than the best possible."""
         return None if self.lower_bound is None else self.rmse / self.lower_bound
 
     def estimate(self, measurement: NDArray[Any]) -> Estimate:
-        """The least-squares histogram x̂ = A'⁺ M, for any query in the row space."""
+        """The least-squares histogram x̂ = A'⁺ M, for any query in the row space.
+
+        Args:
+            measurement: One number per row of A'.
+
+        Returns:
+            The histogram, from which queries are answered.
+
+        Raises:
+            StrategyError: The measurement has another length.
+        """
         if np.shape(measurement) != (self.rows,):
             raise StrategyError(f"{self.rows} measurements are needed")
         return self.reconstruction.estimate(np.asarray(measurement, np.float64))
@@ -300,7 +400,13 @@ class Strategy:
     def contains(self, workload: Workload, seed: bytes = b"") -> bool:
         """Whether every query of the workload lies in the row space.
 
-        The seed is one that whoever made the workload or the strategy could not choose.
+        Args:
+            workload: The queries.
+            seed: Of the random test; whoever made the workload or the strategy must not have
+                chosen it.
+
+        Returns:
+            True if all can be answered.
         """
         membership = Membership(self.axes, self.blocks, seed) if seed else self.membership
         return all(membership.contains(term) for term in workload.terms)

@@ -16,7 +16,7 @@ from dhdmm.study.attributes import Codes
 from dhdmm.study.document import Place
 from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of, with_total
 from dhdmm.study.models import GroupingModel, SetModel
-from dhdmm.study.names import Lazily, first_repeated, nearest
+from dhdmm.study.names import LazySequence, first_repeated, nearest
 from dhdmm.study.predicate import mask
 from dhdmm.study.query import TOTAL
 from dhdmm.study.schema import Schema
@@ -38,8 +38,8 @@ class Grouping:
         return replace(
             self,
             factor=with_total(self.factor),
-            labels=Lazily(rows + 1, lambda i: self.labels[i] if i < rows else TOTAL),
-            predicates=Lazily(rows + 1, lambda i: self.predicates[i] if i < rows else ""),
+            labels=LazySequence(rows + 1, lambda i: self.labels[i] if i < rows else TOTAL),
+            predicates=LazySequence(rows + 1, lambda i: self.predicates[i] if i < rows else ""),
         )
 
     def take(self, rows: Codes) -> Grouping:
@@ -49,8 +49,8 @@ class Grouping:
         return replace(
             self,
             factor=self.factor.take(rows),
-            labels=Lazily(len(rows), lambda i: self.labels[rows[i]]),
-            predicates=Lazily(len(rows), lambda i: self.predicates[rows[i]]),
+            labels=LazySequence(len(rows), lambda i: self.labels[rows[i]]),
+            predicates=LazySequence(len(rows), lambda i: self.predicates[rows[i]]),
         )
 
 
@@ -99,7 +99,7 @@ def _grouping_of_sets(
         (ones, np.concatenate([entry.codes for entry in sets]), ends),
         shape=(len(sets), attribute.size),
     )
-    predicates = Lazily(
+    predicates = LazySequence(
         len(sets), lambda i: sets[i].condition or attribute.set_predicate(sets[i].codes)
     )
     return Grouping(name, index, factor_of(rows), [s.label for s in sets], predicates)

@@ -18,11 +18,16 @@ Counts = NDArray[np.int64]
 class Histogram:
     """The occupied cells in order, and how many records each holds: x of the paper, sparse.
 
-    codes: (cells, attributes), strictly increasing lexicographically, which is the order of
-    `schema.cell`; counts: (cells,), positive. The representation shows neither: they are the data.
+    Its `repr` shows nothing of this, because it is the data.
 
-    >>> Histogram.of(np.array([[1, 0], [0, 1], [1, 0]]), np.array([1, 2, 1])).counts.tolist()
-    [2, 2]
+    Attributes:
+        codes: (cells, attributes), strictly increasing lexicographically, which is the order of
+            `schema.cell`.
+        counts: (cells,), positive.
+
+    Example:
+        >>> Histogram.of(np.array([[1, 0], [0, 1], [1, 0]]), np.array([1, 2, 1])).counts.tolist()
+        [2, 2]
     """
 
     codes: Codes = field(repr=False)
@@ -46,22 +51,37 @@ class Histogram:
 
     @classmethod
     def of_records(cls, codes: Codes) -> Histogram:
-        """From one row of codes a record."""
+        """From one row of codes per record."""
         return cls.of(codes, np.ones(len(codes), np.int64))
 
     @classmethod
     def of_array(cls, x: NDArray[Any]) -> Histogram:
-        """From a dense array of counts with one axis per attribute."""
+        """Make a histogram from an array of counts.
+
+        Args:
+            x: The counts, with one axis per attribute.
+
+        Returns:
+            The histogram.
+        """
         codes = np.argwhere(x)
         return cls.of(codes, np.asarray(x[tuple(codes.T)], np.int64))
 
     @classmethod
     def total(cls, histograms: Iterable[Histogram]) -> Histogram:
-        """All records together; at least one histogram is needed, to know the attributes."""
+        """Add up histograms.
+
+        Args:
+            histograms: At least one, all of the same attributes.
+
+        Returns:
+            The histogram of all their records.
+        """
         parts = list(histograms)
         codes = np.concatenate([part.codes for part in parts])
         return cls.of(codes, np.concatenate([part.counts for part in parts]))
 
     @property
     def records(self) -> int:
+        """How many records there are."""
         return int(self.counts.sum())

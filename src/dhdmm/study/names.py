@@ -1,4 +1,4 @@
-"""Names and constants as SQL writes them, and sequences of strings that are made when looked at."""
+"""Names and constants as SQL writes them, and sequences of strings that are made on access."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def first_repeated(entries: Sequence[Any]) -> Any | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Lazily(Sequence[str]):
-    """`length` strings, string i made by make(i): half a million labels that nobody reads are free.
+class LazySequence(Sequence[str]):
+    """`length` strings, string i made by make(i) on access: unread labels cost nothing.
 
-    >>> list(Lazily(3, lambda i: f"row {i}")[1:])
+    >>> list(LazySequence(3, lambda i: f"row {i}")[1:])
     ['row 1', 'row 2']
     """
 
@@ -96,5 +96,5 @@ class Lazily(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
         if isinstance(index, slice):
             chosen = range(self.length)[index]
-            return Lazily(len(chosen), lambda i: self.make(chosen[i]))
+            return LazySequence(len(chosen), lambda i: self.make(chosen[i]))
         return self.make(range(self.length)[index])

@@ -20,12 +20,19 @@ LARGEST_CELLS = 10**18
 
 @dataclass(frozen=True)
 class Schema:
-    """The attributes in order.
+    """The attributes of a record, in order. A study has one: `study.schema`.
 
-    >>> from dhdmm.study.attributes import CategoryAttribute
-    >>> schema = Schema((IntegerAttribute("age", 17, 91), CategoryAttribute("sex", ("F", "M"))))
-    >>> schema.encode({"age": 18, "sex": "M"}), schema.cell((1, 1)), schema.codes(3)
-    ((1, 1), 3, (1, 1))
+    Attributes:
+        attributes: The attributes, see `dhdmm.study.attributes`.
+
+    Raises:
+        StudyError: The schema has more than 10^18 cells.
+
+    Example:
+        >>> from dhdmm.study.attributes import CategoryAttribute
+        >>> schema = Schema((IntegerAttribute("age", 17, 91), CategoryAttribute("sex", ("F", "M"))))
+        >>> schema.encode({"age": 18, "sex": "M"}), schema.cell((1, 1)), schema.codes(3)
+        ((1, 1), 3, (1, 1))
     """
 
     attributes: tuple[Attribute, ...]
@@ -39,36 +46,71 @@ class Schema:
 
     @classmethod
     def of_sizes(cls, sizes: Sequence[int]) -> Schema:
-        """Integer attributes a0, a1, … that count from 0."""
+        """A schema of integer attributes a0, a1, … that count from 0.
+
+        Args:
+            sizes: How many values each attribute has.
+
+        Returns:
+            The schema.
+        """
         return cls(tuple(IntegerAttribute(f"a{i}", 0, size - 1) for i, size in enumerate(sizes)))
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """How many values each attribute has."""
         return tuple(attribute.size for attribute in self.attributes)
 
     @property
     def cells(self) -> int:
+        """How many combinations of values there are."""
         return math.prod(self.shape)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the attributes."""
         return tuple(attribute.name for attribute in self.attributes)
 
     def encode(self, record: Mapping[str, Any]) -> tuple[int, ...]:
-        """A record's codes, one per attribute; other columns are ignored."""
+        """Translate a record to codes, the positions of its values.
+
+        Args:
+            record: A value for every attribute; other keys are ignored.
+
+        Returns:
+            One code per attribute.
+
+        Raises:
+            DataError: A value is missing or outside its attribute's domain.
+        """
         missing = [name for name in self.names if name not in record]
         if missing:
             raise DataError(f"the record has no column '{missing[0]}'")
         return tuple(attribute.code(record[attribute.name]) for attribute in self.attributes)
 
     def cell(self, codes: Sequence[int]) -> int:
-        """The number of the cell with these codes."""
+        """The number of the cell with these codes.
+
+        Args:
+            codes: One code per attribute.
+
+        Returns:
+            The number, from 0 to `cells` − 1; the last attribute counts fastest.
+        """
         number = 0
         for code, size in zip(codes, self.shape, strict=True):
             number = number * size + code
         return number
 
     def codes(self, cell: int) -> tuple[int, ...]:
+        """The codes of a cell: the inverse of `cell`.
+
+        Args:
+            cell: The number of a cell.
+
+        Returns:
+            One code per attribute.
+        """
         codes: list[int] = []
         for size in reversed(self.shape):
             cell, code = divmod(cell, size)

@@ -20,6 +20,7 @@ from dhdmm.study.names import first_repeated
 from dhdmm.study.problems import study_error
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Workload
+from dhdmm.summary import Summarised
 
 Made = TypeVar("Made")
 
@@ -27,20 +28,64 @@ PARSING = 100
 """Operations that a byte of an encoded study costs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Study:
-    """What is asked, of whom, and at what privacy: a checked study file."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(Summarised):
+    """A checked study file: what is asked, of whom, and at what privacy.
+
+    Make one with `Study.load` or `Study.from_text`.
+
+    Example:
+        >>> study = Study.from_text('''
+        ... study: ages
+        ... schema: {age: {type: integer, range: [0, 99]}}
+        ... workload: [{name: by age, by: [age]}]
+        ... ''')
+        >>> study
+        <Study name='ages' attributes=1 tables=1>
+        >>> study.workload.queries
+        100
+    """
 
     model: StudyModel
     place: Place = field(default_factory=Place)
 
+    def _summary(self) -> dict[str, Any]:
+        model = self.model
+        return {
+            "name": self.name,
+            "attributes": len(model.schema_),
+            "tables": len(model.workload),
+        }
+
     @classmethod
     def load(cls, path: str | Path) -> Study:
+        """Read a study file.
+
+        Args:
+            path: A YAML file, see docs/study.md.
+
+        Returns:
+            The study.
+
+        Raises:
+            StudyError: The file cannot be read, or has a mistake; the error names the line.
+        """
         return cls.from_text(document.read_text(Path(path)), Path(path).name)
 
     @classmethod
     def from_text(cls, text: str, source: str = "study") -> Study:
-        """A study from YAML; every mistake that can be found without data is found here."""
+        """Read a study from a text. Every mistake that can be found without data is found here.
+
+        Args:
+            text: The study as YAML, see docs/study.md.
+            source: The name of the text in error messages.
+
+        Returns:
+            The study.
+
+        Raises:
+            StudyError: The text has a mistake; the error names the line.
+        """
         values, place = document.parse(text, source)
         if not isinstance(values, dict):
             raise place.error("a study file is a mapping", "begin with 'study: some-name'")
@@ -53,21 +98,22 @@ class Study:
 
     @property
     def name(self) -> str:
+        """The name that the file gives the study."""
         return self.model.study
 
     @property
     def privacy(self) -> PrivacyModel:
-        """Whose data is hidden; refuses a study that only asks."""
+        """The section `privacy`: whose data is hidden; raises `StudyError` if there is none."""
         return self._section("privacy", self.model.privacy)
 
     @property
     def aggregation(self) -> AggregationModel:
-        """Who adds up; refuses a study that only asks."""
+        """The section `aggregation`: who adds up; raises `StudyError` if there is none."""
         return self._section("aggregation", self.model.aggregation)
 
     @property
     def only_asks(self) -> bool:
-        """A section that a plan needs is missing."""
+        """Whether a section that a plan needs is missing."""
         return self.model.privacy is None or self.model.aggregation is None
 
     def _section(self, key: str, given: Made | None) -> Made:
@@ -77,6 +123,7 @@ class Study:
 
     @cached_property
     def schema(self) -> Schema:
+        """The attributes of a record."""
         place, attributes = self.place / "schema", []
         for name, model in self.model.schema_.items():
             with (place / name).located():
@@ -86,6 +133,7 @@ class Study:
 
     @cached_property
     def groupings(self) -> dict[str, Grouping]:
+        """The groupings of attributes' values, by name."""
         place = self.place / "groupings"
         taken = {name.casefold(): name for name in self.schema.names}
         if len(taken) < len(self.schema.names):
@@ -115,7 +163,11 @@ class Study:
         return Workload(self.schema, tuple(items))
 
     def to_yaml(self) -> str:
-        """A study file that means the same."""
+        """Write the study as a file.
+
+        Returns:
+            YAML that `Study.from_text` reads as the same study, without the original's comments.
+        """
         values = self.model.model_dump(by_alias=True, exclude_none=True, exclude_defaults=True)
         return document.write(values)
 
@@ -124,19 +176,45 @@ class Study:
         return canonical.write(self.model)
 
     def canonical_bytes(self) -> bytes:
-        """The checked study in one spelling; one that was read from bytes keeps those."""
+        """Encode the study, see docs/planning.md.
+
+        Returns:
+            The one encoding of this study; for a study that was read from bytes, those bytes.
+        """
         return self._encoded
 
     @classmethod
     def from_canonical_bytes(cls, encoded: bytes, made_by: str | None = None) -> Study:
-        """The study with these bytes, which are its identity; refuses every other spelling."""
+        """Read an encoded study.
+
+        Args:
+            encoded: What `canonical_bytes` returned.
+            made_by: The version of dhdmm that wrote the bytes, for error messages.
+
+        Returns:
+            The study, which keeps these bytes.
+
+        Raises:
+            StudyError: The bytes are not the canonical encoding of a valid study.
+        """
         study = cls.checked_before(encoded, made_by)
         study.workload  # noqa: B018 - building it checks it
         return study
 
     @classmethod
     def checked_before(cls, encoded: bytes, made_by: str | None = None) -> Study:
-        """The same for bytes that were checked once: its questions are built when asked for."""
+        """Read an encoded study that was checked before: the workload is built on first use.
+
+        Args:
+            encoded: What `canonical_bytes` returned.
+            made_by: The version of dhdmm that wrote the bytes, for error messages.
+
+        Returns:
+            The study, which keeps these bytes.
+
+        Raises:
+            StudyError: The bytes are not the canonical encoding of a study.
+        """
         work(PARSING * len(encoded))
         study = cls(canonical.read(encoded, made_by), Place("study"))
         vars(study)["_encoded"] = encoded
@@ -149,17 +227,37 @@ class Study:
 
     @property
     def digest(self) -> bytes:
+        """SHA-256 of the canonical bytes: studies that mean the same have the same digest."""
         return hashlib.sha256(self.canonical_bytes()).digest()
 
     def with_privacy(self, **changes: Any) -> Study:
-        """The same questions at another price: `study.with_privacy(epsilon=0.5)`.
+        """The same study with other privacy parameters.
 
-        None takes a key away: `study.with_privacy(epsilon=None, delta=None, rho=0.01)`.
+        Args:
+            **changes: Keys of the section `privacy` and their new values; None removes a key, as in
+                `study.with_privacy(epsilon=None, delta=None, rho=0.01)`.
+
+        Returns:
+            A new study.
+
+        Raises:
+            StudyError: The changed section is not valid.
         """
         return self._changed("privacy", changes)
 
     def with_aggregation(self, **changes: Any) -> Study:
-        """The same questions, asked of others: `study.with_aggregation(participants=100)`."""
+        """The same study with other aggregation parameters.
+
+        Args:
+            **changes: Keys of the section `aggregation` and their new values; None removes a key,
+                as in `study.with_aggregation(participants=100, max_dropout=None)`.
+
+        Returns:
+            A new study.
+
+        Raises:
+            StudyError: The changed section is not valid.
+        """
         return self._changed("aggregation", changes)
 
     def _changed(self, section: str, changes: dict[str, Any]) -> Study:
@@ -173,6 +271,6 @@ class Study:
 
 
 def json_schema() -> dict[str, Any]:
-    """The form of a study file, for editors that complete and check YAML."""
+    """The JSON Schema of a study file, for editors that complete and check YAML."""
     schema = StudyModel.model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -23,9 +23,10 @@ from dhdmm.errors import StudyError
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.entries import exact_factor
 from dhdmm.study.factor import Factor
-from dhdmm.study.names import Lazily
+from dhdmm.study.names import LazySequence
 from dhdmm.study.query import TOTAL, Query, query_label, query_sql, row_label, row_predicate
 from dhdmm.study.schema import Schema
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -84,6 +85,7 @@ class Term:
 
     @property
     def queries(self) -> int:
+        """How many queries the term has."""
         return math.prod(self.row_shape)
 
 
@@ -96,37 +98,57 @@ class Item:
 
     @property
     def queries(self) -> int:
+        """How many queries the item has: the rows of its table."""
         return sum(term.queries for term in self.terms)
 
 
-@dataclass(frozen=True, eq=False)
-class Workload:
-    """W (queries × cells), never written out unless asked: see `to_sparse`."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Workload(Summarised):
+    """The queries: a matrix W (queries × cells), kept as Kronecker products of small factors.
+
+    A study has one, `study.workload`; `Workload.from_kronecker` makes one from matrices.
+    """
 
     schema: Schema
     items: tuple[Item, ...]
 
+    def _summary(self) -> dict[str, Any]:
+        return {"tables": len(self.items), "queries": self.queries, "cells": self.cells}
+
     @property
     def terms(self) -> tuple[Term, ...]:
+        """The terms of all items."""
         return tuple(term for item in self.items for term in item.terms)
 
     @property
     def queries(self) -> int:
+        """How many queries there are: the rows of W."""
         return sum(item.queries for item in self.items)
 
     @property
     def cells(self) -> int:
+        """How many cells the schema has: the columns of W."""
         return self.schema.cells
 
     @classmethod
     def from_kronecker(cls, terms: Iterable[tuple[float, Sequence[Any]]]) -> Workload:
-        """The matrix people's door: [(weight, [matrix per attribute]), …].
+        """A workload from matrices, without a study.
 
-        Entries are integers or rationals (`Fraction`, or floats that are one, like 0.5).
+        Args:
+            terms: Pairs of a positive weight and one matrix per attribute (NumPy, SciPy sparse or
+                nested lists); their Kronecker products, stacked, are W. Entries are integers or
+                rationals: `Fraction`, or floats that are simple fractions, like 0.5.
 
-        >>> Workload.from_kronecker([(3.0, [[[1, 1]], np.eye(2)])]).to_sparse().toarray()
-        array([[3., 0., 3., 0.],
-               [0., 3., 0., 3.]])
+        Returns:
+            The workload, over integer attributes a0, a1, …
+
+        Raises:
+            StudyError: A weight or an entry is not allowed, or the matrices' sizes disagree.
+
+        Example:
+            >>> Workload.from_kronecker([(3.0, [[[1, 1]], np.eye(2)])]).to_sparse().toarray()
+            array([[3., 0., 3., 0.],
+                   [0., 3., 0., 3.]])
         """
         parsed = [_exact_term(j, *term) for j, term in enumerate(terms)]
         if not parsed:
@@ -139,7 +161,17 @@ class Workload:
         return cls(schema, (Item("workload", built),))
 
     def query(self, number: int) -> Query:
-        """Query `number` (row of W) in words and in SQL, made when asked."""
+        """One query in words and in SQL.
+
+        Args:
+            number: A row of W, from 0.
+
+        Returns:
+            The name of its item, its label and its SQL.
+
+        Raises:
+            IndexError: There is no such row.
+        """
         if not 0 <= number < self.queries:
             raise IndexError(f"query {number} of {self.queries}")
         for item in self.items:
@@ -152,7 +184,17 @@ class Workload:
         raise AssertionError("unreachable")
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
-        """The weighted rows as a CSR matrix (queries, cells), duplicates kept."""
+        """Write W out.
+
+        Args:
+            limit: The most non-zero entries that are written.
+
+        Returns:
+            The weighted rows as a CSR matrix (queries, cells).
+
+        Raises:
+            StudyError: The matrix has more non-zero entries than `limit`.
+        """
         from scipy import sparse
 
         products = [product for term in self.terms for product in term.products]
@@ -203,6 +245,6 @@ def plain_axis(header: str, attribute: Attribute, factor: Factor) -> Axis:
     rows = factor.shape[0]
     return Axis(
         header,
-        Lazily(rows, lambda row: row_label(attribute, factor, row)),
-        Lazily(rows, lambda row: row_predicate(attribute, factor, row)),
+        LazySequence(rows, lambda row: row_label(attribute, factor, row)),
+        LazySequence(rows, lambda row: row_predicate(attribute, factor, row)),
     )

@@ -13,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import DhdmmError, NotMeasured
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.release.comparison import MEANING
 from dhdmm.release.directory import file_stems
 from dhdmm.release.pictures import Panel, panels_of
-from dhdmm.release.questions import NotMeasured
 from dhdmm.release.tables import Table
 from dhdmm.server.limits import Buckets, Rate
 from dhdmm.web.charts import chart, key

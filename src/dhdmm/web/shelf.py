@@ -35,7 +35,7 @@ class Volume:
 
     @cached_property
     def _tables(self) -> list[Table]:
-        return self.release.values()
+        return list(self.release.values())
 
     async def tables(self) -> list[Table]:
         """With answers and errors, which take a while to compute the first time."""

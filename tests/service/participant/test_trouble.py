@@ -15,11 +15,10 @@ import pytest
 from dhdmm.aggregation.identity import Identity
 from dhdmm.client.http import Answered, CoordinatorClient, Unreachable
 from dhdmm.client.join import Ending, Participation, join
-from dhdmm.errors import RoundAborted
+from dhdmm.errors import RoundAborted, VerificationError
 from dhdmm.network.roster import Pin
 from dhdmm.network.trust import Address, trusting
 from dhdmm.release.transcript import Transcript
-from dhdmm.release.transcript_format import VerificationError
 from dhdmm.secagg import messages
 from dhdmm.secagg.states import CoordinatorState
 from tests.protocol.network import Stream
