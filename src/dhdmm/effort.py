@@ -1,7 +1,7 @@
 """How much memory and work a description from somebody else may cause, counted beforehand.
 
-A plan of a few kilobytes can describe arrays of gigabytes and searches without end. Whoever is
-about to make an array, or to begin a loop, of a size that it was told says so here first:
+A plan of a few kilobytes can describe arrays of gigabytes and searches without end. Code that is
+about to make an array, or to begin a loop, of a size that somebody else chose calls this first:
 `allocate` counts array entries of eight bytes, `work` elementary operations. Inside `limited`, too
 much of either raises `TooCostly` before it is done; elsewhere nothing is limited. Counts are not
 times, so every participant comes to the same verdict about a plan, on every machine.
@@ -18,7 +18,7 @@ from dhdmm.errors import TooCostly
 
 ENTRY_BYTES = 8
 OPERATIONS_PER_SECOND = 3 * 10**8
-"""What a processor of today does, roughly, with arrays; tests hold the limits against the clock."""
+"""Roughly what a processor does with arrays today; tests compare the limits with measured times."""
 OBJECT = 1000
 """Operations that making an object of Python's costs, with all that belongs to it."""
 

@@ -1,7 +1,7 @@
 """The formats: which number this version writes of each kind of file, and which it reads.
 
 A reader looks at the number first. What a newer dhdmm made is refused by its number and never
-called damaged. A format that was once released is read for ever: docs/adr/018.
+called damaged. A released format is read by all later versions: docs/adr/018.
 """
 
 from __future__ import annotations
@@ -80,5 +80,5 @@ def this_version() -> str:
 
 
 def is_maker(value: Any) -> TypeGuard[str]:
-    """Whether this can be the version of a dhdmm: it is shown, and comes from a stranger's file."""
+    """Whether this can be a version of dhdmm: it is shown, and comes from an untrusted file."""
     return type(value) is str and _MAKER.fullmatch(value) is not None

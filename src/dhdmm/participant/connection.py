@@ -67,7 +67,7 @@ def unreadable(what: str, where: str | None) -> Iterator[None]:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Of DuckDB and of Arrow, which is slow to import: whoever has not gets none of its errors."""
+    """The errors of DuckDB, and of Arrow if it is loaded; it is slow to import."""
     arrow = sys.modules.get("pyarrow")
     return (duckdb.Error, OSError, *(() if arrow is None else (arrow.ArrowException,)))
 

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 from dhdmm import formats
 from dhdmm.errors import StudyError
 from dhdmm.study import document
-from dhdmm.study.forms import Section
+from dhdmm.study.forms import Delta, Fraction, Positive, Section
 from dhdmm.study.problems import study_error
 
 LINE = 96
@@ -23,9 +23,6 @@ LINE = 96
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 UnitName = Literal["record", "person", "participant"]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Delta = Annotated[float, Field(gt=0, lt=1)]
 
 
 class Policy(Section):

@@ -18,14 +18,7 @@ from duckdb import DuckDBPyConnection
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError, Refused
-from dhdmm.participant.coding import (
-    PersonBound,
-    by_cell,
-    by_person,
-    coded,
-    person,
-    read,
-)
+from dhdmm.participant.coding import PersonBound, by_cell, by_person, coded, person, read
 from dhdmm.participant.sources import LocalSource, Source, open_source
 from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.attributes.columns import UNKNOWN, ColumnKind
@@ -253,14 +246,9 @@ def _count(
         result = _count_here(source, schema, positions, limit, threads)
     else:
         result = source.count(schema.attributes, positions, limit)
-    return _Groups(
-        codes=np.stack([result[f"k{i}"] for i in range(len(positions))], axis=1),
-        rows=result["total"],
-        kept=result["kept"],
-        persons=result["persons"],
-        persons_truncated=result["persons_truncated"],
-        anonymous=result["anonymous"],
-    )
+    codes = np.stack([result[f"k{i}"] for i in range(len(positions))], axis=1)
+    names = ("total", "kept", "persons", "persons_truncated", "anonymous")
+    return _Groups(codes, *(result[name] for name in names))
 
 
 def _count_here(

@@ -2,8 +2,8 @@
 
 A draft is what does not depend on who enrols: study, integer strategy, ρ. When enrolment closes
 with n participants, everybody computes the same plan from it. The strategy's scale is chosen for
-the most participants the study allows, as if all were honest: no honest floor is larger, so nobody
-has less noise, whoever enrols.
+the most participants the study allows, as if all were honest: no honest floor is larger, so whoever
+enrols, every participant's noise is large enough.
 """
 
 from __future__ import annotations

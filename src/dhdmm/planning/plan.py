@@ -336,7 +336,5 @@ class ExpectedError:
         Returns:
             An array per table, by the table's name.
         """
-        items = self.study.workload.items
-        ends = np.cumsum([item.queries for item in items])
-        pieces = np.split(self.standard_errors, ends[:-1])
-        return {item.name: piece for item, piece in zip(items, pieces, strict=True)}
+        rows = self.study.workload.rows
+        return {name: self.standard_errors[part] for name, part in rows.items()}

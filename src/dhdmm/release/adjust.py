@@ -17,19 +17,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 from scipy import sparse
 from scipy.optimize import minimize
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.effect import REPLICATES, Effect, deviation, effect_of, noises, with_bias
 from dhdmm.release.intervals import Floats
-from dhdmm.release.tables import Table, appended, in_pandas
+from dhdmm.release.tables import DerivedTable, Table, appended
 from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.estimate import mode_product
 from dhdmm.strategy.strategy import Strategy
@@ -37,8 +35,6 @@ from dhdmm.study.factor import Ranges
 from dhdmm.study.workload import Term
 
 if TYPE_CHECKING:
-    import pandas
-
     from dhdmm.release.release import Release
 
 LARGEST_MATRIX = 200_000_000
@@ -57,7 +53,7 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False)
-class AdjustedTable:
+class AdjustedTable(DerivedTable):
     """One table of a release with its adjusted answers.
 
     Attributes:
@@ -80,22 +76,6 @@ class AdjustedTable:
         if self.bias is not None:
             columns["estimated_bias"] = self.bias
         return appended(self.raw.to_arrow(), columns)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The table as a pandas frame; needs `dhdmm[pandas]`.
-
-        Returns:
-            The columns of `to_arrow`.
-        """
-        return in_pandas(self.to_arrow())
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the columns of `to_arrow` as CSV.
-
-        Args:
-            path: The file.
-        """
-        pa.csv.write_csv(self.to_arrow(), str(path))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,30 +1,25 @@
 """Two releases side by side: what changed, and whether noise alone could have done it.
 
-Every round draws its own noise, so the errors of two releases are independent, whoever took part
-in both, and the variance of a difference is the sum of the variances. The difference is between the
-records of one round and the records of the other: with the same people in both it is their change,
-with other people it is also that they are others. Error bars know nothing of that.
+Every round draws its own noise, so the errors of two releases are independent, even if the same
+people took part in both, and the variance of a difference is the sum of the variances. The
+difference is between the records of one round and the records of the other: with the same people in
+both it is their change, with other people it also shows that they are others. Error bars do not
+include that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
 from dhdmm.release.release import Release
-from dhdmm.release.tables import IN_WORDS, STATISTICS, appended, in_pandas
+from dhdmm.release.tables import IN_WORDS, STATISTICS, DerivedTable, appended
 from dhdmm.study.factor import Integers
-
-if TYPE_CHECKING:
-    import pandas
 
 MEANING = (
     "Each round drew its own noise, so the standard error of a difference is exact even if the"
@@ -34,7 +29,7 @@ MEANING = (
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
+class Difference(DerivedTable):
     """One table of the first release, and the same queries in the second.
 
     Attributes:
@@ -84,22 +79,6 @@ class Difference:
             "z": self.z,
         }
         return appended(self.labels, columns)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The comparison as a pandas frame; needs `dhdmm[pandas]`.
-
-        Returns:
-            The columns of `to_arrow`.
-        """
-        return in_pandas(self.to_arrow())
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the columns of `to_arrow` as CSV.
-
-        Args:
-            path: The file.
-        """
-        pa.csv.write_csv(self.to_arrow(), str(path))
 
 
 def compare(first: Release, second: Release, *, level: float = DEFAULT_LEVEL) -> list[Difference]:

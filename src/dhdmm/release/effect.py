@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 REPLICATES = 20
 """Rounds simulated unless another number is asked for."""
-RECKONING = 1e-9
+ROUNDING = 1e-9
 """Relative difference of two totals that is an effect of floating point alone."""
-NOTICED = 0.01
+NOTICEABLE = 0.01
 """Standard errors that an answer moves before it counts as moved."""
 
 
@@ -90,7 +90,7 @@ def effect_of(release: Release, answers: Floats) -> Effect:
     relative = np.abs(shifts) / _positive(release.standard_errors)
     return Effect(
         answers=len(answers),
-        moved=int(np.count_nonzero(relative > NOTICED)),
+        moved=int(np.count_nonzero(relative > NOTICEABLE)),
         mean_shift=float(shifts.mean()),
         largest_shift=float(np.abs(shifts).max()),
         largest_shift_in_errors=float(relative.max()),
@@ -137,7 +137,7 @@ def _disagreement(release: Release, answers: Floats) -> float | None:
     if len(totals) < 2:
         return None
     apart = max(totals) - min(totals)
-    return apart if apart > RECKONING * max(map(abs, totals)) else 0.0
+    return apart if apart > ROUNDING * max(map(abs, totals)) else 0.0
 
 
 def _counts_everyone_once(term: Term) -> bool:

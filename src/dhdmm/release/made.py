@@ -22,7 +22,7 @@ FIRST = dict.fromkeys(("study", "strategy", "plan", "transcript"), 1)
 class Made:
     """The dhdmm that decoded the sums, the date at which it did, and the formats in use.
 
-    The date is UTC, by the clock of the coordinator; None if nobody recorded it.
+    The date is UTC, by the clock of the coordinator; None if it was not recorded.
     """
 
     dhdmm: str

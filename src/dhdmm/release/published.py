@@ -22,7 +22,7 @@ from dhdmm.release.release import Release
 from dhdmm.release.tables import STATISTICS, Table
 
 ROUNDING = 1e-6
-"""Of a standard error: what another machine's arithmetic may differ by, and nobody can see."""
+"""Of a standard error: the largest difference that another machine's arithmetic explains."""
 
 
 @dataclass(frozen=True)

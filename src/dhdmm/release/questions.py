@@ -40,7 +40,7 @@ LISTED_ITEMS = 5
 
 
 def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
-    """The answers to a counting query, one row a group; refuses what was not measured."""
+    """The answers to a counting query, one row per group; refuses what was not measured."""
     asked = _item(release, sql)
     if asked.queries > LARGEST_ANSWERS:
         raise StudyError(

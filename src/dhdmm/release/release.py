@@ -82,15 +82,8 @@ class Release(Summarised, Mapping[str, Table]):
     # -- tables -----------------------------------------------------------------------------------
 
     @cached_property
-    def _rows(self) -> dict[str, tuple[int, slice]]:
-        """Where each item is in the workload and in the answers."""
-        items = self.plan.study.workload.items
-        ends = np.cumsum([item.queries for item in items]).tolist()
-        starts = [0, *ends[:-1]]
-        return {
-            item.name: (i, slice(*rows))
-            for i, (item, *rows) in enumerate(zip(items, starts, ends, strict=True))
-        }
+    def _rows(self) -> dict[str, slice]:
+        return self.plan.study.workload.rows
 
     def table(self, name: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
         """One table with intervals of a chosen confidence level.
@@ -109,16 +102,10 @@ class Release(Summarised, Mapping[str, Table]):
         """
         if name not in self._rows:
             raise UnknownTable(f"the release has no table '{name}'", hint=nearest(name, self._rows))
-        index, rows = self._rows[name]
-        workload = self.plan.study.workload
-        return Table(
-            workload.schema,
-            workload.items[index],
-            self.answers[rows],
-            self.standard_errors[rows],
-            level,
-            workload.queries if joint else None,
-        )
+        rows, workload = self._rows[name], self.plan.study.workload
+        item = next(item for item in workload.items if item.name == name)
+        numbers = self.answers[rows], self.standard_errors[rows]
+        return Table(workload.schema, item, *numbers, level, workload.queries if joint else None)
 
     def rows(self, name: str) -> slice:
         """Where the answers of one table are.
@@ -129,7 +116,7 @@ class Release(Summarised, Mapping[str, Table]):
         Returns:
             Its part of `answers` and `standard_errors`.
         """
-        return self._rows[name][1]
+        return self._rows[name]
 
     def __getitem__(self, name: str) -> Table:
         return self.table(name)

@@ -9,6 +9,7 @@ written.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -174,7 +175,7 @@ class Table(Summarised):
 
     @cached_property
     def has_conditions(self) -> bool:
-        """Whether some row's condition is not told by its labels."""
+        """Whether the labels of some row do not show its condition."""
         return not all(labels_tell_condition(term) for term in self.item.terms)
 
     @cached_property
@@ -280,6 +281,32 @@ class Table(Summarised):
         pa.parquet.write_table(self.to_arrow(queries=queries), str(path))
 
 
+class DerivedTable(ABC):
+    """A table made of released ones, in the forms that people use."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table: ...
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The columns of `to_arrow` as a pandas frame; needs `dhdmm[pandas]`.
+
+        Returns:
+            The frame.
+
+        Raises:
+            DhdmmError: pandas is not installed.
+        """
+        return in_pandas(self.to_arrow())
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the columns of `to_arrow` as CSV.
+
+        Args:
+            path: The file.
+        """
+        pa.csv.write_csv(self.to_arrow(), str(path))
+
+
 def in_pandas(table: pa.Table) -> pandas.DataFrame:
     _extra("pandas")
     frame: pandas.DataFrame = table.to_pandas()
@@ -317,14 +344,8 @@ def labels_tell_condition(term: Term) -> bool:
     if not term.condition:
         return True
     told = {axis.header.casefold() for axis in term.axes if axis is not None and axis.is_fixed}
-    named = sqltext.parse_condition(term.condition, None).find_all(_sql_column())
-    return all(column.name.casefold() in told for column in named)
-
-
-def _sql_column() -> Any:
-    from sqlglot.expressions import Column as SqlColumn
-
-    return SqlColumn
+    nodes = sqltext.parse_condition(term.condition, None).walk()
+    return all(node.name.casefold() in told for node in nodes if node.key == "column")
 
 
 def _term_labels(column: LabelColumn, term: Term, rows: int) -> pa.Array:

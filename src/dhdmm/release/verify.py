@@ -22,11 +22,7 @@ from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
 from dhdmm.release.made import formats_of
 from dhdmm.release.release import Release
-from dhdmm.release.transcript import (
-    Account,
-    Recording,
-    Transcript,
-)
+from dhdmm.release.transcript import Account, Recording, Transcript
 
 
 @dataclass(frozen=True)

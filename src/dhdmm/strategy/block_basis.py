@@ -54,7 +54,7 @@ class BasisBuilder:
         return concatenate(kept, len(block.axes))
 
     def _has_every_unit(self, block: BlockGram, candidates: Basis) -> bool:
-        """Whether all products of one orbit an axis are there: the rank is seen at a glance."""
+        """Whether all products of one orbit per axis are there, so that the rank is known."""
         units = ((candidates.ids >= 1) & (candidates.ids <= np.array(block.shape, int))).all(axis=1)
         return int(np.count_nonzero(units)) == block.dimension
 

@@ -23,7 +23,8 @@ from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply
-from dhdmm.strategy.vectors import standing_vectors
+from dhdmm.strategy.memo import memoised
+from dhdmm.strategy.vectors import common_vectors
 
 WHOLE = -1
 """As a residual's part: all merged values instead of one orbit."""
@@ -38,14 +39,14 @@ class MeasuredAxis:
     merged: Integers
     orbit: Integers
     extra: Integers
-    """(count, orbits): vectors besides the standing ones."""
+    """(count, orbits): vectors besides the common ones."""
 
     @cached_property
     def vectors(self) -> Integers:
         """(1 + orbits + count, orbits): all ones, one per orbit, then the extra ones."""
         orbits = len(self.sizes)
         found = np.zeros((1 + orbits + len(self.extra), orbits), np.int64)
-        found[: 1 + orbits] = standing_vectors(orbits)
+        found[: 1 + orbits] = common_vectors(orbits)
         found[1 + orbits :] = self.extra
         return found
 
@@ -63,19 +64,14 @@ class MeasuredAxis:
         everything = np.arange(len(self.orbit))
         return everything if part == WHOLE else np.flatnonzero(self.orbit == part)
 
+    @memoised
     def positions(self, part: int) -> Integers:
-        """(merged values,): position in the part, −1 outside. Asked for with every measurement."""
-        if part not in self._positions:
-            allocate(3 * len(self.orbit))
-            found = np.full(len(self.orbit), -1)
-            members = self.part(part)
-            found[members] = np.arange(len(members))
-            self._positions[part] = found
-        return self._positions[part]
-
-    @cached_property
-    def _positions(self) -> dict[int, Integers]:
-        return {}
+        """(merged values,): position in the part, −1 outside. Needed for every measurement."""
+        allocate(3 * len(self.orbit))
+        found = np.full(len(self.orbit), -1)
+        members = self.part(part)
+        found[members] = np.arange(len(members))
+        return found
 
 
 @dataclass(frozen=True)
@@ -201,13 +197,13 @@ def drop_unused_vectors(
     numbers: list[Integers] = []
     for a, axis in enumerate(axes):
         ids = [side.basis.ids[:, side.axes.index(a)] for side in sides if a in side.axes]
-        standing = len(axis.sizes) + 1
+        common = len(axis.sizes) + 1
         used = np.unique(np.concatenate([*ids, np.zeros(1, np.int64)]))
-        used = used[used >= standing]
+        used = used[used >= common]
         renumber = np.arange(len(axis.vectors))
-        renumber[used] = standing + np.arange(len(used))
+        renumber[used] = common + np.arange(len(used))
         numbers.append(renumber)
-        kept.append(replace(axis, extra=axis.extra[used - standing]))
+        kept.append(replace(axis, extra=axis.extra[used - common]))
     renumbered = tuple(
         replace(block, sides=tuple(side.renumbered(numbers) for side in block.sides))
         for block in blocks

@@ -24,6 +24,7 @@ import numpy as np
 
 from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.matrix import Integers
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.symmetry import Reduction, Twins, orbits
 
 Attributes = frozenset[int]
@@ -88,13 +89,11 @@ class FactorAction:
 class ComponentFinder:
     def __init__(self, reduction: Reduction) -> None:
         self.reduction = reduction
-        self._actions: dict[tuple[int, int], FactorAction] = {}
 
+    @memoised
     def action(self, a: int, index: int) -> FactorAction:
-        if (a, index) not in self._actions:
-            axis = self.reduction.axes[a]
-            self._actions[a, index] = FactorAction(axis.shown[index, index], axis.twins)
-        return self._actions[a, index]
+        axis = self.reduction.axes[a]
+        return FactorAction(axis.shown[index, index], axis.twins)
 
     def always_free(self) -> set[int]:
         """Attributes that every term either ignores or mixes freely."""

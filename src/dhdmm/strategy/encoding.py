@@ -1,4 +1,4 @@
-"""A strategy as bytes: canonical, compact, versioned, and safe to read from a stranger.
+"""A strategy as bytes: canonical, compact, versioned, and safe to read from an untrusted source.
 
 CBOR with integers, byte strings and arrays only:
 
@@ -10,12 +10,12 @@ CBOR with integers, byte strings and arrays only:
 
 Integer arrays are packed: one byte with the width in bits, then every entry's zigzag code (0, −1,
 1, −2, …) in that many bits, least significant first, zero padded. Vectors 0 … orbits (all ones,
-then one per orbit) are not written; of T only the upper triangle is; `lengths` (products a row) and
-`coefficients` are empty when every row is a single product of coefficient 1.
+then one per orbit) are not written; of T only the upper triangle is; `lengths` (products per row)
+and `coefficients` are empty when every row is a single product of coefficient 1.
 
 There is one encoding of a strategy: CBOR in its canonical form, arrays of the smallest width. Both
-are checked of the bytes as they are, and whoever reads a strategy keeps its bytes. From it anybody
-applies A' and recomputes its sensitivity; nothing here is trusted. Sizes are checked before
+are checked when a strategy is read, and it keeps the bytes that it was read from. They suffice to
+apply A' and to recompute its sensitivity; nothing in them is trusted. Sizes are checked before
 anything of that size is made.
 """
 
@@ -45,7 +45,7 @@ LARGEST_TRIANGLE = 2**13
 LARGEST_PRODUCTS = 2**26
 """Rows times products of one side."""
 LARGEST_VECTOR_TABLES = 2**25
-"""Entries of all attributes' vectors together, the standing ones included: 256 MiB."""
+"""Entries of all attributes' vectors together, the common ones included: 256 MiB."""
 LARGEST_NUMBER = 2**40
 """Bound for every integer written down."""
 
@@ -250,7 +250,7 @@ def _read_basis(
 ) -> Basis:
     if lengths == b"" and coefficients == b"":
         if rows != products:
-            raise refused("a plain basis has one product a row")
+            raise refused("a plain basis has one product per row")
         counts, weights = np.ones(rows, np.int64), np.ones(rows, np.int64)
     else:
         counts = unpack(lengths, rows, "the rows' lengths")

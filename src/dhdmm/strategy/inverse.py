@@ -22,6 +22,7 @@ from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, Side
 from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.estimate import on_merged, outer
 from dhdmm.strategy.matrix import FLOAT, Floats
+from dhdmm.strategy.memo import memoised
 from dhdmm.study.factor import Factor, Ranges, group_sums
 from dhdmm.study.workload import Product
 
@@ -82,19 +83,15 @@ class FactorPair:
         self.axes = axes
         self.left = [on_merged(axis, f) for axis, f in zip(axes, left.factors, strict=True)]
         self.right = [on_merged(axis, f) for axis, f in zip(axes, right.factors, strict=True)]
-        self._parts: dict[tuple[int, int], tuple[RowSums, RowSums, Floats]] = {}
-        self._on_orbits: dict[tuple[int, bool], Factor | Floats] = {}
-        self._totals: dict[tuple[int, bool], Floats] = {}
 
+    @memoised
     def part(self, a: int, part: int) -> tuple[RowSums, RowSums, Floats]:
-        if (a, part) not in self._parts:
-            members = self.axes[a].part(part)
-            f, g = (
-                side[a] if len(members) == len(self.axes[a].orbit) else side[a].columns(members)
-                for side in (self.left, self.right)
-            )
-            self._parts[a, part] = _row_sums(f), _row_sums(g), row_inner(f, g)
-        return self._parts[a, part]
+        members = self.axes[a].part(part)
+        f, g = (
+            side[a] if len(members) == len(self.axes[a].orbit) else side[a].columns(members)
+            for side in (self.left, self.right)
+        )
+        return _row_sums(f), _row_sums(g), row_inner(f, g)
 
     def meets(self, block: Block) -> bool:
         """Whether both products vary inside every residual's part."""
@@ -104,19 +101,18 @@ class FactorPair:
                 return False
         return True
 
+    @memoised
     def total(self, a: int, is_left: bool) -> Floats:
-        if (a, is_left) not in self._totals:
-            factor = (self.left if is_left else self.right)[a]
-            self._totals[a, is_left] = factor.dot(np.ones(factor.shape[1]))
-        return self._totals[a, is_left]
+        factor = (self.left if is_left else self.right)[a]
+        return factor.dot(np.ones(factor.shape[1]))
 
+    @memoised
     def orbit_rows(self, a: int, is_left: bool) -> Factor | Floats:
         """F summed over orbits: itself when every orbit is one value, else (rows, orbits)."""
-        if (a, is_left) not in self._on_orbits:
-            factor, axis = (self.left if is_left else self.right)[a], self.axes[a]
-            single = len(axis.sizes) == len(axis.orbit)
-            self._on_orbits[a, is_left] = factor if single else _sum_orbits(factor, axis)
-        return self._on_orbits[a, is_left]
+        factor, axis = (self.left if is_left else self.right)[a], self.axes[a]
+        if len(axis.sizes) == len(axis.orbit):
+            return factor
+        return group_sums(factor, axis.orbit, len(axis.sizes)).astype(np.float64)
 
     def covariance(self, block: Block, sides: Sequence[SideInverse]) -> Floats:
         """Row by row f (A'ᵀA')⁺ gᵀ on this block, shaped by the factors' rows."""
@@ -179,10 +175,6 @@ class FactorPair:
 
     def _growth(self, a: int) -> float:
         return self.left[a].shape[0] / len(self.axes[a].sizes) ** 2
-
-
-def _sum_orbits(factor: Factor, axis: MeasuredAxis) -> Floats:
-    return group_sums(factor, axis.orbit, len(axis.sizes)).astype(np.float64)
 
 
 def _dot(rows: Factor | Floats, tensor: Floats) -> Floats:

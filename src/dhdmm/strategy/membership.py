@@ -69,14 +69,14 @@ class Membership:
         for prime in PRIMES:
             try:
                 found.append(_Probe.make(self.axes, self.blocks, prime, self.seed))
-            except _Unlucky:
+            except _SingularModuloPrime:
                 continue
             if len(found) == PROBES:
                 return found
         raise StrategyError("the strategy's rows depend on each other")
 
 
-class _Unlucky(Exception):
+class _SingularModuloPrime(Exception):
     """The prime divides what must be inverted."""
 
 
@@ -195,7 +195,7 @@ def _residue(coefficient: Fraction, prime: int) -> int:
 
 def _inverse(number: int, prime: int) -> int:
     if number % prime == 0:
-        raise _Unlucky
+        raise _SingularModuloPrime
     return pow(number, -1, prime)
 
 
@@ -263,7 +263,7 @@ def _side_image(
 def _is_every_unit(side: Side, orbits: Sequence[int]) -> bool:
     """Whether B is the identity on orbits, but for the order of its rows.
 
-    As many rows as columns are not enough: a stranger's rows may depend on each other.
+    As many rows as columns are not enough: untrusted rows may depend on each other.
     """
     ids = side.basis.ids
     if len(ids) != math.prod(orbits) or not side.basis.is_plain:

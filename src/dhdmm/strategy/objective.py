@@ -1,8 +1,8 @@
 """What a strategy is judged by: one number made of its answers' variances, the smaller the better.
 
-Whoever optimises, rounds, bounds or describes a strategy asks an `Objective` for all that follows
-from this choice. Today there is one: the total squared error of the weighted queries,
-max_u X_uu · tr(V X⁺), shown as their root mean square.
+The code that optimises, rounds, bounds or describes a strategy takes everything that follows from
+this choice from an `Objective`. Today there is one: the total squared error of the weighted
+queries, max_u X_uu · tr(V X⁺), shown as their root mean square.
 
 X = AᵀA; V = WᵀW, rows of W weighted; d: dual weights, F(d) = ‖W D^½‖_*, see optimum.py. A block b
 has the *trace* tr(V_b X_b⁺) and the *mean* Σ_u d_u X^b_uu.

@@ -30,9 +30,9 @@ TOLERANCE = 1e-4
 """Stop when achieved / bound is within this of 1."""
 STEPS = 150
 MEMORY = 5
-"""Earlier steps that an extrapolation looks back upon."""
+"""Earlier steps that an extrapolation uses."""
 LONGEST_STEP = 3.0
-"""Of log d, lest an extrapolation goes astray."""
+"""Of log d: limits the damage of a bad extrapolation."""
 SMALLEST_MASS = 1e-13
 ROUNDING = 16 * np.finfo(np.float64).eps
 """Relative error allowed per dimension for computed eigenvalues."""
@@ -54,14 +54,6 @@ class _Stack:
     """(blocks, rank, dimension)"""
     cells: Integers
     multiplicity: Floats
-
-    @classmethod
-    def of(cls, blocks: Sequence[DualBlock]) -> _Stack:
-        return cls(
-            np.stack([block.R for block in blocks]),
-            np.stack([block.cells for block in blocks]),
-            np.array([block.multiplicity for block in blocks], np.float64),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +82,9 @@ class Dual:
     @cached_property
     def _stacks(self) -> list[_Stack]:
         ordered = sorted(self.blocks, key=lambda block: block.R.shape)
-        return [_Stack.of(list(same)) for _, same in groupby(ordered, lambda b: b.R.shape)]
+        parts = [(b.R, b.cells, float(b.multiplicity)) for b in ordered]
+        same = groupby(parts, key=lambda part: part[0].shape)
+        return [_Stack(*map(np.array, zip(*stack, strict=True))) for _, stack in same]
 
     def evaluate(self, q: Floats) -> tuple[float, Floats]:
         """F, and X_uu averaged over each orbit of cells."""
@@ -162,8 +156,8 @@ class Climb:
     """q ← q x^2, extrapolated by Anderson's method, towards x = 1 wherever there is mass.
 
     The next log q is the combination of the last steps' ends for which the same combination of
-    their residuals log x^2, weighted by √q, is smallest. A proposal is judged by whoever asked for
-    it, so nothing rests on its convergence.
+    their residuals log x^2, weighted by √q, is smallest. The caller evaluates every
+    proposal, so correctness does not depend on convergence.
     """
 
     q: Floats

@@ -110,7 +110,7 @@ class ComponentBlock:
 
 
 def rank_by_components(reduction: Reduction) -> int | None:
-    """rank(W), of which V has one block a component; None where a component is too large."""
+    """rank(W), of which V has one block per component; None where a component is too large."""
     finder = ComponentFinder(reduction)
     components = finder.components()
     bases = ComponentBasis(finder, _books(reduction, components))

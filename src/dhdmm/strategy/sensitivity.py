@@ -48,18 +48,23 @@ class Kinds:
         """(kinds,): squared norm of the contrast's column, 0 outside the part."""
         return np.array([0, *residual.contrast.norms], dtype)[self.places(residual)]
 
+    def own(self) -> Pairs:
+        """Every kind with itself: pairs of equal values."""
+        own = np.arange(len(self.first))
+        return Pairs(self, own, own, np.ones(len(own), bool))
+
     def pairs(self) -> Pairs:
-        count = len(self.first)
+        """All pairs: of different values, then of equal ones."""
+        count, own = len(self.first), self.own()
         allocate(5 * count**2)
         i, j = (index.ravel() for index in np.indices((count, count)))
-        same = np.zeros(count * count, bool)
         repeated = (i != j) | (self.count[i] > 1)
-        own = np.arange(count)
+        different = np.zeros(np.count_nonzero(repeated), bool)
         return Pairs(
             self,
-            np.concatenate([i[repeated], own]),
-            np.concatenate([j[repeated], own]),
-            np.concatenate([same[repeated], np.ones(count, bool)]),
+            np.concatenate([i[repeated], own.i]),
+            np.concatenate([j[repeated], own.j]),
+            np.concatenate([different, own.same]),
         )
 
 
@@ -102,37 +107,13 @@ def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
     return np.int64 if 8 * total < 2**62 else object
 
 
-def norm_tables(
-    block: Block, pieces: SidePieces, kinds: Sequence[Kinds], dtype: Any
-) -> list[NormTable]:
-    """‖a_u‖² within one block, as tables over the kinds of u."""
-    work(OBJECT * math.prod(len(side) ** 2 for side in pieces))
-    factors = [((r.attribute,), kinds[r.attribute].norms(r, dtype)) for r in block.residuals]
-    sides = [_side_norms(side, kinds, dtype) for side in pieces]
-    return _products([*sides, *([factor] for factor in factors)])
-
-
-def _side_norms(pieces: Sequence[Piece], kinds: Sequence[Kinds], dtype: Any) -> list[NormTable]:
-    shares: list[NormTable] = []
-    for left, right in itertools.product(pieces, pieces):
-        held = tuple(sorted({*left.axes, *right.axes}))
-        borrow(2 * math.prod(len(kinds[a].first) for a in held))
-        grid = dict(zip(held, np.ix_(*(kinds[a].orbit for a in held)), strict=True))
-        if left is right:
-            flat = left.table.reshape(len(left.table), -1)
-            values = squared_column_norms(flat).reshape(left.table.shape[1:])
-            index = tuple(grid[a] for a in held)
-        else:
-            values = _gram(left, right)
-            index = tuple(grid[a] for a in (*left.axes, *right.axes))
-        shares.append((held, np.asarray(values.astype(dtype)[index], dtype)))
-    return shares
-
-
 def inner_tables(
     block: Block, pieces: SidePieces, pairs: Sequence[Pairs], dtype: Any
 ) -> list[NormTable]:
-    """⟨a_u, a_v⟩ within one block, as tables over the pairs of kinds of u and v."""
+    """⟨a_u, a_v⟩ within one block, as tables over the pairs of kinds of u and v.
+
+    For pairs of every kind with itself this is ‖a_u‖².
+    """
     work(OBJECT * math.prod(len(side) ** 2 for side in pieces))
     factors = [((r.attribute,), pairs[r.attribute].inner(r, dtype)) for r in block.residuals]
     sides = [_side_inner(side, pairs, dtype) for side in pieces]
@@ -141,14 +122,20 @@ def inner_tables(
 
 def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> list[NormTable]:
     shares: list[NormTable] = []
+    own = all(pair.i is pair.j for pair in pairs)
     for left, right in itertools.product(pieces, pieces):
         held = tuple(sorted({*left.axes, *right.axes}))
-        borrow(3 * math.prod(len(pairs[a].i) for a in held))
+        borrow((2 if own else 3) * math.prod(len(pairs[a].i) for a in held))
         first = np.ix_(*(pairs[a].kinds.orbit[pairs[a].i] for a in held))
         second = np.ix_(*(pairs[a].kinds.orbit[pairs[a].j] for a in held))
         u, v = dict(zip(held, first, strict=True)), dict(zip(held, second, strict=True))
-        index = (*(u[a] for a in left.axes), *(v[a] for a in right.axes))
-        shares.append((held, np.asarray(_gram(left, right).astype(dtype)[index], dtype)))
+        if own and left is right:  # without a Gram of all orbits
+            flat = left.table.reshape(len(left.table), -1)
+            values, index = squared_column_norms(flat).reshape(left.table.shape[1:]), first
+        else:
+            values = _gram(left, right)
+            index = (*(u[a] for a in left.axes), *(v[a] for a in right.axes))
+        shares.append((held, np.asarray(values.astype(dtype)[index], dtype)))
     return shares
 
 
@@ -182,8 +169,9 @@ def all_norms(
     kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
     domain = dict(enumerate(len(k.first) for k in kinds))
     total = TableSum(domain, _held(blocks, pieces), dtype, direct)
+    own = [kind.own() for kind in kinds]
     for block, mine in zip(blocks, pieces, strict=True):
-        for table in norm_tables(block, mine, kinds, dtype):
+        for table in inner_tables(block, mine, own, dtype):
             total.add(table)
     return kinds, total.tables
 

@@ -11,7 +11,7 @@
 A block is named by its residuals: {(attribute, orbit)} of standard parts; every other attribute is
 trivial. On it V acts as Σ c · ⊗ G (trivial parts) times the identity of the standard parts.
 
-Most exchangeable values are so at a glance (*twins*): no row but those that hold a single value
+Most exchangeable values are easy to find (*twins*): no row but those that hold a single value
 tells them apart. A Gram is computed for two values of each class of twins, from which all its
 entries follow: ten thousand ages that are counted one by one need a Gram of two.
 
@@ -49,7 +49,7 @@ Residuals = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Twins:
-    """Classes of merged values whose exchange leaves every Gram unchanged, and who stands for them.
+    """Classes of merged values whose exchange leaves every Gram unchanged, with representatives.
 
     At the values `shown`, two of a class (one if it has no other), a Gram is written out.
     """

@@ -20,6 +20,7 @@ import numpy as np
 
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import lowered_roots
 
 SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
@@ -33,7 +34,6 @@ class UnmixedBound:
     def __init__(self, finder: ComponentFinder, d: Sequence[Floats]) -> None:
         self.finder, self.d = finder, d
         self.axes = finder.reduction.axes
-        self._parts: dict[tuple[int, int, float], tuple[float, float]] = {}
 
     def contribution(self, components: Sequence[Component]) -> float:
         """A lower bound for Σ tr (D^½ V D^½)^½ over the components."""
@@ -62,12 +62,10 @@ class UnmixedBound:
     def _product(self, S: Attributes, key: Sequence[int], share: float) -> float:
         return math.prod(self._split(a, i, share)[1] for a, i in zip(sorted(S), key, strict=True))
 
+    @memoised
     def _split(self, a: int, index: int, share: float) -> tuple[float, float]:
         """((1−θ)γ, tr (G₁ − g gᵀ/(θγ))^½) of one factor."""
-        key = a, index, share
-        if key not in self._parts:
-            self._parts[key] = split_gram(self.axes[a].gram((index, index)), self.d[a], share)
-        return self._parts[key]
+        return split_gram(self.axes[a].gram((index, index)), self.d[a], share)
 
 
 def split_gram(gram: Integers, d: Floats, share: float) -> tuple[float, float]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
 from dhdmm.effort import allocate, borrow
 from dhdmm.strategy.matrix import Integers, independent_rows, primitive
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.symmetry import ReducedAxis
 from dhdmm.study.factor import Factor, Ranges, group_sums
 
@@ -18,7 +18,7 @@ CHUNK = 1024
 """Candidate rows looked at together."""
 
 
-def standing_vectors(orbits: int) -> Integers:
+def common_vectors(orbits: int) -> Integers:
     """Vectors that every axis has: all ones (number 0), then one per orbit."""
     found = np.eye(orbits + 1, orbits, -1, np.int64)
     found[0] = 1
@@ -27,7 +27,7 @@ def standing_vectors(orbits: int) -> Integers:
 
 @dataclass(eq=False)
 class VectorBook:
-    """Numbers the integer vectors of one axis, over its orbits, after the standing ones."""
+    """Numbers the integer vectors of one axis, over its orbits, after the common ones."""
 
     axis: ReducedAxis
     _numbers: dict[bytes, int] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class VectorBook:
 
     def __post_init__(self) -> None:
         allocate(2 * len(self.axis.sizes) ** 2)
-        for row in standing_vectors(len(self.axis.sizes)):
+        for row in common_vectors(len(self.axis.sizes)):
             self._numbers.setdefault(row.tobytes(), len(self._rows))
             self._rows.append(row)
 
@@ -52,7 +52,7 @@ class VectorBook:
 
     @property
     def extra(self) -> Integers:
-        """The vectors after the standing ones."""
+        """The vectors after the common ones."""
         return self.vectors[len(self.axis.sizes) + 1 :]
 
     def means(self, factor: Factor) -> Integers:
@@ -62,21 +62,19 @@ class VectorBook:
         sums = group_sums(factor, self.axis.orbit, len(self.axis.sizes))
         return np.asarray(sums * (multiple // self.axis.sizes))
 
+    @memoised
     def spanning(self, index: int) -> Integers:
         """Numbers of sparse independent vectors that span factor `index` on the trivial part."""
-        if index not in self._spans:
-            size = len(self.axis.sizes)
-            units = np.eye(size, dtype=np.int64)
+        size = len(self.axis.sizes)
+        units = independent = np.eye(size, dtype=np.int64)
+        if not self._holds_every_orbit(index):
+            independent = independent_rows(self._sparse_first(index), size)
+        if len(independent) == size:
             independent = units
-            if not self._holds_every_orbit(index):
-                independent = independent_rows(self._sparse_first(index), size)
-            if len(independent) == size:
-                independent = units
-            self._spans[index] = np.array([self.number(row) for row in independent], np.int64)
-        return self._spans[index]
+        return np.array([self.number(row) for row in independent], np.int64)
 
     def _holds_every_orbit(self, index: int) -> bool:
-        """Whether each orbit is a value that some row holds alone: the rank is seen at a glance."""
+        """Whether each orbit is a value that some row holds alone, so that the rank is known."""
         factor, size = self.axis.factors[index], len(self.axis.orbit)
         if not isinstance(factor, Ranges) or len(self.axis.sizes) < size:
             return False
@@ -95,10 +93,6 @@ class VectorBook:
             eye = np.eye(size, dtype=np.int64)
             independent = eye[:-1] - eye[-1]
         return np.array([self.number(row) for row in independent], np.int64)
-
-    @cached_property
-    def _spans(self) -> dict[int, Integers]:
-        return {}
 
     def _sparse_first(self, index: int) -> Iterator[Integers]:
         factor = self.axis.factors[index]

@@ -1,8 +1,8 @@
 """A checked study as bytes, and the way back.
 
 The bytes are JSON in one spelling: sorted keys, no spaces, no null, the shortest form of a number,
-and what is ordered (attributes, labelled values) as a list. They are the study's identity: whoever
-reads them keeps them, and nobody writes a study again to compare.
+and what is ordered (attributes, labelled values) as a list. They are the study's identity: a
+study that was read from bytes keeps them, and is never encoded again for a comparison.
 
 Format 2 says `"format": 2` and leaves out everything that has its default value, so a key that is
 new, and not used, changes nothing. Format 1, of dhdmm 0.1.0, has no number and writes some defaults

@@ -3,8 +3,8 @@
 A condition is built from *atoms*, each a set of values of one attribute. It tells an attribute's
 values apart only by the atoms they satisfy: values that satisfy the same ones form a *class*. As a
 function of the classes, the condition becomes an ordered decision diagram: a node stands for one
-attribute and has one child a class; equal functions are the same node, so the diagram is canonical
-and a condition that is a product of one-attribute predicates is always found to be one.
+attribute and has one child per class; equal functions are the same node, so the diagram is
+canonical and a condition that is a product of one-attribute predicates is always found to be one.
 
 f, g are nodes (numbers; `NEVER` and `ALWAYS` are the constants), f∖g is "f and not g".
 """
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 Classes = NDArray[np.int64]
 """(size,): each value's class; classes are numbered without gaps."""
 ClassSets = tuple[frozenset[int] | None, ...]
-"""One set of classes a level; None where the level is unrestricted."""
+"""One set of classes per level; None where the level is unrestricted."""
 SignedSets = dict[ClassSets, int]
 """Σ coefficient · (a set of classes per level)."""
 
@@ -40,7 +40,7 @@ REORDERED = 4
 """Up to so many coupled attributes every order is tried; the number of boxes depends on it."""
 
 
-class TooIntricate(Exception):
+class TooComplex(Exception):
     """More boxes than wanted (that many, if known) or a diagram that outgrows its limits."""
 
     def __init__(self, boxes: int | None = None) -> None:
@@ -117,7 +117,7 @@ def signed_boxes(formula: Formula, limit: int) -> tuple[Box, ...]:
     classes = {a: _classes([x.mask for x in atoms if x.attribute == a]) for a in attributes}
     found, order = min(_alternatives(formula, attributes, classes), key=lambda pair: len(pair[0]))
     if len(found) > limit:
-        raise TooIntricate(len(found))
+        raise TooComplex(len(found))
     return tuple(
         Box(coefficient, _masks(sets, order, classes)) for sets, coefficient in found.items()
     )
@@ -162,7 +162,7 @@ def _classes(masks: Sequence[Mask]) -> Classes:
         used = np.bincount(split) > 0
         classes = (np.cumsum(used) - 1)[split]
         if np.count_nonzero(used) > CLASS_LIMIT:
-            raise TooIntricate
+            raise TooComplex
     return classes
 
 
@@ -193,7 +193,7 @@ def _sets_in_order(
 
     root = node(formula)
     if diagram.paths(root) > PATH_LIMIT:
-        raise TooIntricate
+        raise TooComplex
     return _merged(diagram.signed_sets(root), counts)
 
 
@@ -217,7 +217,7 @@ class _Diagram:
             self._nodes.append((level, children))
             self._size += len(children)
         if self._size > CHILD_LIMIT:
-            raise TooIntricate
+            raise TooComplex
         return number
 
     def without(self, f: int, g: int) -> int:

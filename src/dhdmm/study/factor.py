@@ -54,7 +54,7 @@ class Ranges:
 
     @classmethod
     def each(cls, size: int) -> Ranges:
-        """One row a value: the identity matrix."""
+        """One row per value: the identity matrix."""
         allocate(2 * size)
         values = np.arange(size)
         return cls(values, values + 1, size)
@@ -269,9 +269,9 @@ def gram(left: Factor, right: Factor) -> Integers:
 
 
 def column_fingerprints(factor: Factor) -> NDArray[np.uint64]:
-    """(size, 2): equal columns have equal fingerprints, others differ but for chance 2⁻¹²⁸ a pair.
+    """(size, 2): equal columns have equal fingerprints, a pair of others with chance 2⁻¹²⁸.
 
-    A random 128-bit number a row, summed over the rows that hold the value. It decides only which
+    A random 128-bit number per row, summed over the rows that hold the value. It decides only which
     values the optimiser may treat as one, never what a participant measures.
     """
     rows = factor.shape[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -25,6 +25,9 @@ Label = Annotated[str, Field(min_length=1, max_length=200)]
 Integer = Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)]
 Number = Annotated[float, Field(allow_inf_nan=False)] | Integer
 Value = bool | Integer | Annotated[str, Field(max_length=200)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Delta = Annotated[float, Field(gt=0, lt=1)]
 Names = Annotated[list[Name], Field(min_length=1)]
 
 
@@ -36,6 +39,9 @@ def problem(
 
 
 class Section(BaseModel):
+    """A part of a study file: refuses unknown keys, and all but one of the keys in `one_of`."""
+
+    one_of: ClassVar[tuple[str, ...]] = ()
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
     @model_validator(mode="before")
@@ -49,6 +55,12 @@ class Section(BaseModel):
                     hint = nearest(key, known) or ""
                     raise problem(f"unknown key {shown(key)}", hint, (str(key),), "unknown")
         return given
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if self.one_of:
+            self.exactly_one(*self.one_of)
+        return self
 
     def exactly_one(self, *keys: str) -> str:
         """The only one of these keys that is given."""

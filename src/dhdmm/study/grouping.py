@@ -1,7 +1,7 @@
 """Named sets of one attribute's values, the rows that a table is broken down by.
 
 Sets may overlap and need not cover every value; their order is kept. An attribute by itself is the
-grouping with one set a value.
+grouping with one set per value.
 """
 
 from __future__ import annotations

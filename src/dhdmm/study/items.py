@@ -57,7 +57,7 @@ class Names:
 
     @cached_property
     def _attributes(self) -> dict[str, Grouping]:
-        """One set a value; made once, since many terms share them."""
+        """One set per value; made once, since many terms share them."""
         return {
             attribute.name: plain_grouping(
                 attribute.name, self.schema, a, Ranges.each(attribute.size)
@@ -74,7 +74,7 @@ def item(model: ItemModel, names: Names, place: Place) -> Item:
 
 
 def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
-    """The item's terms; what stands beside them (`by`, `where`, …) goes for each of them."""
+    """The item's terms; the item's own `by`, `where`, … apply to each of them."""
     outer = _by(model.by or (), names, place / "by")
     if model.ranges is not None:
         outer.append(_ranges(model.ranges, names, place / "ranges"))
@@ -192,7 +192,7 @@ def term(
     """Counts by the groupings' rows, of the records that satisfy the condition.
 
     Rows on which the condition never holds are dropped; a condition that couples attributes gives
-    one product a box.
+    one product per box.
     """
     work(3 * OBJECT * len(schema.attributes) * (1 + len(condition.boxes)))
     grouped = _by_attribute(schema, by, place)

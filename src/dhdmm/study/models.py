@@ -1,4 +1,4 @@
-"""What a study file may say: one model a section. What it means is worked out in `items`.
+"""What a study file may say: one model per section. What it means is worked out in `items`.
 
 Every model refuses unknown keys. Only the form is checked here; whether an attribute exists, a bin
 is empty or a condition can be answered is checked where it is used, with its line.
@@ -17,7 +17,7 @@ from pydantic_core import CoreSchema
 
 from dhdmm.study import attributes
 from dhdmm.study.attributes.base import AttributeModel
-from dhdmm.study.forms import Label, Name, Names, Section, Value, problem
+from dhdmm.study.forms import Delta, Fraction, Label, Name, Names, Positive, Section, Value, problem
 
 KEYS_SINCE: dict[str, str] = {"extra_measurements": "0.2.0"}
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
@@ -46,7 +46,7 @@ def keys_since(path: Sequence[str | int]) -> str | None:
 
 
 @dataclass(frozen=True)
-class _MadeOf:
+class _TypeMadeLater:
     """In place of a type that depends on the types of attributes that there are."""
 
     make: Callable[[], Any]
@@ -64,16 +64,17 @@ def _any_edges() -> Any:
     return reduce(or_, (one.grouping_edges for one in attributes.TYPES if one.grouping_edges))
 
 
-AnyAttribute = Annotated[AttributeModel, _MadeOf(_any_attribute)]
-AnyEdges = Annotated[Any, _MadeOf(_any_edges)]
+AnyAttribute = Annotated[AttributeModel, _TypeMadeLater(_any_attribute)]
+AnyEdges = Annotated[Any, _TypeMadeLater(_any_edges)]
 
 
 # ---- groupings ----------------------------------------------------------------------------------
 
 
 class SetModel(Section):
-    """One set of values (or, with `each`, one set a value)."""
+    """One set of values (or, with `each`, one set per value)."""
 
+    one_of = ("values", "rest", "each", "where")
     label: Label | None = None
     values: Annotated[list[Value], Field(min_length=1)] | None = None
     rest: Literal[True] | None = None
@@ -81,26 +82,21 @@ class SetModel(Section):
     where: str | None = None
 
     @model_validator(mode="after")
-    def _one_kind(self) -> SetModel:
-        kind = self.exactly_one("values", "rest", "each", "where")
-        if kind != "each" and self.label is None:
+    def _label_if_needed(self) -> SetModel:
+        if self.each is None and self.label is None:
             raise problem("a set needs a 'label'")
-        if kind == "each" and self.label is not None:
-            raise problem("'each' makes one set a value and takes no 'label'")
+        if self.each is not None and self.label is not None:
+            raise problem("'each' makes one set per value and takes no 'label'")
         return self
 
 
 class GroupingModel(Section):
     """Named sets of one attribute's values."""
 
+    one_of = ("edges", "sets")
     of: Name
     edges: AnyEdges | None = None
     sets: Annotated[list[SetModel], Field(min_length=1)] | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> GroupingModel:
-        self.exactly_one("edges", "sets")
-        return self
 
 
 # ---- workload -----------------------------------------------------------------------------------
@@ -109,13 +105,9 @@ class GroupingModel(Section):
 class MarginalsModel(Section):
     """Every table of so many attributes, or the tables listed."""
 
+    one_of = ("ways", "of")
     ways: Annotated[int, Field(ge=1)] | None = None
     of: Annotated[list[Names], Field(min_length=1)] | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> MarginalsModel:
-        self.exactly_one("ways", "of")
-        return self
 
 
 class RangesModel(Section):
@@ -135,16 +127,12 @@ class RangesModel(Section):
 class TermModel(Section):
     """Counts by some attributes or groupings, or the total, under a condition."""
 
+    one_of = ("by", "total")
     by: Names | None = None
     total: Literal[True] | None = None
     with_totals: Names | None = None
     where: str | None = None
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> TermModel:
-        self.exactly_one("by", "total")
-        return self
+    weight: Positive = 1.0
 
 
 class ItemModel(Section):
@@ -159,10 +147,10 @@ class ItemModel(Section):
     sql: str | None = None
     with_totals: Names | None = None
     where: str | None = None
-    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    weight: Positive = 1.0
 
     @model_validator(mode="after")
-    def _one_kind(self) -> ItemModel:
+    def _kind_and_options(self) -> ItemModel:
         """`by` stands alone, or crosses every term of `ranges` or `terms`."""
         if self.by is None or self.total or self.marginals or self.sql is not None:
             kind = self.exactly_one("by", "total", "marginals", "ranges", "terms", "sql")
@@ -198,18 +186,15 @@ Unit = Annotated[
     Annotated[Literal["record", "participant"], Tag("word")] | Annotated[PersonUnit, Tag("person")],
     Discriminator(_kind_of_unit),
 ]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Delta = Annotated[float, Field(gt=0, lt=1)]
-Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class PrivacyModel(Section):
     """Whose data is hidden, and how well: (epsilon, delta)-DP, or rho-zCDP."""
 
     unit: Unit
-    epsilon: Budget | None = None
+    epsilon: Positive | None = None
     delta: Delta | None = None
-    rho: Budget | None = None
+    rho: Positive | None = None
     corrupt_fraction: Fraction
     relation: Literal["zero-out", "replace"] = "zero-out"
 

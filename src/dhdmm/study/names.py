@@ -53,14 +53,14 @@ def number_text(value: float) -> str:
 
 
 def near_miss(name: object, known: Iterable[object]) -> str | None:
-    """A hint for a name that nobody knows: the one it was probably meant to be."""
+    """A hint for an unknown name: the known one that is most similar; None if none is."""
     folded = {str(candidate).casefold(): candidate for candidate in reversed(list(known))}
     close = get_close_matches(str(name).casefold(), folded, n=1)
     return f"did you mean '{folded[close[0]]}'?" if close else None
 
 
 def nearest(name: object, known: Iterable[object]) -> str | None:
-    """The near miss, or else all that is known when that is little."""
+    """The most similar name as a hint, or else all known names if they are few."""
     candidates = [str(candidate) for candidate in known]
     listed = f"known: {', '.join(candidates)}" if 0 < len(candidates) <= MOST_LISTED else None
     return near_miss(name, candidates) or listed

@@ -2,7 +2,7 @@
 
 A condition means what it means to DuckDB on a table that holds the one record, with one restraint:
 it must be answerable from the schema's values. A bin is taken whole or not at all, and a value that
-no record can have is refused as a slip of the pen. What is understood is listed in docs/sql.md.
+no record can have is refused as a mistake. What is understood is listed in docs/sql.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dhdmm.study.diagram import (
     Box,
     Formula,
     Mask,
-    TooIntricate,
+    TooComplex,
     junction,
     negation,
     signed_boxes,
@@ -63,7 +63,7 @@ def boxes(condition: str | Expr, schema: Schema, *, where: str | None = None) ->
     formula = _ConditionReader(schema, where).formula(_tree(condition, where))
     try:
         return signed_boxes(formula, BOX_LIMIT)
-    except TooIntricate as error:
+    except TooComplex as error:
         needed = error.boxes or "too many"
         raise StudyError(
             f"the condition couples attributes into {needed} products (the limit is {BOX_LIMIT})",

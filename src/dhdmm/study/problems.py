@@ -1,4 +1,4 @@
-"""The model's complaints in a user's words: one error with its line, its key and the near miss."""
+"""Validation errors in a user's words: one error, with its line, its key and a similar name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _EXAMPLES = {
 
 
 def study_error(error: ValidationError, values: Any, place: Place) -> StudyError:
-    """The first problem in the file. Alternatives of one value are told together."""
+    """The first problem in the file. Alternatives for one value are reported together."""
     details = [(_place(detail, values, place), detail) for detail in error.errors()]
     first, _ = min(details, key=lambda entry: (_line(entry[0]), -len(entry[0].path)))
     same = [detail for here, detail in details if here.path == first.path]
@@ -54,7 +54,7 @@ def study_error(error: ValidationError, values: Any, place: Place) -> StudyError
 
 
 def _place(detail: ErrorDetails, values: Any, place: Place) -> Place:
-    """The key that an error is about; what the model calls its alternatives is no key."""
+    """The key that an error is about; the names of alternatives in the model are no keys."""
     for key in detail["loc"]:
         if isinstance(values, dict) and key in values:
             values, place = values[key], place / str(key)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,6 +125,13 @@ class Workload(Summarised):
     def queries(self) -> int:
         """How many queries there are: the rows of W."""
         return sum(item.queries for item in self.items)
+
+    @property
+    def rows(self) -> dict[str, slice]:
+        """Where the queries of each item are among all queries, by the item's name."""
+        ends = list(accumulate((item.queries for item in self.items), initial=0))
+        parts = zip(self.items, pairwise(ends), strict=True)
+        return {item.name: slice(*part) for item, part in parts}
 
     @property
     def cells(self) -> int:

@@ -1,7 +1,7 @@
 """One column of a record, and everything that dhdmm asks of its type.
 
 A type of attribute is a subclass of `Attribute`, with the model of its entry in a study file.
-Errors about a study do not say where in it they arose; whoever holds the file adds that.
+Errors about a study do not say where in it they arose; the code that reads the file adds that.
 """
 
 from __future__ import annotations
