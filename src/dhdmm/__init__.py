@@ -9,9 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dhdmm import errors
-
 if TYPE_CHECKING:
+    from dhdmm import errors
     from dhdmm.participant.tabulate import tabulate
     from dhdmm.planning.draft import plan
     from dhdmm.planning.plan import Plan
@@ -50,6 +49,7 @@ _MODULES = {
     "Study": "dhdmm.study.spec",
     "Table": "dhdmm.release.tables",
     "Workload": "dhdmm.study.workload",
+    "errors": "dhdmm",
     "optimise": "dhdmm.strategy.optimise",
     "plan": "dhdmm.planning.draft",
     "run": "dhdmm.runner",
@@ -61,8 +61,10 @@ _MODULES = {
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'dhdmm' has no attribute {name!r}")
+    if name == "errors":
+        return import_module("dhdmm.errors")
     return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

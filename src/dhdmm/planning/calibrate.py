@@ -68,7 +68,7 @@ def modulus_bound(
 
 
 def modulus_above(bound: int, kind: ModulusKind = "power-of-two") -> Modulus:
-    """The smallest 2^b > bound, the fewest bits per coordinate; or the largest prime below it.
+    """The smallest 2^b > bound, the fewest bits a coordinate; or the largest prime below it.
 
     A prime just above a power of two would need a bit more and reject half of every mask's key
     stream; one just below rejects next to nothing.

@@ -184,12 +184,15 @@ class Study(Summarised):
         return self._encoded
 
     @classmethod
-    def from_canonical_bytes(cls, encoded: bytes, made_by: str | None = None) -> Study:
+    def from_canonical_bytes(
+        cls, encoded: bytes, made_by: str | None = None, *, checked: bool = False
+    ) -> Study:
         """Read an encoded study.
 
         Args:
             encoded: What `canonical_bytes` returned.
             made_by: The version of dhdmm that wrote the bytes, for error messages.
+            checked: The study was checked before, so its workload is only built on first use.
 
         Returns:
             The study, which keeps these bytes.
@@ -197,27 +200,11 @@ class Study(Summarised):
         Raises:
             StudyError: The bytes are not the canonical encoding of a valid study.
         """
-        study = cls.checked_before(encoded, made_by)
-        study.workload  # noqa: B018 - building it checks it
-        return study
-
-    @classmethod
-    def checked_before(cls, encoded: bytes, made_by: str | None = None) -> Study:
-        """Read an encoded study that was checked before: the workload is built on first use.
-
-        Args:
-            encoded: What `canonical_bytes` returned.
-            made_by: The version of dhdmm that wrote the bytes, for error messages.
-
-        Returns:
-            The study, which keeps these bytes.
-
-        Raises:
-            StudyError: The bytes are not the canonical encoding of a study.
-        """
         work(PARSING * len(encoded))
         study = cls(canonical.read(encoded, made_by), Place("study"))
         vars(study)["_encoded"] = encoded
+        if not checked:
+            study.workload  # noqa: B018 - building it checks it
         return study
 
     @property
