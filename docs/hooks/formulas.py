@@ -22,10 +22,14 @@ LONG = 40
 SPACE = '<mspace width="0.17em"/>'
 NAME = r"<mi>[A-Za-z]{2,}</mi>"
 REPAIRS = (
-    # brackets of rounding and ⪰ are taken for names, and would get no space
-    (r"<mi>(&#x(?:0230[89AB]|02AB0);)</mi>", r"<mo>\1</mo>"),
+    # brackets of rounding, ⪰, ± and ∖ are taken for names, and would get no space
+    (r"<mi>(&#x(?:0230[89AB]|02AB0|000B1|029F5);)</mi>", r"<mo>\1</mo>"),
+    (r"<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>"),
+    # a vertical line is a bracket as high as a letter
+    (r"<mo>&#x0007C;</mo>", '<mo stretchy="false" lspace="0" rspace="0">&#x0007C;</mo>'),
     # names of functions are taken for operators, and would get space on both sides
     (r"<mo[^>]*>([A-Za-z]{2,})</mo>", r"<mi>\1</mi>"),
+    (r"<mo[^>]*>([A-Za-z])</mo>", r'<mi mathvariant="normal">\1</mi>'),
     (rf"(</m(?:i|n|sub|sup|subsup|frac)>|\)</mo>)(?=(?:<msub>)?{NAME})", rf"\1{SPACE}"),
     (rf"({NAME})(?=<(?!/|mo|mspace))", rf"\1{SPACE}"),
     (rf"(<msub>{NAME})<mspace[^>]*/>(.*?</msub>)(?!</|<mo)", rf"\1\2{SPACE}"),
