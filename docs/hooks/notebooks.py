@@ -37,7 +37,7 @@ def shown(output: dict[str, Any]) -> str:
     data = output.get("data", {})
     if "image/png" in data:
         picture = "".join(data["image/png"]).replace("\n", "")
-        return f'<figure><img alt="" src="data:image/png;base64,{picture}"></figure>'
+        return f'<figure><img alt="Output of the code above" src="data:image/png;base64,{picture}"></figure>'
     if "text/html" in data:
         table = STYLE.sub("", "".join(data["text/html"])).replace(' border="1"', "")
         return re.sub(r"\n\s*", "\n", table).replace(' class="dataframe"', "").strip()
