@@ -13,6 +13,7 @@ from typing import Any
 
 PAGE = "notebook.md"
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook" / "hospitals.ipynb"
+ALTERNATIVE = "Picture that the code above draws"
 STYLE = re.compile(r"<style[^>]*>.*?</style>\n?|\s*<!--.*?-->", re.DOTALL)
 
 
@@ -37,7 +38,7 @@ def shown(output: dict[str, Any]) -> str:
     data = output.get("data", {})
     if "image/png" in data:
         picture = "".join(data["image/png"]).replace("\n", "")
-        return f'<figure><img alt="Output of the code above" src="data:image/png;base64,{picture}"></figure>'
+        return f'<figure><img alt="{ALTERNATIVE}" src="data:image/png;base64,{picture}"></figure>'
     if "text/html" in data:
         table = STYLE.sub("", "".join(data["text/html"])).replace(' border="1"', "")
         return re.sub(r"\n\s*", "\n", table).replace(' class="dataframe"', "").strip()
