@@ -1,4 +1,4 @@
-"""The project's own addresses are set everywhere, or nowhere."""
+"""What a forge reads: addresses are set everywhere or nowhere, and its files can be read."""
 
 from __future__ import annotations
 
@@ -52,3 +52,13 @@ def test_the_citation_names_the_paper_and_its_authors() -> None:
         "Lashua",
         "Near",
     ]
+
+
+def test_files_for_a_forge_can_be_read_and_call_what_exists() -> None:
+    for file in [PROJECT / ".pre-commit-config.yaml", *(PROJECT / ".github").rglob("*.yml")]:
+        assert yaml.safe_load(file.read_text(encoding="utf-8")), file
+    workflow = PROJECT / ".github" / "workflows" / "ci.yml"
+    jobs = yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
+    assert jobs.keys() == {"linux", "macos", "windows"}
+    assert jobs["linux"]["steps"][-1] == {"run": ".ci/run"}
+    assert (PROJECT / ".ci" / "run").is_file()
