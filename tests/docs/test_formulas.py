@@ -78,7 +78,7 @@ def test_a_keys_statement_names_session_position_and_keys() -> None:
     assert keys_statement(session, 7, first, second) == said
 
 
-@pytest.mark.parametrize("m", [2**16, 2**31 - 1])
+@pytest.mark.parametrize("m", [2**16, 2**40])
 def test_masks_cancel_in_the_sum_and_hide_what_is_added(m: int) -> None:
     """F is the plain implementation's; the code adds the same masks."""
     rng = np.random.default_rng(m)

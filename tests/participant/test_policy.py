@@ -112,6 +112,7 @@ BYTES: dict[str, tuple[Callable[[], bytes], PolicyReason]] = {
     "boolean threshold": (lambda: encoded(threshold=True), PolicyReason.UNREADABLE),
     "participants at 2^63": (lambda: encoded(participants=2**63), PolicyReason.UNREADABLE),
     "composite modulus": (lambda: encoded(modulus=15), PolicyReason.UNREADABLE),
+    "prime modulus": (lambda: encoded(modulus=8191), PolicyReason.UNREADABLE),
     "short roster digest": (lambda: encoded(roster=bytes(31)), PolicyReason.UNREADABLE),
     "study that is none": (lambda: encoded(study=b"{}"), PolicyReason.UNUSABLE_STUDY),
     "study with NaN": (lambda: encoded(study=b'{"study":NaN}'), PolicyReason.UNUSABLE_STUDY),
@@ -351,11 +352,6 @@ def test_agrees_with_the_honest_plan(holder):
         (Protection.of(planned().study), planned().rho)
     ]
     assert len(holder.sent) == 1
-
-
-def test_agrees_with_a_prime_modulus(holder):
-    prime = make_plan(study(), roster=ROSTER, modulus="prime")
-    assert holder.take_part(prime.to_bytes()).plan.modulus == prime.modulus
 
 
 def test_agrees_with_persons_told_apart_as_the_policy_says(holder):

@@ -106,7 +106,7 @@ class Onlooker(ABC):
         modulus, session = self.setting.parameters.modulus, self.session_of(i)
         seed = self.seed_of(i)
         if seed is not None:
-            masks.add_mask(modulus, total, keys.self_mask_seed(seed, session, i), -1)
+            masks.add_masks(modulus, total, [(keys.self_mask_seed(seed, session, i), -1)])
         for j in self.masked_with(i):
             if j in members and i in self.masked_with(j):
                 continue  # these two cancel each other
@@ -114,7 +114,7 @@ class Onlooker(ABC):
             if agreed is not None:
                 ends = self._mask_end(i, i), self._mask_end(j, i)
                 mask = keys.pairwise_mask_seed(agreed, session, *ends)
-                masks.add_mask(modulus, total, mask, -1 if j > i else 1)
+                masks.add_masks(modulus, total, [(mask, -1 if j > i else 1)])
 
     def _agreement(self, i: int, j: int) -> bytes | None:
         """What i and j agreed on for their mask, if the mask key of either is known."""

@@ -91,7 +91,7 @@ def random_setting(dice: Stream) -> Setting:
         degree=degree,
         threshold=degree // 2 + 1 + dice.below((degree - 1) // 3 + 1),
         minimum_survivors=max(2, n - dice.below(1 + n // 2)),
-        modulus=(2**16, 2**25, 2**40, 2**31 - 1)[dice.below(4)],
+        modulus=(2**16, 2**25, 2**40, 2**32)[dice.below(4)],
     )
 
 

@@ -212,8 +212,7 @@ def difference_between_rounds(seed: object, threat_model) -> np.ndarray:
     modulus = parties[0].setting.parameters.modulus
 
     result = unpack(modulus, LENGTH, second[TARGET])
-    modulus.add(result, unpack(modulus, LENGTH, first[TARGET]), -1)
-    return modulus.reduce(result)
+    return modulus.reduce(result - unpack(modulus, LENGTH, first[TARGET]))
 
 
 @pytest.mark.fault(11)

@@ -77,7 +77,7 @@ def test_keys_in_anothers_name_are_refused() -> None:
     """The right statement, signed by another member of the roster."""
     chosen = setting(5)
     coordinator = Coordinator(chosen.parameters, chosen.roster, Stream(0))
-    public = [KeyPair.generate(Stream("keys", i)).public for i in range(2)]
+    public = [KeyPair.from_secret(Stream("keys", i)(32)).public for i in range(2)]
     session = chosen.parameters.session
     signature = identity(4).sign(keys_statement(session, 1, *public))
     with pytest.raises(RemoteProtocolError) as refusal:

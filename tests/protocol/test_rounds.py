@@ -97,7 +97,7 @@ def test_participant_refuses_a_survivor_set_below_the_floor(threat_model: Threat
 
 
 @BOTH
-@pytest.mark.parametrize("modulus", [2**1, 2**20, 2**33, 2**63, 2**31 - 1, 2**61 - 1])
+@pytest.mark.parametrize("modulus", [2**1, 2**20, 2**32, 2**33, 2**63])
 def test_real_and_ideal_sum_agree(threat_model: ThreatModel, modulus: int) -> None:
     chosen = setting(8, threat_model, modulus=modulus, minimum_survivors=4)
     dice = Stream("inputs", modulus)
@@ -506,11 +506,11 @@ def test_a_session_begins_once(threat_model: ThreatModel) -> None:
 @pytest.mark.parametrize("key", sorted(LOW_ORDER_KEYS))
 def test_coordinator_refuses_keys_with_which_no_neighbour_could_agree(key: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as refusal:
-        KeyPair.generate(Stream(0)).agree(key)
+        KeyPair.from_secret(Stream(0)(32)).agree(key)
     assert refusal.value.reason is AbortReason.BAD_PUBLIC_KEY
     chosen = setting(5, SEMI_HONEST)
     coordinator = Coordinator(chosen.parameters, chosen.roster, Stream(0))
-    good = KeyPair.generate(Stream(1)).public
+    good = KeyPair.from_secret(Stream(1)(32)).public
     with pytest.raises(RemoteProtocolError) as refusal:
         coordinator.receive(0, m.Keys(chosen.parameters.session, 0, good, key).encode())
     assert refusal.value.reason is AbortReason.BAD_PUBLIC_KEY

@@ -47,7 +47,7 @@ class WithoutOwnMask(Participant):
     def _masked(self, vector: Vector) -> Vector:
         seed = keys.self_mask_seed(self._memory.seed, self._session, self.position)
         masked = super()._masked(vector)
-        masks.add_mask(self.parameters.modulus, masked, seed, -1)
+        masks.add_masks(self.parameters.modulus, masked, [(seed, -1)])
         return masked
 
 
@@ -249,9 +249,8 @@ def undirected_channels():
     """The same is derived, and stated, for both directions of a channel."""
     statement, info = keys.statement, keys._info
 
-    def undirected_statement(label, session, sender, receiver, bitmap_hash=b""):
-        ends = min(sender, receiver), max(sender, receiver)
-        return statement(label, session, *ends, bitmap_hash)
+    def undirected_statement(label, session, sender, receiver):
+        return statement(label, session, min(sender, receiver), max(sender, receiver))
 
     def undirected_info(label, session, sender: Endpoint, receiver: Endpoint) -> bytes:
         return info(label, session, min(sender, receiver), max(sender, receiver))
@@ -289,12 +288,14 @@ def shares_without_authentication():
 
 
 def vectors_of_any_shape():
-    """Missing values are zero, surplus ones are cut off, and none is compared with m."""
+    """Missing values are zero, surplus ones are cut off, and padding is not looked at."""
 
     def lenient(modulus: Modulus, length: int, packed: bytes) -> np.ndarray:
-        size = packed_size(modulus, length)
-        wider = Modulus(1 << modulus.bits)
-        return unpack(wider, length, packed[:size].ljust(size, b"\0"))
+        size, plane = packed_size(modulus, length), -(-length // 8)
+        octets = bytearray(packed[:size].ljust(size, b"\0"))
+        for high_bit in range(modulus.bits % 8 if length % 8 else 0):
+            octets[size - 1 - high_bit * plane] &= (1 << length % 8) - 1
+        return unpack(modulus, length, bytes(octets))
 
     return patched((acceptance, "unpack", lenient))
 

@@ -13,7 +13,6 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import LocalProtocolError, MalformedMessage, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.method import ParameterError, ThreatModel
-from dhdmm.aggregation.modulus import Modulus, is_prime, packed_size, unpack
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import conditions, shamir
 from dhdmm.secagg import messages as m
@@ -127,35 +126,6 @@ def test_leaves_outside_the_tree_are_refused(position: int) -> None:
     tree = MerkleTree(contents)
     with pytest.raises(RemoteProtocolError, match="outside"):
         verify_multiproof(tree.root, 5, {position: contents[4]}, tree.multiproof([4]))
-
-
-@pytest.mark.parametrize("value", [251, 65_521, 2**31 - 1])
-def test_the_modulus_itself_is_no_residue(value: int) -> None:
-    modulus = Modulus(value)
-    wider = Modulus(1 << modulus.bits)
-    for residue, accepted in ((value - 1, True), (value, False)):
-        packed = _packed(wider, residue)
-        if accepted:
-            assert unpack(modulus, 1, packed).tolist() == [residue]
-        else:
-            with pytest.raises(RemoteProtocolError, match="below the modulus"):
-                unpack(modulus, 1, packed)
-
-
-def _packed(modulus: Modulus, value: int) -> bytes:
-    """One value in planes: whole bytes, then a bit a byte."""
-    whole, left_over = divmod(modulus.bits, 8)
-    octets = [value >> 8 * byte & 255 for byte in range(whole)]
-    bits = [value >> 8 * whole + bit & 1 for bit in range(left_over)]
-    assert packed_size(modulus, 1) == len(octets) + len(bits)
-    return bytes(octets + bits)
-
-
-@pytest.mark.parametrize("pseudoprime", [2047, 3277, 1373653, 3215031751, 3825123056546413051])
-def test_strong_pseudoprimes_are_no_moduli(pseudoprime: int) -> None:
-    assert not is_prime(pseudoprime)
-    with pytest.raises(LocalProtocolError):
-        Modulus(pseudoprime)
 
 
 def test_a_bitmap_has_one_encoding() -> None:

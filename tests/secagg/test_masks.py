@@ -8,14 +8,17 @@ from scipy.stats import chi2
 
 from dhdmm.aggregation.errors import LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.modulus import Modulus, pack, packed_size, unpack
-from dhdmm.secagg.masks import add_mask, add_masks
+from dhdmm.secagg.masks import add_masks
 from tests.secagg.seeded import seeded
 
 FALSE_ALARM = 1e-6
-PRIMES = [2, 3, 251, 65537, 2**30 + 3, 2**31 - 1, 2**31 + 11, 2**32 + 15, 2**61 - 1, 2**63 - 25]
-MODULI = [Modulus(1 << bits) for bits in range(1, 64)] + [Modulus(p) for p in PRIMES]
+MODULI = [Modulus(1 << bits) for bits in range(1, 64)]
 moduli = st.sampled_from(MODULI)
 seeds = st.binary(min_size=32, max_size=32)
+
+
+def add_mask(modulus, accumulator, seed, sign):
+    add_masks(modulus, accumulator, [(seed, sign)])
 
 
 def mask(modulus, seed, length):
@@ -54,7 +57,7 @@ def test_mask_added_and_subtracted_leaves_the_input(modulus, seed, length, data)
     assert modulus.reduce(vector).tolist() == integers
 
 
-@pytest.mark.parametrize("value", [2**25, 2**63, *PRIMES[2:]])
+@pytest.mark.parametrize("value", [2, 2**25, 2**32, 2**33, 2**63])
 def test_masks_added_together_are_those_added_one_by_one(value):
     modulus = Modulus(value)
     signed_seeds = [(seeded(number)(32), sign) for number, sign in enumerate((1, -1, -1, 1))]
@@ -65,7 +68,7 @@ def test_masks_added_together_are_those_added_one_by_one(value):
     assert (together == one_by_one).all()
 
 
-@pytest.mark.parametrize("value", [2, 2**25, 2**32, 2**33, 2**63, *PRIMES[2:]])
+@pytest.mark.parametrize("value", [2, 2**25, 2**32, 2**33, 2**63])
 def test_masks_of_many_neighbours_cancel_over_chunks(value):
     modulus = Modulus(value)
     rng, length = np.random.default_rng(8), 40_000
@@ -88,26 +91,15 @@ def test_shorter_mask_is_the_beginning_of_the_longer(modulus, seed, one, other):
     assert (mask(modulus, seed, short) == mask(modulus, seed, long)[:short]).all()
 
 
-@pytest.mark.parametrize("value", [2, 3, 16, 17, 251])
+@pytest.mark.parametrize("value", [2, 16, 256])
 def test_masks_are_uniform_in_the_residues(value):
     assert looks_uniform(mask(Modulus(value), seeded(("mask", value))(32), 50_000), value)
 
 
-def test_folding_instead_of_rejecting_would_be_noticed():
+def test_words_that_are_not_uniform_would_be_noticed():
     words = mask(Modulus(32), seeded("folded")(32), 50_000)
     assert looks_uniform(words, 32)
     assert not looks_uniform(words % 17, 17)
-
-
-def test_sum_of_a_prime_and_its_largest_residues_does_not_overflow():
-    for prime in PRIMES[1:]:
-        modulus = Modulus(prime)
-        largest = np.full(3, prime - 1, dtype=modulus.dtype)
-        vector = largest.copy()
-        modulus.add(vector, largest)
-        assert vector.tolist() == [(2 * prime - 2) % prime] * 3
-        modulus.add(vector, modulus.zeros(3), -1)
-        assert vector.tolist() == [(2 * prime - 2) % prime] * 3
 
 
 @given(moduli, st.lists(st.integers(-(2**62), 2**62), max_size=20))
@@ -121,7 +113,7 @@ def test_signed_integers_return_if_they_fit(modulus, integers):
 
 @pytest.mark.parametrize(
     "value",
-    [-3, 0, 1, 6, 9, 2**31 + 1, 3215031751, 3825123056546413051, 2**63 - 1, 2**63 + 29, 2**64],
+    [-3, -2, 0, 1, 3, 6, 9, 251, 2**31 - 1, 2**31 + 1, 2**63 - 1, 2**63 + 29, 2**64],
 )
 def test_refuses_other_moduli(value):
     with pytest.raises(LocalProtocolError):
@@ -143,7 +135,7 @@ def test_packed_vector_unpacks_and_is_as_short_as_its_bits(modulus, length, seed
     assert unpack(modulus, length, packed).tolist() == vector.tolist()
 
 
-@pytest.mark.parametrize("modulus", [Modulus(2**25), Modulus(2**32), Modulus(2**31 - 1)])
+@pytest.mark.parametrize("modulus", [Modulus(2**25), Modulus(2**32), Modulus(2**31)])
 @pytest.mark.parametrize("length", [1, 7, 8, 13])
 def test_every_other_size_is_refused(modulus, length):
     packed = pack(modulus, mask(modulus, seeded(length)(32), length))
@@ -152,7 +144,7 @@ def test_every_other_size_is_refused(modulus, length):
             unpack(modulus, length, wrong)
 
 
-@pytest.mark.parametrize("value", [2, 8, 2**25, 2**32, 2**63, 3, 251, 2**31 - 1, 2**61 - 1])
+@pytest.mark.parametrize("value", [2, 8, 2**25, 2**31, 2**32, 2**61, 2**63])
 def test_every_bit_flip_is_refused_or_is_another_vector(value):
     modulus, length = Modulus(value), 11
     packed = pack(modulus, mask(modulus, seeded(value)(32), length))
@@ -174,11 +166,3 @@ def test_padding_that_is_not_zero_is_refused():
     packed[-1] |= 1 << 5
     with pytest.raises(RemoteProtocolError):
         unpack(modulus, 5, bytes(packed))
-
-
-@pytest.mark.parametrize("prime", [3, 251, 2**31 - 1, 2**61 - 1])
-def test_value_that_is_no_residue_is_refused(prime):
-    modulus = Modulus(prime)
-    too_large = np.full(9, prime, dtype=modulus.dtype)
-    with pytest.raises(RemoteProtocolError):
-        unpack(modulus, 9, pack(modulus, too_large))

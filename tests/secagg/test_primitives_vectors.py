@@ -19,7 +19,7 @@ from dhdmm.secagg.keys import (
     self_mask_seed,
     statement,
 )
-from dhdmm.secagg.masks import add_mask
+from dhdmm.secagg.masks import add_masks
 from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
 from dhdmm.secagg.shamir import reconstruct, split
 from tests.vectors.make_secagg_primitives import VECTORS, Stream, make_vectors
@@ -58,7 +58,7 @@ def test_sealed_and_signed_messages():
     session, key, bitmap_hash = raw(case, "session", "key", "bitmap_hash")
     plaintext, seed = raw(case, "plaintext", "identity_seed")
     assert seal(key, session, 5, 2, plaintext).hex() == case["sealed"]
-    said, identity = statement(Label.ACK, session, 5, 2, bitmap_hash), Identity(seed)
+    said, identity = statement(Label.ACK, session, 5, 2) + bitmap_hash, Identity(seed)
     assert identity.public.hex() == case["identity_public"]
     assert identity.sign(said).hex() == case["signed_ack"]
     assert signature_holds(identity.public, said, bytes.fromhex(case["signed_ack"]))
@@ -77,7 +77,7 @@ def test_shares():
 def test_masks_and_their_packing(case):
     modulus, expected = Modulus(int(case["modulus"])), [int(x) for x in case["mask"]]
     vector = modulus.zeros(len(expected))
-    add_mask(modulus, vector, bytes.fromhex(STORED["masks"]["seed"]), 1)
+    add_masks(modulus, vector, [(bytes.fromhex(STORED["masks"]["seed"]), 1)])
     assert modulus.reduce(vector).tolist() == expected
     packed = pack(modulus, vector)
     assert packed.hex() == case["packed"]

@@ -10,7 +10,7 @@ SESSION = bytes(32)
 
 
 def test_reused_keys_say_and_hear_what_agreed_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine, theirs = (KeyPair.generate(seeded(name)) for name in ("mine", "theirs"))
+    mine, theirs = (KeyPair.from_secret(seeded(name)(32)) for name in ("mine", "theirs"))
     neighbours = [Neighbour(2, 3, bytes(32), theirs.public)]
     before = Channels(SESSION, 1, mine)
     said, kept = before.say(Label.ACK, neighbours[0]), before.agreed(neighbours)

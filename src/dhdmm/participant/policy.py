@@ -32,7 +32,6 @@ from dhdmm.participant.limits import Policy
 from dhdmm.planning.calibrate import (
     HEADROOM,
     SMALLEST_PARTICIPANT_VARIANCE,
-    ModulusKind,
     modulus_above,
     participants_allowed,
 )
@@ -48,7 +47,6 @@ UNKNOWN_STUDY = Limit(megabytes=300, seconds=2)
 """What checking a plan may cost while nobody here has agreed to its study."""
 AGREED_STUDY = Limit(megabytes=8_000, seconds=600)
 """The same for a study that the policy lists."""
-MODULUS_KINDS: tuple[ModulusKind, ...] = ("power-of-two", "prime")
 
 LARGEST_ROUND_RHO = 1000
 """A round beyond it promises nothing, and its ε cannot be computed accurately."""
@@ -273,7 +271,7 @@ def _modulus(plan: Plan, policy: Policy, roster: Roster) -> None:
     """The smallest that holds every sum: a larger one costs traffic and hides nothing more."""
     needed = plan.modulus_needed
     _require(
-        any(plan.modulus == modulus_above(needed, kind) for kind in MODULUS_KINDS),
+        plan.modulus == modulus_above(needed),
         PolicyReason.MODULUS,
         f"sums need a modulus just above {needed}, the plan has {plan.modulus.value}",
     )

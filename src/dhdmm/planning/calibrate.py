@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Literal
 
-from dhdmm.aggregation.modulus import Modulus, is_prime
+from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PrivacyError
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import honest_variance
@@ -30,8 +29,6 @@ LARGEST_MODULUS_BITS = 63
 
 HEADROOM = 1 - Fraction(1, 2**40)
 """Noise is calibrated to this much of ρ, so that τk of the accounting fits into ρ too."""
-
-ModulusKind = Literal["power-of-two", "prime"]
 
 
 def calibrated_variance(sensitivity_squared: int, rho: Fraction, honest_floor: int) -> Fraction:
@@ -67,21 +64,14 @@ def modulus_bound(
     return 2 * truth + 2 * noise_reach(participant_variance, participants, rows) + 1
 
 
-def modulus_above(bound: int, kind: ModulusKind = "power-of-two") -> Modulus:
-    """The smallest 2^b > bound, the fewest bits a coordinate; or the largest prime below it.
+def modulus_above(bound: int) -> Modulus:
+    """The smallest 2^b > bound.
 
-    A prime just above a power of two would need a bit more and reject half of every mask's key
-    stream; one just below rejects next to nothing.
-
-    >>> modulus_above(1000).value, modulus_above(1000, "prime").value
-    (1024, 1021)
+    >>> modulus_above(1000).value
+    1024
     """
-    for bits in range(bound.bit_length(), LARGEST_MODULUS_BITS + 1):
-        if kind == "power-of-two":
-            return Modulus(1 << bits)
-        prime = next((m for m in range((1 << bits) - 1, bound, -1) if is_prime(m)), None)
-        if prime is not None:
-            return Modulus(prime)
+    if bound.bit_length() <= LARGEST_MODULUS_BITS:
+        return Modulus(1 << bound.bit_length())
     raise PrivacyError(
         f"sums need a modulus of {bound.bit_length()} bits, {LARGEST_MODULUS_BITS} are supported",
         hint="lower max_records_per_participant or the number of participants",

@@ -20,7 +20,6 @@ from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import (
     SMALLEST_PARTICIPANT_VARIANCE,
-    ModulusKind,
     calibrated_variance,
     modulus_above,
     modulus_bound,
@@ -61,12 +60,7 @@ class Draft:
         parts = self.study.digest, self.strategy.to_bytes(), str(self.rho).encode()
         return hashlib.sha256(b"dhdmm draft" + b"".join(parts)).digest()
 
-    def plan(
-        self,
-        participants: int,
-        roster_digest: bytes = NO_ROSTER,
-        modulus: ModulusKind = "power-of-two",
-    ) -> Plan:
+    def plan(self, participants: int, roster_digest: bytes = NO_ROSTER) -> Plan:
         """The plan for so many participants of this roster: a pure function of its arguments."""
         privacy, aggregation = self.study.privacy, self.study.aggregation
         fewest, most = participants_allowed(aggregation)
@@ -93,7 +87,7 @@ class Draft:
             rho=self.rho,
             parameters=parameters,
             participant_variance=variance,
-            modulus=modulus_above(bound, modulus),
+            modulus=modulus_above(bound),
             made_by=self.made_by,
         )
 
@@ -103,7 +97,6 @@ def plan(
     participants: int | None = None,
     roster: Roster | None = None,
     strategy: Strategy | None = None,
-    modulus: ModulusKind = "power-of-two",
 ) -> Plan:
     """Plan a round of a study: optimise the strategy and calibrate the noise. Touches no data.
 
@@ -114,7 +107,6 @@ def plan(
         roster: Who takes part. Without a roster the plan is a preview that only `dhdmm.run` and
             `dhdmm.simulate` can use: they make their own roster.
         strategy: A strategy to use instead of the optimised one.
-        modulus: A prime is what the published protocol has; a power of two needs less computing.
 
     Returns:
         The plan.
@@ -139,7 +131,7 @@ def plan(
     drafted = draft(study, strategy)
     if participants is None:
         participants = len(roster) if roster else participants_allowed(study.aggregation)[1]
-    return drafted.plan(participants, roster.digest if roster else NO_ROSTER, modulus)
+    return drafted.plan(participants, roster.digest if roster else NO_ROSTER)
 
 
 def draft(study: Study, strategy: Strategy | None = None) -> Draft:

@@ -28,17 +28,12 @@ from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
 from nacl.exceptions import RuntimeError as SodiumError
 
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.aggregation.randomness import Randomness
 
 KEY_BYTES = 32
-SIGNATURE_BYTES = 64
 EVIDENCE_BYTES = 16
 SEAL_OVERHEAD = 16
 
 _STATEMENT = struct.Struct(">16s32sII")
-_HASH_BLOCK = 64
-_INNER_PAD, _OUTER_PAD = (bytes([byte ^ pad for byte in range(256)]) for pad in (0x36, 0x5C))
-_INNER_OF_ZERO, _OUTER_OF_ZERO = (bytes(_HASH_BLOCK).translate(p) for p in (_INNER_PAD, _OUTER_PAD))
 _NONCE = bytes(12)
 _FIELD_PRIME = 2**255 - 19
 _TOP_BYTE = _FIELD_PRIME >> 248
@@ -82,10 +77,6 @@ class KeyPair:
     secret: bytes = field(repr=False, compare=False)
 
     @classmethod
-    def generate(cls, randomness: Randomness) -> KeyPair:
-        return cls.from_secret(randomness(KEY_BYTES))
-
-    @classmethod
     def from_secret(cls, secret: bytes) -> KeyPair:
         """The pair whose secret is these 32 bytes (clamped in use, as RFC 7748 says)."""
         if len(secret) != KEY_BYTES:
@@ -120,35 +111,19 @@ def check_public_key(public: bytes) -> None:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order")
 
 
-def hmac_sha256(key: bytes, message: bytes) -> bytes:
-    """HMAC (RFC 2104) under a key of at most 64 bytes: H(key ⊕ opad ‖ H(key ⊕ ipad ‖ message)).
-
-    A neighbour takes ten of these; `hmac.digest`, which looks its algorithm up every time, takes
-    half as long again.
-    """
-    if len(key) > _HASH_BLOCK:
-        raise LocalProtocolError("an HMAC key is longer than a block")
-    block = key.ljust(_HASH_BLOCK, b"\0")
-    inner = sha256(block.translate(_INNER_PAD) + message).digest()
-    return sha256(block.translate(_OUTER_PAD) + inner).digest()
-
-
 def hkdf_extract(secret: bytes) -> bytes:
     """HKDF-Extract with SHA-256 and no salt (RFC 5869, section 2.2): an HMAC under the zero key."""
-    inner = sha256(_INNER_OF_ZERO + secret).digest()
-    return sha256(_OUTER_OF_ZERO + inner).digest()
+    return hmac.digest(bytes(32), secret, "sha256")
 
 
 def hkdf_expand(key: bytes, info: bytes) -> bytes:
     """The first block, 32 bytes, of HKDF-Expand with SHA-256 (RFC 5869, section 2.3)."""
-    return hmac_sha256(key, info + b"\x01")
+    return hmac.digest(key, info + b"\x01", "sha256")
 
 
-def statement(
-    label: Label, session: bytes, sender: int, receiver: int, bitmap_hash: bytes = b""
-) -> bytes:
-    """label ‖ session ‖ sender ‖ receiver [‖ bitmap hash]: what is signed or authenticated."""
-    return _STATEMENT.pack(label, session, sender, receiver) + bitmap_hash
+def statement(label: Label, session: bytes, sender: int, receiver: int) -> bytes:
+    """label ‖ session ‖ sender ‖ receiver: what a key or a ciphertext is bound to."""
+    return _STATEMENT.pack(label, session, sender, receiver)
 
 
 def channel_key(

@@ -14,7 +14,7 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.modulus import Sign, Vector
+from dhdmm.aggregation.modulus import Vector
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import keys, masks, merkle, shamir
@@ -22,6 +22,7 @@ from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Channels, Neighbour
 from dhdmm.secagg.keys import Endpoint, KeyPair
 from dhdmm.secagg.machine import JournalledMachine
+from dhdmm.secagg.masks import Sign
 from dhdmm.secagg.memory import Held
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.round import RoundParameters
