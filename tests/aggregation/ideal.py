@@ -30,6 +30,7 @@ from dhdmm.aggregation.method import (
     ParameterError,
     Phase,
     Reply,
+    RoundTerms,
     Store,
 )
 from dhdmm.aggregation.modulus import Modulus, Vector, pack, packed_size, unpack
@@ -134,7 +135,7 @@ class IdealParticipant:
     def computed(self) -> bytes:
         return b""
 
-    def spare(self, computed: bytes) -> None:
+    def reuse(self, computed: bytes) -> None:
         """There is nothing to compute again."""
 
     def _send(self, kind: bytes, body: bytes = b"") -> bytes:
@@ -276,21 +277,8 @@ class IdealSum:
     def parameters_of(self, fields: Mapping[str, int], participants: int) -> IdealParameters:
         return IdealParameters(**{name: fields[name] for name in _FIELDS})
 
-    def round(
-        self,
-        parameters: IdealParameters,
-        *,
-        plan_digest: bytes,
-        round_id: bytes,
-        roster_digest: bytes,
-        participants: int,
-        modulus: Modulus,
-        length: int,
-    ) -> IdealRound:
-        fewest = parameters.minimum_survivors
-        return IdealRound(
-            plan_digest, round_id, roster_digest, participants, fewest, modulus, length
-        )
+    def round(self, parameters: IdealParameters, terms: RoundTerms) -> IdealRound:
+        return IdealRound(**vars(terms), minimum_survivors=parameters.minimum_survivors)
 
     def fewest_senders(self, round: IdealRound, phase: Phase) -> int:
         return round.minimum_survivors
@@ -322,7 +310,7 @@ class IdealSum:
     def record_name(self, data: bytes, position: int) -> str:
         return f"{data[:1].decode('latin-1')}/{position}"
 
-    def farewell(self, round: IdealRound, position: int, reason: AbortReason) -> bytes:
+    def abort_message(self, round: IdealRound, position: int, reason: AbortReason) -> bytes:
         return round.encode(_ABORTED, position, reason.encode())
 
     def counted(self, round: IdealRound) -> CountedRound:

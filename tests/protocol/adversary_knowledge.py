@@ -22,6 +22,7 @@ from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from tests.protocol.network import Setting
+from tests.secagg.sharing import reconstruct
 
 
 class Onlooker(ABC):
@@ -146,7 +147,7 @@ class Onlooker(ABC):
             return None
         threshold = min(self.setting.parameters.threshold, len(shares))
         try:
-            return shamir.reconstruct([shares], threshold)[0]
+            return reconstruct([shares], threshold)[0]
         except RemoteProtocolError:
             return None
 

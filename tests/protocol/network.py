@@ -81,9 +81,7 @@ class Setting:
         )
 
     def resumed(self, position: int, randomness: Stream, journal: Journal) -> Participant:
-        return Participant.resume(
-            self.parameters, self.roster, identity(position), position, randomness, journal
-        )
+        return self.participant(position, randomness, journal).resume()
 
     def unit_vector(self, position: int) -> np.ndarray:
         vector = np.zeros(self.parameters.length, dtype=np.int64)

@@ -225,7 +225,7 @@ class Run:
         """What was not committed was not acknowledged either: participants send it again."""
         parameters, roster = self.setting.parameters, self.setting.roster
         self._store = dict(self._committed)
-        self.coordinator = Coordinator.resume(parameters, roster, self._store)
+        self.coordinator = Coordinator(parameters, roster, Stream(), self._store)
         for i, participant in self.participants.items():
             self._send(i, participant.outgoing)
             self._poll(i)

@@ -209,11 +209,13 @@ def test_messages_out_of_order_are_refused_and_change_nothing(threat_model) -> N
         participant.begin()
         if adversary.malicious:  # so that the session is the right one, and only the order is not
             participant.receive(adversary.root_message(i).encode())
-    before = {i: participant.dump() for i, participant in fresh.participants.items()}
+    before = {i: participant._memory.encode() for i, participant in fresh.participants.items()}
     for message_for in early:
         fresh.tell(fresh.honest, message_for)
         assert fresh.refused == dict.fromkeys(fresh.honest, AbortReason.WRONG_PHASE)
-    assert before == {i: participant.dump() for i, participant in fresh.participants.items()}
+    assert before == {
+        i: participant._memory.encode() for i, participant in fresh.participants.items()
+    }
 
 
 class CountsPhantoms(Adversary):
@@ -316,9 +318,9 @@ class AsksAgainAfterARestart(AsksAgain):
         parameters, roster = self.setting.parameters, self.setting.roster
         for i in self.honest:
             randomness = Stream("after the restart", i)
-            self.participants[i] = Participant.resume(
+            self.participants[i] = Participant(
                 parameters, roster, identity(i), i, randomness, self.journals[i]
-            )
+            ).resume()
 
 
 class AsksAgainAfterARestore(AsksAgainAfterARestart):

@@ -382,7 +382,7 @@ def test_coordinator_resumed_at_every_message_gives_the_same_result(
     def resume(phase: CoordinatorState, position: int, data: bytes) -> bytes:
         network.coordinator.flush()
         store = dict(network.coordinator._store)
-        network.coordinator = Coordinator.resume(chosen.parameters, chosen.roster, store)
+        network.coordinator = Coordinator(chosen.parameters, chosen.roster, Stream(), store)
         return data
 
     network.to_coordinator = resume
@@ -426,7 +426,7 @@ class SharedLog:
         shard = str(len(self.coordinators))
         self.views.append(self.View(self.log))
         parameters, roster = self.chosen.parameters, self.chosen.roster
-        joined = Coordinator.resume(parameters, roster, self.views[-1], shard)
+        joined = Coordinator(parameters, roster, Stream(), self.views[-1], shard)
         self.coordinators.append(joined)
 
     def next(self) -> Coordinator:

@@ -310,7 +310,7 @@ def unrecognised_seeds():
 
 
 def masks_of_dropouts_forgotten():
-    return patched((unmasking, "_mourners", lambda collected: {}))
+    return patched((unmasking, "_masked_with_dropped", lambda collected: {}))
 
 
 def seeds_of_the_silent_forgotten():

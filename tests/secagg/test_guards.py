@@ -20,7 +20,7 @@ from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.keys import Label, check_public_key, evidence_holds, statement
 from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
 from dhdmm.secagg.parameters import GraphParameters, check, choose
-from dhdmm.secagg.tails import log_binomial_tail, log_factorial, log_hypergeometric_tail, log_sum
+from dhdmm.secagg.tails import log_binomial_tail, log_factorial, log_hypergeometric_tail
 from tests.protocol.network import identity, roster_of, setting
 from tests.secagg.seeded import scripted, seeded
 from tests.secagg.test_keys import HIGH_BIT, LOW_ORDER, NOT_CANONICAL
@@ -284,11 +284,6 @@ def test_logarithms_of_factorials_are_exact_to_the_last_digits() -> None:
     expected = [math.lgamma(n + 1) for n in numbers]
     found = log_factorial(np.array(numbers, np.float64))
     assert found == pytest.approx(expected, rel=2e-15)
-
-
-def test_a_sum_of_probabilities_too_small_for_a_double_keeps_its_logarithm() -> None:
-    assert log_sum(np.array([-5000.0, -5000.0, -9000.0])) == pytest.approx(math.log(2) - 5000)
-    assert log_sum(np.full(3, -np.inf)) == -math.inf
 
 
 def _log(number: int) -> float:

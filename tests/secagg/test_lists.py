@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dhdmm.aggregation.errors import MalformedMessage
-from dhdmm.aggregation.randomness import uniform_below, uniform_residues
+from dhdmm.aggregation.randomness import uniform_below
 from dhdmm.secagg import wire
 from dhdmm.secagg.lists import RecordTable, Slots, dtype_of
 from dhdmm.secagg.messages import REVEALS, Reveal
@@ -78,5 +78,5 @@ def test_bitmap_without_some_members():
 @pytest.mark.parametrize("modulus", [1, 2, 5, 1 << 16, 2**31 - 1, 2**32 - 5])
 def test_residues_are_drawn_as_integers_below_equal_bounds(modulus):
     bounds = np.full(500, modulus, dtype=np.uint32)
-    drawn = uniform_residues(seeded(modulus), modulus, 500)
+    drawn = uniform_below(seeded(modulus), np.full(500, modulus, np.uint32))
     assert drawn.tolist() == uniform_below(seeded(modulus), bounds).tolist()

@@ -21,7 +21,8 @@ from dhdmm.secagg.keys import (
 )
 from dhdmm.secagg.masks import add_masks
 from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
-from dhdmm.secagg.shamir import reconstruct, split
+from dhdmm.secagg.shamir import split
+from tests.secagg.sharing import reconstruct
 from tests.vectors.make_secagg_primitives import VECTORS, Stream, make_vectors
 
 STORED = json.loads(VECTORS.read_text())

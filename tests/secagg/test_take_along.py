@@ -14,7 +14,7 @@ def test_reused_keys_say_and_hear_what_agreed_ones_do(monkeypatch: pytest.Monkey
     neighbours = [Neighbour(2, 3, bytes(32), theirs.public)]
     before = Channels(SESSION, 1, mine)
     said, kept = before.say(Label.ACK, neighbours[0]), before.agreed(neighbours)
-    awake = Channels(SESSION, 1, mine)
-    awake.reuse(neighbours, kept)
+    resumed = Channels(SESSION, 1, mine)
+    resumed.reuse(neighbours, kept)
     monkeypatch.setattr(KeyPair, "agree", None)  # nothing is agreed upon again
-    assert awake.say(Label.ACK, neighbours[0]) == said
+    assert resumed.say(Label.ACK, neighbours[0]) == said

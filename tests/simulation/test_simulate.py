@@ -88,11 +88,11 @@ def test_a_wrong_sum_is_noticed(threat_model: str, monkeypatch: pytest.MonkeyPat
 def test_sleeping_participants_say_what_waking_ones_do(
     threat_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    awake = simulated(threat_model)
-    monkeypatch.setattr(engines, "AWAKE", 0)
-    asleep = simulated(threat_model)
-    assert asleep.sum_correct
-    _require_same(asleep, awake)
+    resident = simulated(threat_model)
+    monkeypatch.setattr(engines, "RESIDENT_LIMIT", 0)
+    spilled = simulated(threat_model)
+    assert spilled.sum_correct
+    _require_same(spilled, resident)
 
 
 @BOTH_MODELS

@@ -24,7 +24,7 @@ from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 
 Store = MutableMapping[str, bytes]
-"""What a coordinator must not forget: its state, one record a message, and the running sum."""
+"""What a coordinator must not forget: its state, one record per message, and the running sum."""
 
 STATE, SUM = "state", "sum/"
 """Names in a store: of the record of the phase, and before the name of a shard of the sum. A store
@@ -98,8 +98,20 @@ class Parameters(Protocol):
         """As a plan's encoding has them."""
 
 
+@dataclass(frozen=True)
+class RoundTerms:
+    """One round of one plan, for one roster, whatever the way to add up."""
+
+    plan_digest: bytes
+    round_id: bytes
+    roster_digest: bytes
+    participants: int
+    modulus: Modulus
+    length: int
+
+
 class RoundParameters(Protocol):
-    """One round of one plan, for one roster."""
+    """The terms of a round and the parameters of its way to add up."""
 
     @property
     def session(self) -> bytes:
@@ -136,8 +148,8 @@ class ParticipantMachine(Protocol):
     """One participant in one round, once. Nothing leaves before its journal has kept it.
 
     `receive` takes the coordinator's messages and gives the answers; when it is `ready_for_input`
-    its caller pays for the input and hands it to `give_input`. An answer may be a farewell; then
-    `abort_reason` says why.
+    its caller pays for the input and hands it to `give_input`. An answer may say that it
+    has left; then `abort_reason` says why.
     """
 
     @property
@@ -182,13 +194,13 @@ class ParticipantMachine(Protocol):
     def give_input(self, vector: NDArray[Any]) -> bytes: ...
 
     def abort(self, reason: AbortReason) -> bytes:
-        """Leave for good; the farewell."""
+        """Leave for good; the message that says so."""
 
     def computed(self) -> bytes:
         """Secrets that would be computed again after a restart."""
 
-    def spare(self, computed: bytes) -> None:
-        """Take what `computed` gave earlier instead."""
+    def reuse(self, computed: bytes) -> None:
+        """Take what `computed` gave earlier instead of computing it again."""
 
 
 class CoordinatorMachine(Protocol):
@@ -247,7 +259,7 @@ class CoordinatorMachine(Protocol):
 
 # ---- what a round costs, without executing it ---------------------------------------------------
 
-Numbers = NDArray[Any]  # one a participant
+Numbers = NDArray[Any]  # one per participant
 ByPhase = Mapping[str, Numbers]
 
 
@@ -327,17 +339,7 @@ class Aggregation(Protocol[P, R]):
     def parameters_of(self, fields: Mapping[str, int], participants: int) -> P:
         """The inverse of `Parameters.fields`; nothing is checked."""
 
-    def round(
-        self,
-        parameters: P,
-        *,
-        plan_digest: bytes,
-        round_id: bytes,
-        roster_digest: bytes,
-        participants: int,
-        modulus: Modulus,
-        length: int,
-    ) -> R: ...
+    def round(self, parameters: P, terms: RoundTerms) -> R: ...
 
     def fewest_senders(self, round: R, phase: Phase) -> int:
         """With fewer messages in this phase there is no result."""
@@ -373,7 +375,7 @@ class Aggregation(Protocol[P, R]):
     def record_name(self, data: bytes, position: int) -> str:
         """Under which a coordinator's store has this message, its SHA-256 first, if it counted."""
 
-    def farewell(self, round: R, position: int, reason: AbortReason) -> bytes:
+    def abort_message(self, round: R, position: int, reason: AbortReason) -> bytes:
         """What a participant is told of a round that was aborted."""
 
     def counted(self, round: R) -> CountedRound: ...

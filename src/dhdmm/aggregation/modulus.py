@@ -54,7 +54,8 @@ class Modulus:
 
     def reduce(self, vector: Vector) -> Vector:
         """Residues in [0, m)."""
-        return vector & self.dtype.type(self.value - 1)
+        residues: Vector = vector & self.dtype.type(self.value - 1)
+        return residues
 
     def signed(self, vector: Vector) -> NDArray[np.int64]:
         """The representatives in [−m/2, m/2)."""

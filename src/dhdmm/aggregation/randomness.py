@@ -33,15 +33,6 @@ def uniform_below(randomness: Randomness, bounds: NDArray[np.uint32]) -> NDArray
     return drawn
 
 
-def uniform_residues(randomness: Randomness, modulus: int, count: int) -> NDArray[np.uint32]:
-    """`uniform_below` one and the same bound: `count` independent uniform integers."""
-    kept = np.uint32((1 << (modulus - 1).bit_length()) - 1)
-    drawn: NDArray[np.uint32] = _words(randomness, count, "<u4") & kept
-    while (rejected := drawn >= modulus).any():
-        drawn[rejected] = _words(randomness, int(rejected.sum()), "<u4") & kept
-    return drawn
-
-
 def uniform_permutation(randomness: Randomness, size: int) -> NDArray[np.int64]:
     """A uniform permutation of 0…size−1: the order of independent uniform 64-bit words.
 

@@ -1,4 +1,4 @@
-"""Participants that live together, and whoever moves their bytes: for the runner and the simulator.
+"""Many participants on one machine, and what moves their bytes: for the runner and the simulator.
 
-Their sessions are the real ones. A cohort lives in this process, in a worker process, or elsewhere.
+Their sessions are the real ones. A cohort is in this process, in a worker process, or elsewhere.
 """

@@ -1,7 +1,7 @@
-"""Participants that live together. A cohort is handed messages and gives back its members' answers.
+"""Participants in one process. A cohort is handed messages and gives back its members' answers.
 
 Each member is a real `ParticipantSession` with its own keys, journal and noise; only the plan's
-review is shared, since all of them would repeat it word by word.
+review is shared, since it would be the same for all.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dhdmm.session.participant import ParticipantSession
 Messages = Mapping[int, bytes | None]
 """By roster position; None asks for the first message."""
 
-AWAKE = 4000
-"""Seeded members of a cohort that all stay awake, at about 100 KB each."""
+RESIDENT_LIMIT = 4000
+"""Up to so many seeded members of a cohort all stay in memory, at about 100 KB each."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,22 @@ class Cohort(Protocol):
 class LocalCohort:
     """Members in this process.
 
-    Seeded members beyond `awake` sleep between messages: each is then its journal's bytes and the
-    keys it has agreed on, in a file. Waking up is not counted, since a real participant stays up.
+    If there are more seeded members than `resident_limit`, all are spilled to a file between
+    messages, each as its journal's bytes and the keys it has agreed on. The time to resume is not
+    counted, since a real participant stays in memory.
     """
 
     def __init__(
-        self, reviewed: Review, invitation: Invitation, people: People, awake: int | None = None
+        self,
+        reviewed: Review,
+        invitation: Invitation,
+        people: People,
+        resident_limit: int | None = None,
     ) -> None:
         self._reviewed, self._invitation, self._people = reviewed, invitation, people
-        self._awake: dict[int, ParticipantSession] = {}
-        sleepy = awake is not None and len(people.positions()) > awake
-        self._asleep = Spool() if sleepy else None
+        self._resident: dict[int, ParticipantSession] = {}
+        spills = resident_limit is not None and len(people.positions()) > resident_limit
+        self._spilled = Spool() if spills else None
         self._batches: list[dict[int, Answer]] = []
 
     def send(self, messages: Messages) -> None:
@@ -119,27 +124,30 @@ class LocalCohort:
         return Usage(0.0, 0)
 
     def close(self) -> None:
-        self._awake.clear()
-        if self._asleep is not None:
-            self._asleep.close()
+        self._resident.clear()
+        if self._spilled is not None:
+            self._spilled.close()
 
     def _ask(self, position: int, message: bytes | None) -> Answer | None:
         journal = MemoryJournal()
-        session = self._awake.get(position) or self._session(position, journal)
+        session = self._resident.get(position) or self._session(position, journal)
         started = time.thread_time()
         said = session.begin() if message is None else session.receive(message)
         seconds = time.thread_time() - started
-        if self._asleep is None:
-            self._awake[position] = session
+        if self._spilled is None:
+            self._resident[position] = session
         else:
-            _put_to_bed(self._asleep, position, session, journal)
+            written = journal.read()
+            assert written is not None
+            self._spilled[f"{position}"] = written[0]  # its last message has been delivered
+            self._spilled[f"{position} agreed"] = session.machine.computed()
         return None if said is None else Answer(said, seconds)
 
     def _session(self, position: int, journal: MemoryJournal) -> ParticipantSession:
         computed = b""
-        if self._asleep is not None and _state_of(position) in self._asleep:
-            journal.write(self._asleep[_state_of(position)], b"")
-            computed = self._asleep[_agreed_of(position)]
+        if self._spilled is not None and f"{position}" in self._spilled:
+            journal.write(self._spilled[f"{position}"], b"")
+            computed = self._spilled[f"{position} agreed"]
         seat = self._people.seat(position)
         session = ParticipantSession(
             self._reviewed,
@@ -153,26 +161,8 @@ class LocalCohort:
             noise=partial(self._people.noise, position),
             journal=journal,
         )
-        session.machine.spare(computed)
+        session.machine.reuse(computed)
         return session
-
-
-def _put_to_bed(
-    beds: Spool, position: int, session: ParticipantSession, journal: MemoryJournal
-) -> None:
-    """Its last message has been delivered, so the state is enough."""
-    written = journal.read()
-    assert written is not None
-    beds[_state_of(position)] = written[0]
-    beds[_agreed_of(position)] = session.machine.computed()
-
-
-def _state_of(position: int) -> str:
-    return f"{position}"
-
-
-def _agreed_of(position: int) -> str:
-    return f"{position} agreed"
 
 
 def _already_paid(_digest: bytes) -> None:

@@ -52,8 +52,10 @@ class WorkerCohort:
         self._messenger = ThreadPoolExecutor(1)
         self._waiting: deque[Future[bytes]] = deque()
 
-    def invite(self, invitation: Invitation, people: People, awake: int | None = None) -> None:
-        setup = cbor2.dumps(encode_setup(invitation, people, awake))
+    def invite(
+        self, invitation: Invitation, people: People, resident_limit: int | None = None
+    ) -> None:
+        setup = cbor2.dumps(encode_setup(invitation, people, resident_limit))
         self._messenger.submit(self._write, setup)
 
     def send(self, messages: Messages) -> None:
@@ -93,7 +95,7 @@ class WorkerCohort:
 
 @contextmanager
 def cohorts_here(
-    invitation: Invitation, people: People, workers: int | None, awake: int | None = None
+    invitation: Invitation, people: People, workers: int | None, resident_limit: int | None = None
 ) -> Iterator[list[Cohort]]:
     """One cohort in this process, or one in each of several worker processes."""
     crowd = len(people.positions()) > SMALL_ROUND
@@ -105,8 +107,8 @@ def cohorts_here(
         # refused here, in one place, while the workers are still starting
         reviewed = review(invitation.plan, invitation.policy, invitation.roster)
         for w, worker in enumerate(started):
-            worker.invite(invitation, people.part(w, count), awake)
-        yield [*started] or [LocalCohort(reviewed, invitation, people, awake)]
+            worker.invite(invitation, people.part(w, count), resident_limit)
+        yield [*started] or [LocalCohort(reviewed, invitation, people, resident_limit)]
     finally:
         for worker in started:
             worker.close()
@@ -124,7 +126,7 @@ class Host:
         )
         reviewed = review(invitation.plan, invitation.policy, invitation.roster)
         people = decode_people(setup["people"])
-        self._cohort = LocalCohort(reviewed, invitation, people, setup["awake"])
+        self._cohort = LocalCohort(reviewed, invitation, people, setup["resident_limit"])
 
     def answer(self, frame: Frame) -> Frame:
         if "messages" in frame:
@@ -137,7 +139,7 @@ class Host:
         return {"usage": own_usage()}
 
 
-def encode_setup(invitation: Invitation, people: People, awake: int | None) -> Frame:
+def encode_setup(invitation: Invitation, people: People, resident_limit: int | None) -> Frame:
     return {
         "plan": invitation.plan,
         "round": invitation.round_id,
@@ -145,7 +147,7 @@ def encode_setup(invitation: Invitation, people: People, awake: int | None) -> F
         "identities": list(invitation.roster.identities),
         "policy": invitation.policy.model_dump_json(),
         "people": people.encode(),
-        "awake": awake,
+        "resident_limit": resident_limit,
     }
 
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dhdmm import formats
 from dhdmm.aggregation.errors import AggregationError
-from dhdmm.aggregation.method import Method, Parameters, RoundParameters, ThreatModel
+from dhdmm.aggregation.method import Method, Parameters, RoundParameters, RoundTerms, ThreatModel
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PlanError, PlanFault, PrivacyError
 from dhdmm.planning.calibrate import modulus_bound, unit_sensitivity_squared
@@ -171,15 +171,15 @@ class Plan(Summarised):
         """
         if self.roster_digest == NO_ROSTER:
             raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
-        round_parameters: RoundParameters = self.method.round(
-            self.parameters,
-            plan_digest=self.digest,
-            round_id=round_id,
-            roster_digest=self.roster_digest,
-            participants=self.participants,
-            modulus=self.modulus,
-            length=self.strategy.rows,
+        terms = RoundTerms(
+            self.digest,
+            round_id,
+            self.roster_digest,
+            self.participants,
+            self.modulus,
+            self.strategy.rows,
         )
+        round_parameters: RoundParameters = self.method.round(self.parameters, terms)
         return round_parameters
 
     @cached_property

@@ -116,12 +116,7 @@ _LOG_DELTA: dict[Conversion, Callable[[float, float], float]] = {
 }
 
 
-# Noise and composition.
-
-
-def compose(*rhos: Fraction) -> Fraction:
-    """The budget of several releases together."""
-    return sum(rhos, Fraction(0))
+# Noise.
 
 
 def honest_variance(sensitivity_squared: int, rho: Fraction, honest_floor: int) -> Fraction:
@@ -148,17 +143,9 @@ def release_rho(
 
 def sum_of_noises_tau(variance: Fraction | float, shares: int) -> float:
     """τ = 10 Σ_{j=1}^{h−1} e^{−2π²σ_c² j/(j+1)}, per coordinate (docs/accounting.md)."""
-    return 10 * _decaying_sum(2 * math.pi**2 * float(variance), shares)
-
-
-def paper_kappa(variance: Fraction | float, shares: int) -> float:
-    """The paper's 5 Σ_{j=1}^{h−1} e^{−4π²σ_c² j/(j+1)}: for comparison only, it is too small."""
-    return 5 * _decaying_sum(4 * math.pi**2 * float(variance), shares)
-
-
-def _decaying_sum(rate: float, shares: int) -> float:
     j = np.arange(1.0, shares)
-    return float(np.exp(-rate * j / (j + 1)).sum()) * (1 + RELATIVE_ERROR)
+    terms = np.exp(-2 * math.pi**2 * float(variance) * j / (j + 1))
+    return 10 * float(terms.sum()) * (1 + RELATIVE_ERROR)
 
 
 # Solving, with the answer on the safe side.

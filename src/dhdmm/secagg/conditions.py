@@ -1,8 +1,6 @@
 """The conditions on a graph's degree and threshold: E1–E7 of docs/parameters.md.
 
-Letters as in parameters.py. Everything is a natural logarithm. Sums are bounded from above and a
-condition must hold with `_SLACK` to spare, which exceeds the rounding error of the logarithms for
-every n up to a million.
+Letters as in parameters.py. Everything is a natural logarithm. Sums are bounded from above.
 """
 
 from __future__ import annotations
@@ -16,17 +14,15 @@ from dhdmm.secagg import phantoms
 from dhdmm.secagg.tails import (
     TERMS,
     Array,
+    is_below,
     log_binomial_tail,
     log_choose,
     log_hypergeometric_tail,
     log_series,
-    log_sum,
 )
 
 SECURITY_BITS = 40  # σ: what an adversary may gain
 CORRECTNESS_BITS = 30  # η: how often an honest round may fail
-
-_SLACK = 1e-6
 
 
 def first_broken(n: int, c: int, s: int, k: int, t: int, threat_model: ThreatModel) -> str | None:
@@ -42,17 +38,13 @@ def first_broken(n: int, c: int, s: int, k: int, t: int, threat_model: ThreatMod
         return None  # E5 and E5b follow from E4, and nobody has more than n − 1 neighbours
     if not e5b_holds(n, c, k, t):
         return "E5b (one survivor set)"
-    return None if fits(e6(n, k), CORRECTNESS_BITS) else "E6 (in-degree stays below 3k)"
-
-
-def fits(log_probability: float, bits: int) -> bool:
-    return log_probability <= -bits * math.log(2) - _SLACK
+    return None if is_below(e6(n, k), CORRECTNESS_BITS) else "E6 (in-degree stays below 3k)"
 
 
 def rare(n: int, marked: int, k: int, x: int, bits: int) -> bool:
     """E1, E3, E4: n·Pr[Hyp(n−1, marked, k) ≥ x] ≤ 2^−bits."""
     tail = log_hypergeometric_tail(n - 1, np.asarray(float(marked)), k, x)
-    return fits(math.log(n) + float(tail), bits)
+    return bool(is_below(math.log(n) + float(tail), bits))
 
 
 def e2_holds(n: int, c: int, s: int, k: int) -> bool:
@@ -61,7 +53,7 @@ def e2_holds(n: int, c: int, s: int, k: int) -> bool:
     if k > B or k >= n - 1:
         return True
     log_cut = log_choose(n - k, B - k) - log_choose(n, B)
-    return fits(math.log(n * (n - k - 1) / 2) + float(log_cut), SECURITY_BITS + 1)
+    return bool(is_below(math.log(n * (n - k - 1) / 2) + float(log_cut), SECURITY_BITS + 1))
 
 
 def e5b_holds(n: int, c: int, k: int, t: int) -> bool:
@@ -70,7 +62,7 @@ def e5b_holds(n: int, c: int, k: int, t: int) -> bool:
     one, few = np.array([float(m)]), np.unique(np.linspace(1, m, 500).round())
     every = np.arange(1.0, m + 1)
     return all(
-        fits(log_sum(log_choose(n - c, sizes) + _two_bitmaps(n, c, k, t, sizes)),
+        is_below(np.logaddexp.reduce(log_choose(n - c, sizes) + _two_bitmaps(n, c, k, t, sizes)),
              SECURITY_BITS + 2)
         for sizes in (one, few, every)
     )  # fmt: skip
@@ -100,7 +92,7 @@ def _two_bitmaps(n: int, c: int, k: int, t: int, sizes: Array) -> Array:
 
 
 def e6(n: int, k: int) -> float:
-    """E6: ln n·Pr[Bin(n−1, k/(n−1)) > 3k], an honest participant drowned in in-neighbours."""
+    """E6: ln n·Pr[Bin(n−1, k/(n−1)) > 3k], too many in-neighbours of one honest participant."""
     return math.log(n) + float(
         log_binomial_tail(np.asarray(n - 1.0), np.asarray(math.log(k / (n - 1))), 3 * k + 1)
     )

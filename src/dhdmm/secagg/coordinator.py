@@ -3,8 +3,9 @@
 The methods follow the steps of docs/secure-aggregation.md. Each of the sets G, A1, A2 is the set of
 accepted senders of a phase; it is fixed when the phase is closed, before anybody is told.
 
-What must survive a restart is in a store of byte strings: the state, one record a message, without
-its vector, and the running sum. A caller whose store is a database calls `flush` before it commits.
+What must survive a restart is in a store of byte strings: the state, one record per message,
+without its vector, and the running sum. A caller whose store is a database calls `flush` before it
+commits.
 
 Several coordinators may share one round if they take turns: each adds to a shard of the sum of its
 own, and before its turn it is told with `follow` what the others have recorded.
@@ -29,7 +30,14 @@ from dhdmm.secagg.acceptance import Acceptance
 from dhdmm.secagg.collected import DIGEST_BYTES, Collected, record_name
 from dhdmm.secagg.graph import Positions, harary_neighbours
 from dhdmm.secagg.round import RoundParameters
-from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Event, Local, collected_in
+from dhdmm.secagg.states import (
+    COORDINATOR,
+    CoordinatorState,
+    Event,
+    Local,
+    collected_in,
+    state_after,
+)
 from dhdmm.secagg.unmasking import unmask
 
 _C = CoordinatorState
@@ -53,8 +61,9 @@ _OPENINGS: Mapping[ThreatModel, Mapping[_C, Callable[[Collected, int], m.Message
 
 
 class Coordinator(Acceptance):
-    """One round, once. The caller decides when a phase is over: it owns the clock.
+    """One round, once; if its store knows the round, it resumes from there.
 
+    The caller decides when a phase is over: it owns the clock.
     `receive` takes one participant's message; `close_phase` fixes whose messages count and moves
     on; `message_for` is what a participant is to be sent now.
     """
@@ -78,16 +87,10 @@ class Coordinator(Acceptance):
         self.result: Aggregate | None = None
         self.invited = frozenset(range(parameters.participants))  # who may speak in this phase
         self._shard = SUM + shard
-        self._store.setdefault(STATE, self.state.encode())
-
-    @classmethod
-    def resume(
-        cls, parameters: RoundParameters, roster: Roster, store: Store, shard: str = "only"
-    ) -> Coordinator:
-        """The coordinator as its store knows it."""
-        coordinator = cls(parameters, roster, _nothing_is_drawn_twice, store, shard)
-        coordinator._recall()
-        return coordinator
+        if STATE in self._store:
+            self._recall()
+        else:
+            self._store[STATE] = self.state.encode()
 
     def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
         """Take over what others have recorded in this round, in their order.
@@ -134,7 +137,7 @@ class Coordinator(Acceptance):
             return Reply.REPEATED
         if known is not None:
             raise RemoteProtocolError(AbortReason.CONFLICTING_MESSAGE, status_hint=409)
-        self._follow(type(message))
+        self._state_after(type(message))
         if position not in self.invited:
             raise RemoteProtocolError(AbortReason.WRONG_PHASE, "not invited", status_hint=409)
         reply = self._check(message)
@@ -150,7 +153,7 @@ class Coordinator(Acceptance):
 
     def close_phase(self) -> frozenset[int]:
         """The deadline has passed: fix whose messages count. Gives those who have a message now."""
-        following, senders = self._follow(Local.CLOSE), frozenset(self._senders())
+        following, senders = self._state_after(Local.CLOSE), frozenset(self._senders())
         if self.state in _QUORATE and len(senders) < self.parameters.minimum_survivors:
             return self.abort(AbortReason.TOO_FEW_PARTICIPANTS)
         if following is _C.FINISHED:
@@ -165,7 +168,7 @@ class Coordinator(Acceptance):
 
     def abort(self, reason: AbortReason) -> frozenset[int]:
         """End the round without a result; everybody is told."""
-        self.state, self.abort_reason = self._follow(Local.ABORT), reason
+        self.state, self.abort_reason = self._state_after(Local.ABORT), reason
         self._store["reason"], self._store[STATE] = reason.encode(), self.state.encode()
         return frozenset(range(self.parameters.participants))
 
@@ -185,14 +188,8 @@ class Coordinator(Acceptance):
 
     # Plumbing
 
-    def _follow(self, event: Event) -> _C:
-        following = self._table[self.state].get(event)
-        if following is not None:
-            return following
-        if isinstance(event, Local):
-            raise LocalProtocolError(f"{event} is impossible in state {self.state}")
-        detail = f"{event.__name__} in state {self.state}"
-        raise RemoteProtocolError(AbortReason.WRONG_PHASE, detail, status_hint=409)
+    def _state_after(self, event: Event) -> _C:
+        return state_after(self._table, self.state, event)
 
     def _session_of(self, message: m.Message) -> bytes:
         """session' exists once the keys are closed; keys and departures are said under session."""
@@ -247,16 +244,14 @@ class Coordinator(Acceptance):
             self._keep(m.decode(record[DIGEST_BYTES:]))
 
 
-def _nothing_is_drawn_twice(size: int) -> bytes:
-    raise LocalProtocolError("a resumed coordinator has nothing to draw")
-
-
 def _graph(parameters: RoundParameters, randomness: Randomness, store: Store) -> Positions | None:
     """Semi-honest step 1: drawn once, kept with the round."""
     n, degree = parameters.participants, parameters.degree
     if parameters.malicious:
         return None
     if "graph" not in store:
+        if STATE in store:
+            raise LocalProtocolError("the store has a round under way and no graph")
         store["graph"] = harary_neighbours(n, degree, randomness).astype(">u4").tobytes()
     graph = np.frombuffer(store["graph"], dtype=">u4").reshape(n, degree)
     return graph.astype(np.int64)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from hashlib import sha256
+from typing import Self
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
@@ -16,7 +17,7 @@ from dhdmm.aggregation.journal import Journal
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.memory import Memory, Seen
 from dhdmm.secagg.round import RoundParameters, session_under_root
-from dhdmm.secagg.states import PARTICIPANT, Event, Local, ParticipantState
+from dhdmm.secagg.states import PARTICIPANT, Event, Local, ParticipantState, state_after
 
 _UNDER_SESSION = (m.Neighbours, m.Root, m.Aborted)  # the others carry session' if there is a root
 _SECOND = {
@@ -69,10 +70,6 @@ class JournalledMachine(ABC):
     def root(self) -> bytes | None:
         return self._memory.root or None
 
-    def dump(self) -> bytes:
-        """The state that the journal is given, secrets included."""
-        return self._memory.encode()
-
     def receive(self, data: bytes) -> bytes | None:
         """Take a message of the coordinator; the answer, if there is one."""
         if self.state is ParticipantState.ABORTED and not self._journal_failed:
@@ -83,7 +80,7 @@ class JournalledMachine(ABC):
         earlier = dict(self._memory.seen).get(message.TYPE)
         if earlier is not None:
             return self._receive_again(type(message), earlier == seen.digest)
-        following = self._follow(type(message))
+        following = self._state_after(type(message))
         if isinstance(message, m.Aborted):
             self.round_aborted = message.reason
             return None if following is self.state else self._leave(message.reason)
@@ -99,7 +96,7 @@ class JournalledMachine(ABC):
 
     def abort(self, reason: AbortReason) -> bytes:
         """Leave the session for good."""
-        self._follow(Local.ABORT)
+        self._state_after(Local.ABORT)
         return self._leave(reason)
 
     @abstractmethod
@@ -120,16 +117,10 @@ class JournalledMachine(ABC):
         if message.session != under or message.position != self.position:
             raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
 
-    def _follow(self, event: Event) -> ParticipantState:
+    def _state_after(self, event: Event) -> ParticipantState:
         if self._journal_failed:
             raise LocalProtocolError("the journal failed; resume from what it last kept")
-        following = self._table[self.state].get(event)
-        if following is not None:
-            return following
-        if isinstance(event, Local):
-            raise LocalProtocolError(f"{event} is impossible in state {self.state}")
-        detail = f"{event.__name__} in state {self.state}"
-        raise RemoteProtocolError(AbortReason.WRONG_PHASE, detail, status_hint=409)
+        return state_after(self._table, self.state, event)
 
     def _send(self, message: m.Message, following: ParticipantState) -> bytes:
         self._memory.state, outgoing = following, message.encode()
@@ -153,12 +144,12 @@ class JournalledMachine(ABC):
         message = m.Aborted(self.parameters.session, self.position, reason)
         return self._send(message, ParticipantState.ABORTED)
 
-    def _recall(self) -> None:
-        """Go on from what the journal last kept."""
+    def resume(self) -> Self:
+        """Resume from what the journal last kept, if anything; `outgoing` is to be sent again."""
         written = self._journal.read()
-        if written is None:
-            return
-        memory = Memory.decode(written[0])
-        if (memory.session, memory.position) != (self._memory.session, self._memory.position):
-            raise LocalProtocolError("the journal belongs to another session or participant")
-        self._memory, self.outgoing = memory, written[1]
+        if written is not None:
+            memory = Memory.decode(written[0])
+            if (memory.session, memory.position) != (self._memory.session, self._memory.position):
+                raise LocalProtocolError("the journal belongs to another session or participant")
+            self._memory, self.outgoing = memory, written[1]
+        return self

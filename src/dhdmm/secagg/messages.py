@@ -12,15 +12,15 @@ sent twice. Types are numbered in the order in which they occur.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, dataclass_transform
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, MalformedMessage
 from dhdmm.secagg import wire
-from dhdmm.secagg.keys import SEAL_OVERHEAD
+from dhdmm.secagg.keys import EVIDENCE_BYTES, SEAL_OVERHEAD
 from dhdmm.secagg.lists import RecordTable
 from dhdmm.secagg.shamir import SHARE_BYTES
 
@@ -64,7 +64,7 @@ class SignedPublicKeys(NamedTuple):
 
 
 class Reveal(NamedTuple):
-    """One share of one neighbour. One record a neighbour: both kinds cannot be expressed."""
+    """One share of one neighbour. There is one record per neighbour, so never both kinds."""
 
     position: int
     kind: int
@@ -75,7 +75,7 @@ Hash = Annotated[bytes, wire.Fixed(32)]
 Key = Annotated[bytes, wire.Fixed(32)]
 Signature = Annotated[bytes, wire.Fixed(64)]
 Bits = Annotated[Bitmap, wire.Bits()]
-Evidence = Annotated[Sequence[bytes], wire.Evidence()]
+Evidence = Annotated[Sequence[bytes], wire.Items(EVIDENCE_BYTES, writes_size=True)]
 Ciphertexts = Annotated[Sequence[bytes], wire.Items(CIPHERTEXT_BYTES)]
 NEIGHBOURS = wire.Records(
     struct.Struct(">I32s32s"), PublicKeys, "u32 count, count × (u32 position, pk¹, pk²), ascending"
@@ -109,52 +109,62 @@ class Message:
         return f"<{type(self).__name__} of participant {self.position}>"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+_BY_TYPE: dict[int, type[Message]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def _message(number: int) -> Callable[[type[Message]], Any]:
+    """A class decorator: a frozen value with this number on the wire."""
+
+    def decorate(declared: type[Message]) -> type[Message]:
+        made = dataclass(frozen=True, slots=True, repr=False)(declared)
+        made.TYPE = number
+        _BY_TYPE[number] = made
+        return made
+
+    return decorate
+
+
+@_message(0x01)
 class Keys(Message):
     """Semi-honest step 2: the participant's public keys, pk¹ for masks and pk² for channels."""
 
-    TYPE: ClassVar[int] = 0x01
     mask_key: Key
     channel_key: Key
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x02)
 class SignedKeys(Keys):
     """Malicious step 1: public keys signed by the participant's identity."""
 
-    TYPE: ClassVar[int] = 0x02
     signature: Signature
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x03)
 class Root(Message):
     """Malicious step 1 ends: the Merkle root over everybody's signed keys."""
 
-    TYPE: ClassVar[int] = 0x03
     root: Hash
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x04)
 class Choice(Message):
     """Malicious step 2: the out-neighbours the participant drew for itself."""
 
-    TYPE: ClassVar[int] = 0x04
     out_neighbours: Annotated[tuple[int, ...], wire.Positions()]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x05)
 class Neighbours(Message):
     """Semi-honest step 3 begins: the receiver's neighbours that sent keys."""
 
-    TYPE: ClassVar[int] = 0x05
     neighbours: Annotated[Sequence[PublicKeys], NEIGHBOURS]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x06)
 class ProvenNeighbours(Message):
     """Malicious step 2 ends: keys of out- and in-neighbours and one Merkle multiproof for all."""
 
-    TYPE: ClassVar[int] = 0x06
     neighbours: Annotated[Sequence[SignedPublicKeys], SIGNED_NEIGHBOURS]
     proof: Annotated[bytes, wire.Blob()]
 
@@ -163,79 +173,70 @@ class ProvenNeighbours(Message):
             raise MalformedMessage("an edge without a direction")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x07)
 class Shares(Message):
     """Step 3: sealed shares for the present out-neighbours, in order, and a commitment to b_i."""
 
-    TYPE: ClassVar[int] = 0x07
     seed_commitment: Hash
     ciphertexts: Ciphertexts
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x08)
 class RelayedShares(Message):
     """Step 4 begins: which neighbours have shared, and what those said who chose the receiver."""
 
-    TYPE: ClassVar[int] = 0x08
     shared: Bits
     ciphertexts: Ciphertexts
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x09)
 class MaskedInput(Message):
     """Semi-honest step 4: y_i, packed."""
 
-    TYPE: ClassVar[int] = 0x09
     vector: Annotated[bytes, wire.Blob()]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x0A)
 class EvidencedInput(MaskedInput):
     """Malicious step 4: y_i, M_i over the neighbourhood, evidence to each member of M_i."""
 
-    TYPE: ClassVar[int] = 0x0A
     included: Bits
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x0B)
 class Survivors(Message):
     """Semi-honest step 5: who is in A2, over the roster."""
 
-    TYPE: ClassVar[int] = 0x0B
     alive: Bits
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x0C)
 class EvidencedSurvivors(Survivors):
     """Malicious step 5: A2 over the roster, "included" evidence from each alive neighbour."""
 
-    TYPE: ClassVar[int] = 0x0C
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x0D)
 class Acks(Message):
     """Malicious step 5: evidence to each alive in-neighbour of having accepted this bitmap."""
 
-    TYPE: ClassVar[int] = 0x0D
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x0E)
 class RelayedAcks(Message):
     """Malicious step 6 begins: which neighbours acked, over the neighbourhood, and their acks."""
 
-    TYPE: ClassVar[int] = 0x0E
     acked: Bits
     evidence: Evidence
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x0F)
 class Unmask(Message):
     """Step 6: one share of every neighbour whose shares the sender holds."""
 
-    TYPE: ClassVar[int] = 0x0F
     reveals: Annotated[Sequence[Reveal], REVEALS]
 
     def __post_init__(self) -> None:
@@ -243,20 +244,14 @@ class Unmask(Message):
             raise MalformedMessage("a share of neither kind")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_message(0x10)
 class Aborted(Message):
     """Either way, at any time: the sender has left the session for good, and why."""
 
-    TYPE: ClassVar[int] = 0x10
     reason: Annotated[AbortReason, wire.Word("u8 length, the reason in ASCII", AbortReason)]
 
 
-MESSAGES: tuple[type[Message], ...] = (
-    *(Keys, SignedKeys, Root, Choice, Neighbours, ProvenNeighbours, Shares, RelayedShares),
-    *(MaskedInput, EvidencedInput, Survivors, EvidencedSurvivors, Acks, RelayedAcks, Unmask),
-    Aborted,
-)
-_BY_TYPE = {message.TYPE: message for message in MESSAGES}
+MESSAGES = tuple(_BY_TYPE.values())
 
 
 def decode(data: bytes) -> Message:
@@ -277,9 +272,3 @@ def _second_fields(records: Sequence[tuple[Any, ...]]) -> set[int]:
     if isinstance(records, RecordTable):
         return set(records.columns["f1"].tolist())
     return {record[1] for record in records}
-
-
-def described() -> Iterator[tuple[type[Message], list[tuple[str, str]]]]:
-    """Every message with its fields and their layouts in words, for docs/protocol.md."""
-    for message in MESSAGES:
-        yield message, [(name, codec.words) for name, codec in wire.layout(message)]

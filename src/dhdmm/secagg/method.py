@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import STATE, Phase, Store, ThreatModel
-from dhdmm.aggregation.modulus import Modulus, packed_size
+from dhdmm.aggregation.method import Phase, RoundTerms, Store, ThreatModel
+from dhdmm.aggregation.modulus import packed_size
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages
@@ -73,28 +73,13 @@ class SecureAggregation:
         known = {name: fields[name] for name in FIELDS}
         return GraphParameters(**known, complete=fields["degree"] == participants - 1)
 
-    def round(
-        self,
-        parameters: GraphParameters,
-        *,
-        plan_digest: bytes,
-        round_id: bytes,
-        roster_digest: bytes,
-        participants: int,
-        modulus: Modulus,
-        length: int,
-    ) -> RoundParameters:
+    def round(self, parameters: GraphParameters, terms: RoundTerms) -> RoundParameters:
         return RoundParameters(
-            plan_digest=plan_digest,
-            round_id=round_id,
+            **vars(terms),
             threat_model=self.threat_model,
-            roster_digest=roster_digest,
-            participants=participants,
             degree=parameters.degree,
             threshold=parameters.threshold,
             minimum_survivors=parameters.minimum_survivors,
-            modulus=modulus,
-            length=length,
         )
 
     def fewest_senders(self, round: RoundParameters, phase: Phase) -> int:
@@ -111,7 +96,7 @@ class SecureAggregation:
     ) -> Participant:
         from dhdmm.secagg.participant import Participant  # with libraries that a plan needs not
 
-        return Participant.resume(round, roster, identity, position, randomness, journal)
+        return Participant(round, roster, identity, position, randomness, journal).resume()
 
     def coordinator(
         self,
@@ -123,8 +108,6 @@ class SecureAggregation:
     ) -> Coordinator:
         from dhdmm.secagg.coordinator import Coordinator
 
-        if STATE in store:
-            return Coordinator.resume(round, roster, store, shard)
         return Coordinator(round, roster, randomness, store, shard)
 
     def largest_message(self, round: RoundParameters) -> int:
@@ -137,7 +120,7 @@ class SecureAggregation:
 
         return record_name(type(messages.decode(data)), position)
 
-    def farewell(self, round: RoundParameters, position: int, reason: AbortReason) -> bytes:
+    def abort_message(self, round: RoundParameters, position: int, reason: AbortReason) -> bytes:
         return messages.Aborted(round.session, position, reason).encode()
 
     def counted(self, round: RoundParameters) -> CountedMessages:

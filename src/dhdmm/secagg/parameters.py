@@ -20,10 +20,10 @@ from dhdmm.secagg.conditions import (
     e5b_holds,
     e6,
     first_broken,
-    fits,
     margin_needed,
     rare,
 )
+from dhdmm.secagg.tails import is_below
 
 MINIMUM_PARTICIPANTS = 3  # of two, each learns the other's input from the sum
 MAXIMUM_PARTICIPANTS = 1_000_000
@@ -158,7 +158,7 @@ def _search(n: int, c: int, s: int, threat_model: ThreatModel) -> tuple[int, int
     """
     malicious = threat_model is ThreatModel.MALICIOUS
     for k, low, high in _windows(n, c, s, threat_model):
-        if not (fits(e6(n, k), CORRECTNESS_BITS) if malicious else e2_holds(n, c, s, k)):
+        if not (is_below(e6(n, k), CORRECTNESS_BITS) if malicious else e2_holds(n, c, s, k)):
             continue
         if not malicious:
             return k, low

@@ -12,17 +12,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.aggregation.identity import KEY_BYTES, Identity, signature_holds
-from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.identity import KEY_BYTES, signature_holds
 from dhdmm.aggregation.modulus import pack
-from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Neighbour, keys_statement
 from dhdmm.secagg.graph import sample_out_neighbours
 from dhdmm.secagg.keys import Label
 from dhdmm.secagg.messages import Direction
-from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import Local
 from dhdmm.secagg.steps import IN, OUT, Steps, bitmap_hash
 
@@ -38,28 +34,13 @@ class Participant(Steps):
     this session or phase raises `RemoteProtocolError` and changes nothing.
     """
 
-    @classmethod
-    def resume(
-        cls,
-        parameters: RoundParameters,
-        roster: Roster,
-        identity: Identity | None,
-        position: int,
-        randomness: Randomness,
-        journal: Journal,
-    ) -> Participant:
-        """The participant as its journal knows it; `outgoing` is to be sent again."""
-        participant = cls(parameters, roster, identity, position, randomness, journal)
-        participant._recall()
-        return participant
-
     def computed(self) -> bytes:
-        """The keys of the channels, in the neighbourhood's order: secrets, for `spare`."""
+        """The keys of the channels, in the neighbourhood's order: secrets, for `reuse`."""
         memory = self._memory
         return b"".join(self._channels.agreed(memory.neighbours)) if memory.channel_secret else b""
 
-    def spare(self, computed: bytes) -> None:
-        """Spare a resumed participant what it had computed before: these and its public keys."""
+    def reuse(self, computed: bytes) -> None:
+        """Take these keys, after a resumption, instead of agreeing again."""
         memory, starts = self._memory, range(0, len(computed), KEY_BYTES)
         if memory.mask_secret:
             self._mask_keys  # noqa: B018 - cached from now on
@@ -71,7 +52,7 @@ class Participant(Steps):
 
     def begin(self) -> bytes:
         """Step 1 or 2: fresh keys. They are signed in the malicious model."""
-        following = self._follow(Local.BEGIN)
+        following = self._state_after(Local.BEGIN)
         if self._journal.read() is not None:
             raise LocalProtocolError("this session has begun before: resume it")
         memory = self._memory
@@ -86,7 +67,7 @@ class Participant(Steps):
 
     def give_input(self, vector: NDArray[Any]) -> bytes:
         """Step 4: the input, residues in Z_m, leaves as y_i. It must be paid for beforehand."""
-        following = self._follow(Local.INPUT)
+        following = self._state_after(Local.INPUT)
         modulus, i = self.parameters.modulus, self.position
         if vector.shape != (self.parameters.length,) or vector.dtype.kind not in "iu":
             raise LocalProtocolError("the input is not an integer vector of the agreed length")

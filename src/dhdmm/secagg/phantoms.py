@@ -12,9 +12,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dhdmm.secagg.tails import Array, log_binomial_tail, log_choose, log_hypergeometric_tail
-
-_SLACK = 1e-6  # as in parameters.py: more than the rounding error of the logarithms
+from dhdmm.secagg.tails import (
+    Array,
+    is_below,
+    log_binomial_tail,
+    log_choose,
+    log_hypergeometric_tail,
+)
 
 
 def margin(n: int, c: int, s: int, k: int, t: int, security_bits: int) -> int:
@@ -37,7 +41,7 @@ def unmet_phantoms(n: int, c: int, k: int, bits: int) -> int:
         n - c - phantoms, log_unaware, m + 1
     )
     beyond = np.logaddexp.accumulate(log_terms[::-1])[::-1]  # beyond[f]: the sum over f' > f
-    return int(np.sum(~_rare(beyond, bits)))
+    return int(np.sum(~is_below(beyond, bits)))
 
 
 def exposed_phantoms(n: int, c: int, s: int, k: int, t: int, unmet: int, bits: int) -> int:
@@ -53,27 +57,23 @@ def exposed_phantoms(n: int, c: int, s: int, k: int, t: int, unmet: int, bits: i
     revealers = np.arange(1.0, u + 1)
     log_support = _log_support(n, c, k, t, u - 1)
     log_chosen = log_choose(n - c, u) + log_choose(u, revealers)  # the missing, then the revealers
-    r = _before_first(_rare(log_chosen + revealers * log_support, bits))
+    r = _before_first(is_below(log_chosen + revealers * log_support, bits))
     return _supported(n, c, k, t, r, bits)
 
 
 def _supported(n: int, c: int, k: int, t: int, holders: int, bits: int) -> int:
     """The most participants that each have t out-neighbours corrupt or among `holders` honest ones,
     whichever these are; none if nobody has t − holders corrupt out-neighbours."""
-    if _rare(math.log(n) + _log_support(n, c, k, t - holders, 0), bits):
+    if is_below(math.log(n) + _log_support(n, c, k, t - holders, 0), bits):
         return 0
     sizes = np.arange(1.0, n - c + 1)
     log_chosen = log_choose(n - c, holders) + log_choose(n - c, sizes)
-    return _before_first(_rare(log_chosen + sizes * _log_support(n, c, k, t, holders), bits))
+    return _before_first(is_below(log_chosen + sizes * _log_support(n, c, k, t, holders), bits))
 
 
 def _log_support(n: int, c: int, k: int, t: int, holders: int) -> Array:
     """ln Pr[Hyp(n−1, c + holders, k) ≥ t]."""
     return log_hypergeometric_tail(n - 1, np.asarray(float(c + holders)), k, t)
-
-
-def _rare(log_probability: Array, bits: int) -> npt.NDArray[np.bool_]:
-    return np.asarray(log_probability <= -bits * math.log(2) - _SLACK)
 
 
 def _before_first(rare: npt.NDArray[np.bool_]) -> int:

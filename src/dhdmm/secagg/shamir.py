@@ -8,14 +8,14 @@ Secrets are shared one polynomial each, so shares of b_i and of sk¹_i can be re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.aggregation.randomness import Randomness, uniform_residues
+from dhdmm.aggregation.randomness import Randomness, uniform_below
 
 PRIME = 2**31 - 1
 SECRET_BYTES = 32
@@ -40,8 +40,8 @@ def split(
     width = LIMBS * len(secrets)
     coefficients = np.empty((threshold, width), dtype=np.uint64)
     coefficients[0] = [limb for secret in secrets for limb in _limbs(secret)]
-    drawn = uniform_residues(randomness, PRIME, (threshold - 1) * width)
-    coefficients[1:] = drawn.reshape(-1, width)
+    bounds = np.full((threshold - 1, width), PRIME, dtype=np.uint32)
+    coefficients[1:] = uniform_below(randomness, bounds)
     encoded = evaluate(coefficients, _points(holders)).astype("<u4").tobytes()
     return [
         [
@@ -52,28 +52,18 @@ def split(
     ]
 
 
-def reconstruct(shares: Sequence[Mapping[int, bytes]], threshold: int) -> list[bytes]:
-    """Each secret from its holders' shares (position → 36 bytes); holders may differ.
-
-    All shares given are used: if more than t are given and they do not lie on one polynomial of
-    degree below t, that is detected. With exactly t nothing can be: check the secret itself.
-    """
-    ends = np.cumsum([len(given) for given in shares], dtype=np.int64)
-    starts = ends - np.array([len(given) for given in shares], dtype=np.int64)
-    holders = np.array([holder for given in shares for holder in given], dtype=np.int64)
-    limbs = _decode([share for given in shares for share in given.values()])
-    return reconstruct_rows(starts, ends, holders, limbs, threshold)
-
-
-def reconstruct_rows(
+def reconstruct(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     holders: NDArray[Any],
     limbs: NDArray[np.uint32],
     threshold: int,
 ) -> list[bytes]:
-    """`reconstruct` from shares in the rows of `limbs`, (R, L), of which secret s has those from
-    starts[s] to ends[s]."""
+    """The secrets whose shares are rows of `limbs`, (R, L): secret s has starts[s] to ends[s].
+
+    All shares given are used: if more than t are given and they do not lie on one polynomial of
+    degree below t, that is detected. With exactly t nothing can be: check the secret itself.
+    """
     _require_elements(limbs)
     secrets, points = [b""] * len(starts), _points(holders)
     for indices, count in _blocks(ends - starts):
@@ -214,13 +204,6 @@ def _secret(limbs: Sequence[int]) -> bytes:
     if max(limbs) >> LIMB_BITS or number >> (8 * SECRET_BYTES):
         raise RemoteProtocolError(AbortReason.INCONSISTENT_SHARES, "not of a 32-byte secret")
     return number.to_bytes(SECRET_BYTES, "little")
-
-
-def _decode(shares: Sequence[bytes]) -> NDArray[np.uint32]:
-    """(r, L) limbs from r encoded shares."""
-    if not set(map(len, shares)) <= {SHARE_BYTES}:
-        raise RemoteProtocolError(AbortReason.MALFORMED, f"a share has {SHARE_BYTES} bytes")
-    return np.frombuffer(b"".join(shares), dtype="<u4").reshape(-1, LIMBS)
 
 
 def _require_elements(limbs: NDArray[np.uint32]) -> None:

@@ -1,16 +1,22 @@
-"""Everything that decides what may happen when: one transition table a role and threat model.
+"""What may happen when: one transition table per role and threat model.
 
 A table maps a state to the events it accepts and the state each leads to. An event is the arrival
 of a message of some type, or something the caller does. What a table does not list cannot
-happen: the machines look here first. `diagram` draws the tables of docs/secure-aggregation.md.
+happen: the machines look here first. docs/secure-aggregation.md shows the tables as diagrams.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
-from dhdmm.aggregation.errors import Worded
+from dhdmm.aggregation.errors import (
+    AbortReason,
+    LocalProtocolError,
+    RemoteProtocolError,
+    Worded,
+)
 from dhdmm.aggregation.method import Phase, ThreatModel
 from dhdmm.secagg import messages as m
 
@@ -25,7 +31,7 @@ class Local(StrEnum):
 
 
 class ParticipantState(Worded):
-    """With what a participant has done when it is there, for whoever watches."""
+    """The states of a participant; the words say what it has done and what it waits for."""
 
     START = "start", "begins"
     AWAITING_ROOT = "awaiting-root", "sent a public key; waiting for those of the others"
@@ -83,62 +89,85 @@ PHASES: Mapping[CoordinatorState, Phase] = {
 Event = Local | type[m.Message]
 ParticipantTable = Mapping[ParticipantState, Mapping[Event, ParticipantState]]
 CoordinatorTable = Mapping[CoordinatorState, Mapping[Event, CoordinatorState]]
+State = TypeVar("State", ParticipantState, CoordinatorState)
 
 _P = ParticipantState
 _C = CoordinatorState
-_P_ABORTS: dict[Event, _P] = {Local.ABORT: _P.ABORTED, m.Aborted: _P.ABORTED}
-_C_ABORTS: dict[Event, _C] = {Local.ABORT: _C.ABORTED}
+
+
+def _participant(*steps: tuple[_P, Event]) -> ParticipantTable:
+    """States in their order, each with the event that leads on; the last event leads to DONE."""
+    following = [state for state, _ in steps[1:]] + [_P.DONE]
+    aborts: dict[Event, _P] = {Local.ABORT: _P.ABORTED, m.Aborted: _P.ABORTED}
+    table: dict[_P, Mapping[Event, _P]] = {
+        state: {event: then, **aborts}
+        for (state, event), then in zip(steps, following, strict=True)
+    }
+    # a round may still fail after a participant has finished its part
+    return table | {_P.DONE: {m.Aborted: _P.DONE}, _P.ABORTED: {}}
+
+
+def _coordinator(*phases: tuple[_C, type[m.Message]]) -> CoordinatorTable:
+    """Phases in their order, each with the type of message collected until the caller closes it."""
+    following = [state for state, _ in phases[1:]] + [_C.FINISHED]
+    table: dict[_C, Mapping[Event, _C]] = {
+        state: {message: state, m.Aborted: state, Local.CLOSE: then, Local.ABORT: _C.ABORTED}
+        for (state, message), then in zip(phases, following, strict=True)
+    }
+    return table | {_C.FINISHED: {}, _C.ABORTED: {}}
+
 
 PARTICIPANT: Mapping[ThreatModel, ParticipantTable] = {
-    ThreatModel.SEMI_HONEST: {
-        _P.START: {Local.BEGIN: _P.AWAITING_NEIGHBOURS, **_P_ABORTS},
-        _P.AWAITING_NEIGHBOURS: {m.Neighbours: _P.AWAITING_SHARES, **_P_ABORTS},
-        _P.AWAITING_SHARES: {m.RelayedShares: _P.READY_FOR_INPUT, **_P_ABORTS},
-        _P.READY_FOR_INPUT: {Local.INPUT: _P.AWAITING_SURVIVORS, **_P_ABORTS},
-        _P.AWAITING_SURVIVORS: {m.Survivors: _P.DONE, **_P_ABORTS},
-        _P.DONE: {m.Aborted: _P.DONE},  # the round failed without us
-        _P.ABORTED: {},
-    },
-    ThreatModel.MALICIOUS: {
-        _P.START: {Local.BEGIN: _P.AWAITING_ROOT, **_P_ABORTS},
-        _P.AWAITING_ROOT: {m.Root: _P.AWAITING_NEIGHBOURS, **_P_ABORTS},
-        _P.AWAITING_NEIGHBOURS: {m.ProvenNeighbours: _P.AWAITING_SHARES, **_P_ABORTS},
-        _P.AWAITING_SHARES: {m.RelayedShares: _P.READY_FOR_INPUT, **_P_ABORTS},
-        _P.READY_FOR_INPUT: {Local.INPUT: _P.AWAITING_SURVIVORS, **_P_ABORTS},
-        _P.AWAITING_SURVIVORS: {m.EvidencedSurvivors: _P.AWAITING_ACKS, **_P_ABORTS},
-        _P.AWAITING_ACKS: {m.RelayedAcks: _P.DONE, **_P_ABORTS},
-        _P.DONE: {m.Aborted: _P.DONE},  # the round failed without us
-        _P.ABORTED: {},
-    },
+    ThreatModel.SEMI_HONEST: _participant(
+        (_P.START, Local.BEGIN),
+        (_P.AWAITING_NEIGHBOURS, m.Neighbours),
+        (_P.AWAITING_SHARES, m.RelayedShares),
+        (_P.READY_FOR_INPUT, Local.INPUT),
+        (_P.AWAITING_SURVIVORS, m.Survivors),
+    ),
+    ThreatModel.MALICIOUS: _participant(
+        (_P.START, Local.BEGIN),
+        (_P.AWAITING_ROOT, m.Root),
+        (_P.AWAITING_NEIGHBOURS, m.ProvenNeighbours),
+        (_P.AWAITING_SHARES, m.RelayedShares),
+        (_P.READY_FOR_INPUT, Local.INPUT),
+        (_P.AWAITING_SURVIVORS, m.EvidencedSurvivors),
+        (_P.AWAITING_ACKS, m.RelayedAcks),
+    ),
 }
-
-
-def _collect(state: _C, message: type[m.Message], then: _C) -> dict[_C, Mapping[Event, _C]]:
-    """A phase: messages of one type are collected until the caller closes it."""
-    accepted: dict[Event, _C] = {message: state, m.Aborted: state, Local.CLOSE: then}
-    return {state: accepted | _C_ABORTS}
-
 
 COORDINATOR: Mapping[ThreatModel, CoordinatorTable] = {
-    ThreatModel.SEMI_HONEST: {
-        **_collect(_C.COLLECTING_KEYS, m.Keys, _C.COLLECTING_SHARES),
-        **_collect(_C.COLLECTING_SHARES, m.Shares, _C.COLLECTING_INPUTS),
-        **_collect(_C.COLLECTING_INPUTS, m.MaskedInput, _C.COLLECTING_REVEALS),
-        **_collect(_C.COLLECTING_REVEALS, m.Unmask, _C.FINISHED),
-        _C.FINISHED: {},
-        _C.ABORTED: {},
-    },
-    ThreatModel.MALICIOUS: {
-        **_collect(_C.COLLECTING_KEYS, m.SignedKeys, _C.COLLECTING_CHOICES),
-        **_collect(_C.COLLECTING_CHOICES, m.Choice, _C.COLLECTING_SHARES),
-        **_collect(_C.COLLECTING_SHARES, m.Shares, _C.COLLECTING_INPUTS),
-        **_collect(_C.COLLECTING_INPUTS, m.EvidencedInput, _C.COLLECTING_ACKS),
-        **_collect(_C.COLLECTING_ACKS, m.Acks, _C.COLLECTING_REVEALS),
-        **_collect(_C.COLLECTING_REVEALS, m.Unmask, _C.FINISHED),
-        _C.FINISHED: {},
-        _C.ABORTED: {},
-    },
+    ThreatModel.SEMI_HONEST: _coordinator(
+        (_C.COLLECTING_KEYS, m.Keys),
+        (_C.COLLECTING_SHARES, m.Shares),
+        (_C.COLLECTING_INPUTS, m.MaskedInput),
+        (_C.COLLECTING_REVEALS, m.Unmask),
+    ),
+    ThreatModel.MALICIOUS: _coordinator(
+        (_C.COLLECTING_KEYS, m.SignedKeys),
+        (_C.COLLECTING_CHOICES, m.Choice),
+        (_C.COLLECTING_SHARES, m.Shares),
+        (_C.COLLECTING_INPUTS, m.EvidencedInput),
+        (_C.COLLECTING_ACKS, m.Acks),
+        (_C.COLLECTING_REVEALS, m.Unmask),
+    ),
 }
+
+
+def state_after(table: Mapping[State, Mapping[Event, State]], state: State, event: Event) -> State:
+    """Where an event leads.
+
+    Raises:
+        LocalProtocolError: The caller may not do this now.
+        RemoteProtocolError: A message of this type may not arrive now.
+    """
+    following = table[state].get(event)
+    if following is not None:
+        return following
+    if isinstance(event, Local):
+        raise LocalProtocolError(f"{event} is impossible in state {state}")
+    detail = f"{event.__name__} in state {state}"
+    raise RemoteProtocolError(AbortReason.WRONG_PHASE, detail, status_hint=409)
 
 
 def collected_in(table: CoordinatorTable, state: CoordinatorState) -> type[m.Message] | None:
@@ -147,19 +176,3 @@ def collected_in(table: CoordinatorTable, state: CoordinatorState) -> type[m.Mes
         if not isinstance(event, Local) and event is not m.Aborted:
             return event
     return None
-
-
-def diagram(table: ParticipantTable | CoordinatorTable) -> str:
-    """The table as a Mermaid state diagram. Aborts, possible in every state, are left out."""
-    lines = ["stateDiagram-v2"]
-    for state, events in table.items():
-        for event, following in events.items():
-            if event in (Local.ABORT, m.Aborted):
-                continue
-            name = event.value if isinstance(event, Local) else event.__name__
-            lines.append(f"    {_node(state)} --> {_node(following)}: {name}")
-    return "\n".join(lines)
-
-
-def _node(state: StrEnum) -> str:
-    return state.value.replace("-", "_")

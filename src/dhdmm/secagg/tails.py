@@ -16,6 +16,7 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.float64]
 
 TERMS = 64  # of a series before its geometric remainder
+_SLACK = 1e-6
 _LOG_FACTORIALS = np.array([math.lgamma(n + 1) for n in range(24)])
 
 
@@ -35,12 +36,10 @@ def log_factorial(n: Array | float) -> Array:
     return np.where(whole < len(_LOG_FACTORIALS), _LOG_FACTORIALS[small], large)
 
 
-def log_sum(logs: Array) -> float:
-    """ln Σ exp, without overflow."""
-    largest = float(logs.max())
-    if largest == -math.inf:
-        return largest
-    return largest + math.log(np.exp(logs - largest).sum())
+def is_below(log_probability: Array | float, bits: int) -> npt.NDArray[np.bool_]:
+    """Whether probabilities are at most 2^−bits, with more to spare than logarithms are wrong by
+    for every n up to a million."""
+    return np.asarray(log_probability <= -bits * math.log(2) - _SLACK)
 
 
 def log_hypergeometric_tail(population: int, marked: Array, k: int, x: int) -> Array:

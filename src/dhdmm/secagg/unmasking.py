@@ -38,29 +38,29 @@ class Revealed(NamedTuple):
 def unmask(collected: Collected, total: Vector) -> Vector:
     """Σ x_i over the survivors, from Σ y_i; or a refusal that says what is missing."""
     result, session, revealed = total.copy(), collected.session, _revealed(collected)
-    survivors, mourners = sorted(collected.inputs), _mourners(collected)
+    survivors, masked_with = sorted(collected.inputs), _masked_with_dropped(collected)
     seeds = _seeds(collected, revealed, survivors)
-    mask_keys = _mask_keys(collected, revealed, sorted(mourners))
+    mask_keys = _mask_keys(collected, revealed, sorted(masked_with))
     left_in: list[tuple[bytes, Sign]] = [
         (keys.self_mask_seed(seed, session, i), -1)
         for i, seed in zip(survivors, seeds, strict=True)
     ]
     for j, own in mask_keys.items():
-        left_in += _left_of(j, own, mourners[j], collected)
+        left_in += _left_by(j, own, masked_with[j], collected)
     masks.add_masks(collected.parameters.modulus, result, left_in)
     return collected.parameters.modulus.reduce(result)
 
 
-def _left_of(
-    j: int, mask_keys: KeyPair, mourners: Sequence[int], collected: Collected
+def _left_by(
+    j: int, mask_keys: KeyPair, masked_with: Sequence[int], collected: Collected
 ) -> Iterator[tuple[bytes, Sign]]:
-    """What cancels F(s_ij) of a dropped j in its mourners' y_i."""
-    gone, session = Endpoint(j, mask_keys.public), collected.session
-    others = [Endpoint(i, collected.keys[i].mask_key) for i in mourners]
+    """What cancels F(s_ij) of a dropped j in the y_i of the survivors that masked with it."""
+    dropped, session = Endpoint(j, mask_keys.public), collected.session
+    others = [Endpoint(i, collected.keys[i].mask_key) for i in masked_with]
     agreed = [mask_keys.agree(other.public) for other in others]
     for other, key in zip(others, agreed, strict=True):
         sign: Sign = -1 if j > other.position else 1
-        yield keys.pairwise_mask_seed(key, session, gone, other), sign
+        yield keys.pairwise_mask_seed(key, session, dropped, other), sign
 
 
 def _seeds(collected: Collected, revealed: Revealed, survivors: Sequence[int]) -> list[bytes]:
@@ -84,15 +84,15 @@ def _mask_keys(
     return pairs
 
 
-def _mourners(collected: Collected) -> dict[int, list[int]]:
+def _masked_with_dropped(collected: Collected) -> dict[int, list[int]]:
     """The survivors i with j in M_i, for each j in A1∖A2 that has any."""
-    around, mourners = collected.neighbourhoods, dict[int, list[int]]()
+    around, masked_with = collected.neighbourhoods, dict[int, list[int]]()
     alive = collected.alive.array()
     for entry in np.flatnonzero(collected.included & ~collected.surviving).tolist():
         i, j = int(around.owners[entry]), int(around.positions[entry])
         if alive[i]:
-            mourners.setdefault(j, []).append(i)
-    return mourners
+            masked_with.setdefault(j, []).append(i)
+    return masked_with
 
 
 def _revealed(collected: Collected) -> Revealed:
@@ -116,4 +116,4 @@ def _reconstruct(
     starts = np.searchsorted(shared, np.array(subjects, dtype=shared.dtype))
     ends = np.searchsorted(shared, np.array(subjects, dtype=shared.dtype), side="right")
     threshold = collected.parameters.threshold
-    return shamir.reconstruct_rows(starts, ends, holders, limbs[of_kind], threshold)
+    return shamir.reconstruct(starts, ends, holders, limbs[of_kind], threshold)

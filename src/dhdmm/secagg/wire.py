@@ -21,7 +21,6 @@ import numpy as np
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import MalformedMessage
-from dhdmm.secagg.keys import EVIDENCE_BYTES
 from dhdmm.secagg.lists import RecordTable, Slots
 
 _COUNT = struct.Struct(">I")
@@ -148,34 +147,28 @@ class Bits:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list of byte strings of one size."""
+    """A list of byte strings of one size, which may be written first."""
 
     size: int
+    writes_size: bool = False
 
     @property
     def words(self) -> str:
+        if self.writes_size:
+            return f"u8 size ({self.size}), u32 count, count × size bytes"
         return f"u32 count, count × {self.size} bytes"
 
     def encode(self, value: Sequence[bytes]) -> bytes:
-        return _COUNT.pack(len(value)) + _join(value, self.size)
+        return self._size_written + _COUNT.pack(len(value)) + _join(value, self.size)
 
     def decode(self, reader: Reader) -> Slots:
+        if reader.take(len(self._size_written)) != self._size_written:
+            raise MalformedMessage(f"items that are not said to have {self.size} bytes")
         return Slots(reader.take(reader.count() * self.size), self.size)
 
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A list of MACs, with their size said first."""
-
-    words = f"u8 size ({EVIDENCE_BYTES}), u32 count, count × size bytes"
-
-    def encode(self, value: Sequence[bytes]) -> bytes:
-        return bytes((EVIDENCE_BYTES,)) + _COUNT.pack(len(value)) + _join(value, EVIDENCE_BYTES)
-
-    def decode(self, reader: Reader) -> Slots:
-        if reader.take(1) != bytes((EVIDENCE_BYTES,)):
-            raise MalformedMessage("evidence that has not the size of a MAC")
-        return Slots(reader.take(reader.count() * EVIDENCE_BYTES), EVIDENCE_BYTES)
+    @property
+    def _size_written(self) -> bytes:
+        return bytes((self.size,)) if self.writes_size else b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,7 @@ class RoundState:
         if self.row.reason is None or self.seats is None:
             return None
         method, reason = self.seats.plan.method, AbortReason(self.row.reason)
-        farewell: bytes = method.farewell(self.seats.round, position, reason)
+        farewell: bytes = method.abort_message(self.seats.round, position, reason)
         return farewell
 
 

@@ -28,7 +28,7 @@ Clock = Callable[[], datetime]
 class CoordinatorSession:
     """One round: `receive` messages, `close_phase` at deadlines, and in the end ask for `release`.
 
-    It goes on with what its `store` knows of the round. The transcript is signed by `identity`, or
+    It resumes from what its `store` knows of the round. The transcript is signed by `identity`, or
     by a key made for this round. With an `archive` it is a full one: the archive then holds
     every message that counted. Several sessions may share a round as coordinators may. The date at
     which the round finished is read off `clock`, once; without a clock it is not recorded.
@@ -78,10 +78,10 @@ class CoordinatorSession:
         return result is not None and np.array_equal(result.total, total)
 
     def receive(self, position: int, data: bytes) -> Reply:
-        """Take a participant's message, and note it if it counts; a farewell does not."""
-        state, farewells = self.machine.state, len(self.machine.departed)
+        """Take a participant's message, and note it if it counts; a departure does not."""
+        state, departed = self.machine.state, len(self.machine.departed)
         reply = self.machine.receive(position, data)
-        if reply is Reply.ACCEPTED and len(self.machine.departed) == farewells:
+        if reply is Reply.ACCEPTED and len(self.machine.departed) == departed:
             self._recorder.counted(state, position, data)
         return reply
 

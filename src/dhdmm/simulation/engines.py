@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from dhdmm.cohort.members import AWAKE, Cohort, Invitation
+from dhdmm.cohort.members import RESIDENT_LIMIT, Cohort, Invitation
 from dhdmm.cohort.people import People
 from dhdmm.cohort.workers import cohorts_here
 
@@ -19,5 +19,5 @@ def cohorts_on(
     if engine == "ray":
         from dhdmm.simulation.on_ray import ray_cohorts
 
-        return ray_cohorts(invitation, people, workers, AWAKE)
-    return cohorts_here(invitation, people, 1 if engine == "local" else workers, AWAKE)
+        return ray_cohorts(invitation, people, workers, RESIDENT_LIMIT)
+    return cohorts_here(invitation, people, 1 if engine == "local" else workers, RESIDENT_LIMIT)

@@ -58,7 +58,7 @@ class RayCohort:
 
 @contextmanager
 def ray_cohorts(
-    invitation: Invitation, people: People, workers: int | None, awake: int | None
+    invitation: Invitation, people: People, workers: int | None, resident_limit: int | None
 ) -> Iterator[list[Cohort]]:
     """One actor for each processor of the cluster."""
     ray = _ray()
@@ -71,7 +71,9 @@ def ray_cohorts(
     try:
         count = workers or int(ray.cluster_resources()["CPU"])
         for w in range(count):
-            cohorts.append(RayCohort(ray, encode_setup(invitation, people.part(w, count), awake)))
+            cohorts.append(
+                RayCohort(ray, encode_setup(invitation, people.part(w, count), resident_limit))
+            )
         yield cohorts
     finally:
         for cohort in cohorts:
