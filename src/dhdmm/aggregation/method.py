@@ -54,7 +54,7 @@ class Phase:
     title: str
     explanation: str
     carries_input: bool = False
-    """Whoever speaks here is a survivor: its input is in the sum."""
+    """Who sends a message in this phase is a survivor: its input is in the sum."""
 
 
 ENROLMENT = Phase("enrolling", "Enrolment", "Participants are enrolling.")

@@ -24,7 +24,7 @@ ROUNDING = 1e-9
 """A dropout of 0.29 among 100 is 29, whatever the product is in floating point."""
 
 Silent = Mapping[str, Collection[int]]
-"""Who says nothing from which phase on."""
+"""Who stops answering, by the phase in which it stops."""
 
 
 class Meter(Protocol):

@@ -77,7 +77,7 @@ class Cohort(Protocol):
         """What seeded members' inputs add up to, found anew without any protocol; call for it."""
 
     def usage(self) -> Usage:
-        """Of the process that the members live in, if it is not this one."""
+        """Of the members' process, if it is not this one."""
 
     def close(self) -> None: ...
 

@@ -44,7 +44,7 @@ class People(Protocol):
     def seat(self, position: int) -> LocalSeat: ...
 
     def randomness(self, position: int) -> Randomness:
-        """For keys and shares. Asked for again, it goes on, and repeats nothing."""
+        """For keys and shares. A second call continues the stream and repeats nothing."""
 
     def noise(self, position: int) -> KeyStream:
         """For the one measurement."""

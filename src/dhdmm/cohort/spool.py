@@ -1,7 +1,7 @@
 """A mapping whose values are in a temporary file: for what is too much for memory.
 
-The file has no name, so it is gone with its owner. A value may be replaced; its place is used again
-if the new value fits.
+The file has no name, so it is deleted when its owner ends. A value may be replaced; its place is
+used again if the new value fits.
 """
 
 from __future__ import annotations

@@ -24,18 +24,17 @@ def own_usage() -> Usage:
 
 
 def peak_bytes(process: int | None = None) -> int:
-    """Of this process, or of another one on Linux; unknown (0) elsewhere, and on Windows.
+    """Peak memory of this process or, on Linux, of another one; 0 where it is unknown.
 
-    Not ru_maxrss where Linux says it better: in a process that another one started, that begins
-    with the memory of the other.
+    On Linux it is VmHWM: ru_maxrss of a started process begins with the memory of its parent.
     """
     status = Path(f"/proc/{process or 'self'}/status")
     try:
-        told = re.search(r"VmHWM:\s+(\d+) kB", status.read_text("utf-8"))
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text("utf-8"))
     except OSError:
-        told = None
-    if told:
-        return int(told[1]) * 1024
+        found = None
+    if found:
+        return int(found[1]) * 1024
     if process is not None or find_spec("resource") is None:
         return 0
     import resource

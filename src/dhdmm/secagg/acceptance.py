@@ -1,4 +1,4 @@
-"""What the coordinator asks of a message before it counts.
+"""The coordinator's checks of a message before it counts.
 
 A message that no honest participant sends is refused and changes nothing.
 """

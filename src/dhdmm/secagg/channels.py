@@ -34,7 +34,7 @@ class Channels:
         self._met: dict[int, tuple[Endpoint, bytes]] = {}  # the other end, the pairwise key
 
     def meet(self, neighbours: Iterable[Neighbour]) -> None:
-        """Agree with all of them in one go, which is quicker than one by one between other work."""
+        """Agree with all of them at once, which is faster than one by one between other work."""
         agree = self._keys.agree
         for position, _, _, public in neighbours:
             if position not in self._met:
@@ -65,7 +65,7 @@ class Channels:
         return keys.evidence(pairwise, label, self._session, self._own, other, bitmap_hash)
 
     def heard(self, label: Label, sender: Neighbour, tag: bytes, bitmap_hash: bytes = b"") -> bool:
-        """Whether the sender said so to us."""
+        """Whether this is the sender's evidence for us."""
         other, pairwise = self._agreed(sender)
         expected = keys.evidence(pairwise, label, self._session, other, self._own, bitmap_hash)
         return keys.evidence_holds(tag, expected)

@@ -142,7 +142,7 @@ class Coordinator(Acceptance):
             raise RemoteProtocolError(AbortReason.WRONG_PHASE, "not invited", status_hint=409)
         reply = self._check(message)
         if reply is Reply.ACCEPTED:
-            if isinstance(message, m.MaskedInput):  # whose vector lives on in the sum alone
+            if isinstance(message, m.MaskedInput):  # its vector is kept in the sum only
                 message = replace(message, vector=b"")
                 data = message.encode()
             self._keep(message)

@@ -12,7 +12,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass
 class Counts:
-    """One number a participant, (n,); 0 where it did not get that far."""
+    """One number per participant, (n,); 0 where it did not get that far."""
 
     neighbours: Numbers
     out: Numbers

@@ -41,7 +41,7 @@ _FORMAT = b"dhdmm participant 1"
 
 @dataclass(slots=True, repr=False)
 class Memory:
-    """Everything a participant needs to go on. An empty field is not known yet, or erased."""
+    """Everything from which a participant resumes. An empty field is not known yet, or erased."""
 
     session: Annotated[bytes, wire.Fixed(32)]
     position: Annotated[bytes, wire.Fixed(4)]

@@ -7,7 +7,7 @@
 with n, the number of leaves, and i as 4-byte big-endian integers. A level of odd length passes its
 last node up unchanged; n is bound into every leaf, so the shape cannot be argued about.
 A proof lists, level by level from the leaves and left to right, the siblings that the verifier
-cannot compute; it is checked with one hash a node and never touches the rest of the tree.
+cannot compute; it is checked with one hash per node and never touches the rest of the tree.
 """
 
 from __future__ import annotations

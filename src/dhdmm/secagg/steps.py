@@ -73,7 +73,7 @@ class Steps(JournalledMachine):
         shared, unseal = self._where(message.shared), self._channels.unseal
         senders = [j for j in shared if j.direction & IN]
         if len(message.ciphertexts) != len(senders):
-            raise RemoteProtocolError(AbortReason.MALFORMED, "not one ciphertext a sender")
+            raise RemoteProtocolError(AbortReason.MALFORMED, "not one ciphertext per sender")
         held, closed = [], set()
         for j, ciphertext in zip(senders, message.ciphertexts, strict=True):
             try:
@@ -182,7 +182,7 @@ class Steps(JournalledMachine):
         return Channels(self._session, self.position, self._channel_keys)
 
     def _forget_masks(self) -> None:
-        """y_i is computed once; afterwards b_i and sk¹_i live in others' shares alone."""
+        """y_i is computed once; afterwards b_i and sk¹_i exist in others' shares only."""
         self._memory.mask_secret = self._memory.seed = b""
         self.__dict__.pop("_mask_keys", None)
 

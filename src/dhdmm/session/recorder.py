@@ -1,4 +1,4 @@
-"""What the transcript of a round needs to know, noted while the round goes on.
+"""What the transcript of a round needs to know, noted during the round.
 
 The notes are kept in a store beside the coordinator's own records, so a restart forgets none. The
 messages themselves are kept only where somebody asked for a full transcript: in the `archive`.
