@@ -56,10 +56,6 @@ class RoundParameters:
     def malicious(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
 
-    @property
-    def complete(self) -> bool:
-        return self.degree == self.participants - 1
-
     @cached_property
     def session(self) -> bytes:
         parts = self.plan_digest, self.round_id, _THREAT_BYTE[self.threat_model], self.roster_digest
