@@ -84,6 +84,7 @@ def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
     router = APIRouter()
+    usual = _refusals(401, 403, 404, 422)
 
     async def operator(request: Request) -> None:
         await callers.require_operator(request.scope)
@@ -100,7 +101,7 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
             raise Problem(503, Reason.BUSY, "not ready", retry_after=1)
         return {"status": "ready"}
 
-    @router.get("/v1/rounds", responses=_refusals(401, 403, 404, 422))
+    @router.get("/v1/rounds", responses=usual)
     async def rounds(
         request: Request,
         after: Annotated[str | None, Query(pattern=ROUND)] = None,
@@ -117,7 +118,7 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
             after = page[-1].round
         return found[:limit]
 
-    @router.get("/v1/rounds/{round_id}", responses=_refusals(401, 403, 404, 422))
+    @router.get("/v1/rounds/{round_id}", responses=usual)
     async def status(
         request: Request,
         round_id: RoundId,
@@ -142,28 +143,20 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
         said = NamedKey(name=seat.name, fingerprint=fingerprint(seat.key))
         return JSONResponse(said.model_dump(), 201 if seat.fresh else 200)
 
-    @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(401, 403, 404, 422))
+    @router.post("/v1/tokens", dependencies=may_operate, responses=usual)
     async def tokens(body: TokensWanted) -> Tokens:
         made = Tokens(tokens=await hub.make_tokens(body.round, body.count, body.expires_s))
         callers.members.forget()
         return made
 
-    @router.post(
-        "/v1/rounds/{round_id}/close",
-        dependencies=may_operate,
-        responses=_refusals(401, 403, 404, 422),
-    )
+    @router.post("/v1/rounds/{round_id}/close", dependencies=may_operate, responses=usual)
     async def close(round_id: RoundId, state: PhaseName = None) -> Status:
         """Of `state`, if it is named: whoever looked before it closed by itself closes nothing."""
         live = await hub.live(round_id)
         await live.close_phase(state)
         return live.status()
 
-    @router.post(
-        "/v1/rounds/{round_id}/abort",
-        dependencies=may_operate,
-        responses=_refusals(401, 403, 404, 422),
-    )
+    @router.post("/v1/rounds/{round_id}/abort", dependencies=may_operate, responses=usual)
     async def abort(round_id: RoundId) -> Status:
         live = await hub.live(round_id)
         await live.ask(Abort(AbortReason.STOPPED))
@@ -186,7 +179,7 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
         "/v1/studies/{digest}/rounds",
         dependencies=may_operate,
         status_code=201,
-        responses=_refusals(401, 403, 404, 422),
+        responses=usual,
     )
     async def again(digest: StudyDigest, body: Again | None = None) -> Status:
         roster = None if body is None or body.roster is None else _roster(body.roster)
