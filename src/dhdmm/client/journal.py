@@ -1,6 +1,6 @@
 """A participant's journal on the disk: `dhdmm.aggregation.journal`, kept across a crash.
 
-One file a round and identity, readable by its owner only. Whoever opens a journal holds a lock on
+One file per round and identity, readable by its owner only. Whoever opens a journal holds a lock on
 it until the process ends, so two processes never take the same seat. A file that is not whole, or
 cannot be written, ends the participant's part in the round: nothing leaves that is not kept.
 

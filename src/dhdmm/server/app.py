@@ -56,7 +56,7 @@ def create_app(
     """The application; its lifespan is the hub's. `pages` get what no route is for.
 
     If it is `public`, everybody may read of rounds what names nobody. Its `state.callers` is what
-    the server's wall asks who is there.
+    the server's guard asks who is calling.
     """
     callers = Callers(
         hub,

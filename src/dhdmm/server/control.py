@@ -26,9 +26,8 @@ MOST_TOKENS = 100_000
 MOST_MISSING = 1000
 LONGEST_TOKEN_LIFE = 366 * 24 * 3600
 LARGEST_VERSION = 2**31 - 1
-WALLS = (400, 413, 415, 429, 500, 503)
-"""Whatever is asked may be unreadable, too large, compressed, too often, or at a bad time, or it
-may meet a defect of ours."""
+COMMON_REFUSALS = (400, 413, 415, 429, 500, 503)
+"""Of every route: unreadable, too large, compressed, too many requests, a defect, unavailable."""
 
 ROUND = r"^[0-9a-f]{32}$"
 RoundId = Annotated[str, Path(pattern=ROUND)]
@@ -78,7 +77,8 @@ class ProblemDocument(Body):
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     content = {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}
     return {
-        status: {"description": "refused", "content": content} for status in (*WALLS, *statuses)
+        status: {"description": "refused", "content": content}
+        for status in (*COMMON_REFUSALS, *statuses)
     }
 
 

@@ -1,4 +1,4 @@
-"""Errors that nobody expected, which are defects of ours: none of them goes unseen.
+"""Unexpected errors, which are defects of ours: every one is logged and counted.
 
 This is the one place that catches whatever is raised. An error caught here gets an id, is logged
 with its traceback and counted; whoever asked is answered 500 with the id.
@@ -48,7 +48,7 @@ class caught:
 async def watched(
     work: Awaitable[None], metrics: Metrics, failed: Callable[[], None], **about: object
 ) -> None:
-    """A task that does not die in silence: if it fails, that is reported and `failed` called."""
+    """Await the work; if it fails, report the error and call `failed`."""
     with caught(metrics, **about) as defect:
         await work
     if defect.id is not None:

@@ -2,7 +2,7 @@
 
 Drafts, plans, rosters, messages and transcripts go as bytes, the round's status as JSON. Messages
 are signed by an identity on the round's roster, which says where it sits. Who asks, the round and
-the size that its plan needs are looked at before any of the body is read, here and by the wall in
+the size that its plan needs are checked before any of the body is read, here and by the guard in
 front of the application, which asks the same `Callers`.
 """
 

@@ -1,4 +1,4 @@
-"""The coordinator's web server: uvicorn behind our own door, TLS 1.3, and an orderly end.
+"""The coordinator's web server: uvicorn behind our own acceptor, TLS 1.3, and a graceful end.
 
 Plain HTTP is spoken on this machine only, to a reverse proxy or to somebody who tries things out.
 """
