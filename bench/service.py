@@ -121,8 +121,8 @@ async def coordinate(folder: Path) -> None:
 
 
 def profiled(work: Callable[[], None], place: Path) -> None:
-    """What the event loop's thread does."""
-    profile = cProfile.Profile()
+    """What the event loop's thread spends its processor time on."""
+    profile = cProfile.Profile(thread_time)
     profile.runcall(work)
     profile.dump_stats(place)
 
@@ -477,6 +477,7 @@ def main() -> None:
     parser.add_argument("--participants", type=int, default=3000)
     parser.add_argument("--models", nargs="*", default=["semi-honest", "malicious"])
     parser.add_argument("--cost", type=int, nargs="?", const=300)
+    parser.add_argument("--drivers", nargs="*", default=["lean", "shipped"])
     parser.add_argument("--profile", default="", help="a file to write the profile to")
     parser.add_argument("--coordinate", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -488,7 +489,8 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if asked.cost:
         for driver in (lean, shipped):
-            cost("malicious", asked.cost, driver, asked.profile)
+            if driver.__name__ in asked.drivers:
+                cost("malicious", asked.cost, driver, asked.profile)
         return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; TLS 1.3, SQLite, one process")
     if asked.connections:

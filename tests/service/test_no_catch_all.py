@@ -10,7 +10,7 @@ import pytest
 
 SOURCES = Path(__file__).parents[2] / "src" / "dhdmm"
 JUSTIFIED = {
-    ("server/defects.py", "caught"): "logs the error with its traceback and hands on its id",
+    ("server/defects.py", "__exit__"): "logs the error with its traceback and hands on its id",
     ("web/shelf.py", "get"): "forgets a task that failed; whoever awaited it has its error",
 }
 ANY_ERROR = {"Exception", "BaseException"}

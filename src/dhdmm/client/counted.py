@@ -10,7 +10,7 @@ from dhdmm.study.spec import Study
 
 
 class CountedTables:
-    """One table's histograms, each counted once; what cannot be counted is said when asked for."""
+    """One table's histograms, each counted once; errors are raised when it is asked for."""
 
     def __init__(self, tabulate: Callable[[Study], Histogram]) -> None:
         self._tabulate = tabulate

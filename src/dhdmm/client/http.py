@@ -51,6 +51,9 @@ FAILURES = (
 """What may go wrong on the way."""
 
 
+Read = TypeVar("Read")
+
+
 class Unreachable(DhdmmError):
     """The coordinator did not answer for as long as anybody would wait."""
 
@@ -129,12 +132,12 @@ class CoordinatorClient:
         """The rounds that follow those that are known."""
         query = ["running=true"] * running + [f"after={name}" for name in list(known)[-1:]]
         target = "/v1/rounds" + ("?" + "&".join(query) if query else "")
-        return _read(TypeAdapter(list[Status]), self._get(target).body)
+        return self._json(list[Status], "GET", target)
 
     def status(self, round_id: bytes, after: int | None = None) -> Status:
         """The round now; with `after`, as soon as it is no longer at that version."""
         wait = "" if after is None else f"?after={after}&wait={LONGEST_WAIT}"
-        return _read(TypeAdapter(Status), self._get(_path(round_id) + wait).body)
+        return self._json(Status, "GET", _path(round_id) + wait)
 
     def statuses(self, round_id: bytes) -> Iterator[Status]:
         """The round now and after every change."""
@@ -151,67 +154,63 @@ class CoordinatorClient:
         self._ask("POST", f"{_path(round_id)}/enrolment", content, "application/json")
 
     def preview(self, round_id: bytes) -> bytes:
-        return self._get(f"{_path(round_id)}/draft", LARGEST_REPLY_BYTES).body
+        return self._bytes(round_id, "draft").body
 
     def plan(self, round_id: bytes) -> bytes:
-        return self._get(f"{_path(round_id)}/plan", LARGEST_REPLY_BYTES).body
+        return self._bytes(round_id, "plan").body
 
     def roster(self, round_id: bytes) -> bytes:
-        return self._get(f"{_path(round_id)}/roster", LARGEST_REPLY_BYTES).body
+        return self._bytes(round_id, "roster").body
 
     def transcript(self, round_id: bytes) -> bytes:
-        return self._get(f"{_path(round_id)}/transcript", LARGEST_REPLY_BYTES).body
+        return self._bytes(round_id, "transcript").body
 
     def message(self, round_id: bytes, after: str) -> bytes | None:
         """The coordinator's next message; None if there is nothing new yet.
 
         `after` is the SHA-256, in hexadecimal, of the last one; empty before the first.
         """
-        target = f"{_path(round_id)}/message?after={after}&wait={LONGEST_WAIT}"
-        reply = self._get(target, LARGEST_REPLY_BYTES)
+        reply = self._bytes(round_id, f"message?after={after}&wait={LONGEST_WAIT}")
         return None if reply.status == 204 else reply.body
 
     def send(self, round_id: bytes, message: bytes) -> str:
         """Deliver a message; the coordinator's word on it: accepted, repeated or excluded."""
         target = f"{_path(round_id)}/message"
         reply = self._ask("POST", target, message, "application/octet-stream")
-        return _read(TypeAdapter(dict[str, str]), reply.body).get("reply", "")
+        return _parsed(dict[str, str], reply.body).get("reply", "")
 
     def tokens(self, round_id: bytes, count: int, expires_s: int) -> list[str]:
         """Fresh enrolment tokens, for whoever has the operator's token."""
         wanted = {"round": round_id.hex(), "count": count, "expires_s": expires_s}
-        reply = self._operate("POST", "/v1/tokens", wanted)
-        return _read(TypeAdapter(dict[str, list[str]]), reply.body).get("tokens", [])
+        return self._json(dict[str, list[str]], "POST", "/v1/tokens", wanted).get("tokens", [])
 
     def begin(self, study_digest: str, roster: object, occurrence: str | None) -> Status:
         """A new round. A repeated request has the same occurrence, so there is no second one."""
         wanted = {"roster": roster, "occurrence": occurrence or self._randomness(16).hex()}
-        target = f"/v1/studies/{study_digest}/rounds"
-        return _read(TypeAdapter(Status), self._operate("POST", target, wanted).body)
+        return self._json(Status, "POST", f"/v1/studies/{study_digest}/rounds", wanted)
 
     def close(self, round_id: bytes, state: str) -> Status:
         """The phase ends now, if it is in this state still."""
-        target = f"{_path(round_id)}/close?state={state}"
-        return _read(TypeAdapter(Status), self._operate("POST", target).body)
+        return self._json(Status, "POST", f"{_path(round_id)}/close?state={state}")
 
     def abort(self, round_id: bytes) -> Status:
-        target = f"{_path(round_id)}/abort"
-        return _read(TypeAdapter(Status), self._operate("POST", target).body)
+        return self._json(Status, "POST", f"{_path(round_id)}/abort")
 
     def missing(self, round_id: bytes) -> Missing:
-        reply = self._operate("GET", f"{_path(round_id)}/missing")
-        return _read(TypeAdapter(Missing), reply.body)
+        return self._json(Missing, "GET", f"{_path(round_id)}/missing")
 
     # Requests
 
-    def _operate(self, method: str, target: str, wanted: object | None = None) -> _Reply:
-        """For whoever has the operator's token."""
-        if wanted is None:
-            return self._ask(method, target)
-        return self._ask(method, target, json.dumps(wanted).encode(), "application/json")
+    def _json(
+        self, form: type[Read], method: str, target: str, wanted: object | None = None
+    ) -> Read:
+        """The answer, read as this type; `wanted` is the request's JSON body."""
+        body = b"" if wanted is None else json.dumps(wanted).encode()
+        reply = self._ask(method, target, body, "application/json" if body else None)
+        return _parsed(form, reply.body)
 
-    def _get(self, target: str, limit: int = LARGEST_CONTROL_BYTES) -> _Reply:
-        return self._ask("GET", target, limit=limit)
+    def _bytes(self, round_id: bytes, what: str) -> _Reply:
+        return self._ask("GET", f"{_path(round_id)}/{what}", limit=LARGEST_REPLY_BYTES)
 
     def _ask(
         self,
@@ -302,12 +301,9 @@ def _path(round_id: bytes) -> str:
     return f"/v1/rounds/{round_id.hex()}"
 
 
-Read = TypeVar("Read")
-
-
-def _read(form: TypeAdapter[Read], body: bytes) -> Read:
+def _parsed(form: type[Read], body: bytes) -> Read:
     try:
-        return form.validate_json(body)
+        return TypeAdapter(form).validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))

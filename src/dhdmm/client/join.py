@@ -37,6 +37,7 @@ from dhdmm.study.spec import Study
 if TYPE_CHECKING:
     from dhdmm.aggregation.bitmap import Bitmap
     from dhdmm.aggregation.randomness import Randomness
+    from dhdmm.participant.policy import Review
     from dhdmm.planning.plan import Plan
     from dhdmm.release.verify import Verified
     from dhdmm.session.participant import ParticipantSession
@@ -103,10 +104,11 @@ def join(
         our_part_is_over = not resumed and member.ledger.paid_for(round_id) is not None
         if not our_part_is_over:
             counted.prepare(member.home.studies())
-        study = require_consent(client.preview(round_id), member)
+        preview = require_consent(client.preview(round_id), member)
+        study = preview.plan.study
         status = client.status(round_id)
         if our_part_is_over:
-            outcome = _seen_again(client, round_id, member, status)
+            outcome = _seen_again(client, round_id, member, status, preview)
             journal.erase()
             return outcome
         if resumed:
@@ -124,7 +126,7 @@ def join(
             paid = member.ledger.settle(round_id)
             journal.erase()
             return Participation(Ending.ABORTED, status.reason, paid is not None)
-        seat = take_seat(client, round_id, member)
+        seat = take_seat(client, round_id, member, preview)
         plan = seat.reviewed.plan
         _require_budget(member, round_id, plan)
         journal.remember(note(round_id, client, plan.study))
@@ -321,7 +323,7 @@ def _published(client: CoordinatorClient, seat: Seat, paid: bytes, course: Cours
 
 
 def _seen_again(
-    client: CoordinatorClient, round_id: bytes, member: Member, status: Status
+    client: CoordinatorClient, round_id: bytes, member: Member, status: Status, preview: Review
 ) -> Participation:
     """Our part ended earlier and its journal is gone: there is only the release to look at."""
     paid = member.ledger.paid_for(round_id)
@@ -329,5 +331,5 @@ def _seen_again(
         raise RoundAborted(
             f"this participant's part in the round is over; the round is {status.state}"
         )
-    seat = take_seat(client, round_id, member)
+    seat = take_seat(client, round_id, member, preview)
     return _published(client, seat, paid, Course(Ending.LEFT_BEHIND, "an earlier run ended"))

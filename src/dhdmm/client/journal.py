@@ -1,6 +1,6 @@
 """A participant's journal on the disk: `dhdmm.aggregation.journal`, kept across a crash.
 
-One file a round and identity, readable by its owner only. Whoever opens a journal holds a lock on
+One file per round and identity, readable by its owner only. Whoever opens a journal holds a lock on
 it until the process ends, so two processes never take the same seat. A file that is not whole, or
 cannot be written, ends the participant's part in the round: nothing leaves that is not kept.
 
@@ -10,7 +10,6 @@ says where the round is.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import struct
@@ -20,8 +19,14 @@ from types import TracebackType
 
 from dhdmm import formats
 from dhdmm.aggregation.journal import format_of
-from dhdmm.errors import Refused
-from dhdmm.network.files import private_folder, remove_durably, replace_durably, require_private
+from dhdmm.errors import DhdmmError, Refused
+from dhdmm.network.files import (
+    lock,
+    private_folder,
+    remove_durably,
+    replace_durably,
+    require_private,
+)
 
 MAGIC = b"dhdmm journal %d\n"
 _NUMBERED = re.compile(rb"dhdmm journal ([1-9]\d{0,8})\n")
@@ -41,15 +46,16 @@ class FileJournal:
         self._lock: int | None = None
 
     def __enter__(self) -> FileJournal:
-        lock = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, 0o600)
+        file = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise Refused(
-                "another process is in this round with the same identity", where=str(self._path)
-            ) from None
-        self._lock = lock
+            if not lock(file):
+                raise Refused(
+                    "another process is in this round with the same identity", where=str(self._path)
+                )
+        except DhdmmError:
+            os.close(file)
+            raise
+        self._lock = file
         return self
 
     def __exit__(

@@ -17,7 +17,6 @@ from dhdmm.network.identity import NamedIdentity
 from dhdmm.network.roster import Pin, RosterFile
 from dhdmm.participant.limits import Policy
 from dhdmm.privacy.ledger import Ledger
-from dhdmm.study.spec import Study
 
 if TYPE_CHECKING:
     from dhdmm.participant.policy import Review
@@ -53,21 +52,24 @@ class Seat:
         return self.given.roster
 
 
-def require_consent(draft: bytes, member: Member) -> Study:
-    """The study, if somebody here agreed to just this draft and it fits the policy."""
+def require_consent(draft: bytes, member: Member) -> Review:
+    """The preview, if somebody here agreed to just this draft and it fits the policy."""
     from dhdmm.participant.policy import review_preview  # slow to import: after the first request
     from dhdmm.planning.draft import Draft
 
-    plan = review_preview(draft, member.policy).plan
+    reviewed = review_preview(draft, member.policy)
+    plan = reviewed.plan
     if not member.home.consented(Draft.of(plan)):
         raise Refused(
             f"nobody here has consented to the study '{plan.study.name}' with this strategy and ρ",
             hint="look at it with dhdmm review, and consent",
         )
-    return plan.study
+    return reviewed
 
 
-def take_seat(client: CoordinatorClient, round_id: bytes, member: Member) -> Seat:
+def take_seat(
+    client: CoordinatorClient, round_id: bytes, member: Member, preview: Review | None = None
+) -> Seat:
     """Our place under a plan that keeps to the policy, for the draft that was consented to."""
     from dhdmm.participant.policy import review
     from dhdmm.planning.draft import Draft
@@ -78,7 +80,7 @@ def take_seat(client: CoordinatorClient, round_id: bytes, member: Member) -> Sea
     member.pin.check(given)
     if member.pin.is_set:
         policy = policy.model_copy(update={"rosters": [*policy.rosters, digest]})
-    reviewed = review(client.plan(round_id), policy, given.roster)
+    reviewed = review(client.plan(round_id), policy, given.roster, preview=preview)
     if not member.home.consented(Draft.of(reviewed.plan)):
         raise Refused("the plan is not made from the draft that was consented to")
     if member.key not in given.roster.identities:

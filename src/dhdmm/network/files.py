@@ -6,7 +6,6 @@ is there afterwards is the old content or the new, never half of either.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -14,6 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dhdmm.errors import DhdmmError, Refused
+from dhdmm.optional import optional_module
+
+fcntl = optional_module("fcntl")
 
 OTHERS = 0o077
 OTHERS_BUT_READERS_OF_THE_GROUP = 0o037
@@ -79,12 +81,30 @@ def replace_durably(path: Path, content: bytes) -> None:
     _flush_folder(path.parent)
 
 
+def lock(file: int, *, wait: bool = False) -> bool:
+    """Lock an open file or folder until it is closed; false if another process has locked it.
+
+    With `wait` it returns when that process has ended. Raises `DhdmmError` where the system has no
+    such locks.
+    """
+    if fcntl is None:
+        raise DhdmmError(
+            "a participant's files cannot be locked on this system",
+            hint="take part on Linux or macOS; on Windows, in the Windows Subsystem for Linux",
+        )
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """One process at a time works in the folder; the others wait."""
     opened = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
+        lock(opened, wait=True)
         yield
     finally:
         os.close(opened)

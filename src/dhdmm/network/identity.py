@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,10 +22,6 @@ from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.formats import Format
 from dhdmm.network.files import create_new, require_private
-
-if TYPE_CHECKING:
-    from dhdmm.aggregation.identity import Identity
-    from dhdmm.aggregation.randomness import Randomness
 
 LARGEST_NAME = 100
 FINGERPRINT_DIGITS = 32
@@ -111,8 +107,6 @@ def fingerprint(key: bytes) -> str:
 
 def create(path: Path, name: str, randomness: Randomness) -> NamedIdentity:
     """A fresh identity in a new file, readable by its owner only."""
-    from dhdmm.aggregation.identity import Identity  # slow to import, and a table is counted before
-
     made = Identity.generate(randomness)
     try:
         content = _IdentityFile(name=name, public=made.public.hex(), secret=made.seed.hex())
@@ -124,8 +118,6 @@ def create(path: Path, name: str, randomness: Randomness) -> NamedIdentity:
 
 def load(path: Path) -> NamedIdentity:
     """The identity in a file; refused if others can read it."""
-    from dhdmm.aggregation.identity import Identity
-
     kept = read_document(_IdentityFile, path, hint="make one with dhdmm identity")
     require_private(path)
     identity = Identity(bytes.fromhex(kept.secret))

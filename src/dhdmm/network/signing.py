@@ -39,14 +39,14 @@ def claimed_key(headers: Mapping[str, str]) -> bytes:
     return _hexadecimal(headers, KEY_HEADER, KEY_BYTES)
 
 
-def require_signature(headers: Mapping[str, str], method: str, target: str) -> None:
-    """A 401 unless the claimed key signed this header. The body has yet to be compared."""
+def require_signature(key: bytes, headers: Mapping[str, str], method: str, target: str) -> None:
+    """A 401 unless this key signed this header. The body has yet to be compared."""
     length = headers.get("content-length", "0")
     if "transfer-encoding" in headers or not (length.isascii() and length.isdecimal()):
         raise Problem(401, Reason.UNSIGNED, "a signed request announces its length")
     said = _statement(method, target, int(length), announced_digest(headers))
     signature = _hexadecimal(headers, SIGNATURE_HEADER, SIGNATURE_BYTES)
-    if not signature_holds(claimed_key(headers), said, signature):
+    if not signature_holds(key, said, signature):
         raise Problem(401, Reason.UNSIGNED, "the request's signature does not hold")
 
 

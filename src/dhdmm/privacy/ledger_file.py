@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -21,11 +20,11 @@ from pathlib import Path
 
 from dhdmm import formats
 from dhdmm.errors import Refused
+from dhdmm.optional import optional_module
 from dhdmm.privacy.chain import FORMATS, NEWEST, Checkpoint, Entry
 from dhdmm.privacy.protection import Protection
 
-if sys.platform != "win32":
-    import fcntl
+fcntl = optional_module("fcntl")
 
 LOCK_SECONDS = 30.0
 APPLICATION = int.from_bytes(b"dhdm")
@@ -218,7 +217,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _is_locked(file: int, lock: Path) -> bool:
     """Held by this process, and under its name still."""
-    if sys.platform == "win32":
+    if fcntl is None:
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

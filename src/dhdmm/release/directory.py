@@ -22,7 +22,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -37,14 +36,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dhdmm import formats
 from dhdmm.errors import ReleaseError
+from dhdmm.optional import optional_module
 from dhdmm.planning.plan import Plan
 from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.made import FIRST, Made, are_formats, formats_of, is_date
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
 
-if sys.platform != "win32":
-    import fcntl
+fcntl = optional_module("fcntl")
 
 DRAFT_BYTES = 8
 MANIFEST, PLAN, MEASUREMENT, PICTURE, TRANSCRIPT = (
@@ -121,7 +120,7 @@ def _held(folder: Path) -> Iterator[bool]:
     """A lock, which ends with its process. Whether we have it: folders may be another's, or on a
     system that has no locks for them.
     """
-    if sys.platform == "win32":
+    if fcntl is None:
         yield False
         return
     opened = os.open(folder, os.O_RDONLY)

@@ -23,11 +23,12 @@ import dhdmm
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.network.status import Status
 from dhdmm.server import control
-from dhdmm.server.callers import Callers, Scope
+from dhdmm.server.asgi import Scope
+from dhdmm.server.callers import Callers
 from dhdmm.server.defects import report
 from dhdmm.server.exchange import Exchange
 from dhdmm.server.metrics import CONTENT_TYPE, Metrics, RoundFigures
-from dhdmm.server.responses import problem_response
+from dhdmm.server.responses import internal_error, problem_response
 from dhdmm.server.studies import Hub
 
 Refusal = Callable[[Request, Any], Coroutine[Any, Any, Response]]
@@ -55,7 +56,7 @@ def create_app(
     """The application; its lifespan is the hub's. `pages` get what no route is for.
 
     If it is `public`, everybody may read of rounds what names nobody. Its `state.callers` is what
-    the server's wall asks who is there.
+    the server's guard asks who is calling.
     """
     callers = Callers(
         hub,
@@ -73,7 +74,7 @@ def create_app(
             await hub.stop()
 
     async def defective(_request: Request, error: Exception) -> Response:
-        return problem_response(report(error, hub.observer).problem())
+        return problem_response(internal_error(report(error, hub.observer)))
 
     refusals: dict[int | type[Exception], Refusal] = {
         Exception: defective,

@@ -15,21 +15,19 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
 
 from dhdmm.network import signing
 from dhdmm.network.problems import Problem, Reason
+from dhdmm.server.asgi import Scope, headers_of
 from dhdmm.server.members import NONE, Members, Rounds
 from dhdmm.server.round_state import Seats
 from dhdmm.server.studies import Hub
 
-Scope = MutableMapping[str, Any]
 CALLER = "dhdmm.caller"
 """Where a request's scope keeps who is asking, once that is known."""
-_HEADERS = "dhdmm.headers"
 BEARER = "Bearer "
 _PATH = re.compile(r"/v1/rounds/([0-9a-f]{32})(/message)?(?:/|$)")
 _HINT = "sign with an identity of the round (--state, --identity), or give its token (--token)"
@@ -70,7 +68,7 @@ class Callers:
         self._public, self._signed_in = public, signed_in
         self.members = Members(hub.database)
 
-    # What the wall asks before it reads a body
+    # What the guard asks before it reads a body
 
     async def admit(self, scope: Scope) -> tuple[str | None, int | None]:
         """The caller's name, and how long its body may be where that is known.
@@ -141,7 +139,7 @@ class Callers:
             key = signing.claimed_key(headers)
             rounds = await self.members.rounds_of(key, round_id)
             if rounds:
-                signing.require_signature(headers, scope["method"], target(scope))
+                signing.require_signature(key, headers, scope["method"], target(scope))
                 return Caller(f"key {key.hex()}", key, rounds)
         if signing.TOKEN_HEADER in headers:
             return await self._invited(headers[signing.TOKEN_HEADER])
@@ -165,16 +163,6 @@ class Callers:
             )
         digest = sha256(token.encode()).hexdigest()
         return Caller(f"token {digest}", rounds=frozenset([round_id]))
-
-
-def headers_of(scope: Scope) -> dict[str, str]:
-    """As text, which is made of a request's once."""
-    found: dict[str, str] | None = scope.get(_HEADERS)
-    if found is None:
-        found = scope[_HEADERS] = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
-    return found
 
 
 def target(scope: Scope) -> str:

@@ -1,35 +1,40 @@
-"""One connection, from its first byte on: counted, shaken hands with, and hurried along.
+"""Accepting connections, counting them, and deadlines for headers and for reading answers.
 
-`Entrance` counts a connection when it is accepted, before it costs a TLS handshake; then
-`Connection` reads its requests, gives each header its deadline, and hangs up on whoever does not
-read the answers. It counts for its address until a request over it has shown whose it is.
+`Acceptor` counts a connection when it is accepted, before it costs a TLS handshake; then
+`Connection` reads its requests, gives each header its deadline, and closes the connection of a
+client that does not read the answers. A connection counts for its address until a request over it
+has proved an identity.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Protocol, runtime_checkable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dhdmm.errors import DhdmmError
-from dhdmm.network.problems import MEDIA_TYPE, Problem, Reason
+from dhdmm.network.problems import Problem, Reason
 from dhdmm.server.defects import caught
-from dhdmm.server.guard import LINE, VOUCH
+from dhdmm.server.guard import IDENTIFY, TRANSPORT
 from dhdmm.server.limits import KIB, Limits, origin
 from dhdmm.server.metrics import Metrics
+from dhdmm.server.responses import refusal
 
 UNREAD = 64 * KIB
 """Bytes of one connection that may wait until it is their turn to be read."""
 
-BREATH = 0.05
-"""Seconds of rest when a connection cannot be accepted."""
+ACCEPT_PAUSE = 0.05
+"""Seconds until the next attempt when a connection cannot be accepted."""
+
+
+BODY_HEADERS = frozenset([b"content-length", b"transfer-encoding"])
 
 
 @runtime_checkable
@@ -39,25 +44,20 @@ class _Buffered(Protocol):
     def set_read_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
 
-def raw_response(phrase: str, problem: Problem) -> bytes:
+def raw_response(problem: Problem) -> bytes:
     """A whole response that ends its connection, for when no application is asked."""
-    body = json.dumps(problem.document()).encode()
-    lines = [
-        f"HTTP/1.1 {problem.status} {phrase}",
-        f"content-type: {MEDIA_TYPE}",
-        f"content-length: {len(body)}",
-        "connection: close",
-    ]
-    if problem.retry_after is not None:
-        lines.append(f"retry-after: {problem.retry_after}")
-    return "\r\n".join([*lines, "", ""]).encode() + body
+    body, kind, status, headers = refusal(problem, (("connection", "close"),))
+    assert body is not None
+    headers += (("content-type", kind), ("content-length", str(len(body))))
+    lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", *map(": ".join, headers), "", ""]
+    return "\r\n".join(lines).encode() + body
 
 
-class _Line:
-    """A transport that counts what is written to it, and is not closed over a body on its way.
+class _CountingTransport:
+    """A transport that counts what is written to it, and closes late while a body is arriving.
 
     A connection that is closed with bytes unread is reset, and the refusal that was sent may be
-    lost with it. So these come in for a while, and nobody looks at them.
+    lost with it. So the rest of the body is received for a while, and ignored.
     """
 
     def __init__(self, transport: asyncio.Transport, linger: Callable[[], float]) -> None:
@@ -73,10 +73,10 @@ class _Line:
         self._transport.write(data)
 
     def hold(self) -> None:
-        """What is written from now on goes in one piece: a header with the body it is of."""
+        """Keep what is written until `flush`: a header goes with the body it is of."""
         self._held = []
 
-    def let_go(self) -> None:
+    def flush(self) -> None:
         held, self._held = self._held, None
         if held:
             self.write(b"".join(held))
@@ -87,7 +87,7 @@ class _Line:
     def close(self) -> None:
         if self.is_closing():
             return
-        self.let_go()
+        self.flush()
         seconds = self._linger()
         if not seconds:
             self._transport.close()
@@ -108,9 +108,9 @@ class Connection(HttpToolsProtocol):
     until somebody asks for the body. Of answers, some must have been read whenever we look.
     """
 
-    def __init__(self, limits: Limits, metrics: Metrics, guest: Guest, **uvicorn: Any):
+    def __init__(self, limits: Limits, metrics: Metrics, slot: Slot, **uvicorn: Any):
         super().__init__(**uvicorn)
-        self._limits, self._metrics, self._guest = limits, metrics, guest
+        self._limits, self._metrics, self._slot = limits, metrics, slot
         self._deadline: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._in_body = False
@@ -118,8 +118,10 @@ class Connection(HttpToolsProtocol):
         self._waiting = self._taken = 0  # bytes of answers, at the last look
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._line = _Line(transport, lambda: self._limits.close_seconds * self._in_body)
-        super().connection_made(self._line)  # type: ignore[arg-type]
+        self._counted = _CountingTransport(
+            transport, lambda: self._limits.close_seconds * self._in_body
+        )
+        super().connection_made(self._counted)  # type: ignore[arg-type]
         if isinstance(transport, _Buffered):
             transport.set_read_buffer_limits(high=UNREAD)
         self._expect_header()
@@ -129,7 +131,7 @@ class Connection(HttpToolsProtocol):
         self._header_done()
         if self._next_look is not None:
             self._next_look.cancel()
-        self._guest.leave()
+        self._slot.release()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -140,7 +142,7 @@ class Connection(HttpToolsProtocol):
         self._header_bytes += len(data)
         super().data_received(data)
         if self._deadline is not None and self._header_bytes > self._limits.header_bytes:
-            self._refuse("Request Header Fields Too Large", 431, Reason.TOO_LARGE)
+            self._refuse(431, Reason.TOO_LARGE)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_body:
@@ -150,10 +152,10 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._header_done()
         self._in_body = True
-        self.scope[VOUCH] = self._guest.vouch  # type: ignore[literal-required]
-        self.scope[LINE] = self._line  # type: ignore[literal-required]
+        self.scope[IDENTIFY] = self._slot.identify  # type: ignore[literal-required]
+        self.scope[TRANSPORT] = self._counted  # type: ignore[literal-required]
         super().on_headers_complete()
-        if any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
+        if BODY_HEADERS & dict(self.headers).keys():
             self.flow.pause_reading()  # until there is memory for the body
 
     def on_message_complete(self) -> None:
@@ -165,8 +167,8 @@ class Connection(HttpToolsProtocol):
 
     def _look(self) -> None:
         """Cut the connection if the other end has not read what was waiting for it long enough."""
-        waiting = self._line.get_write_buffer_size()
-        taken = self._line.written - waiting
+        waiting = self._counted.get_write_buffer_size()
+        taken = self._counted.written - waiting
         pace = self._limits.answer_bytes_per_second * self._limits.answer_seconds
         if taken - self._taken < min(self._waiting, pace):
             self._metrics.rejected("answer slow")
@@ -185,53 +187,55 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
     def _too_slow(self) -> None:
-        self._refuse("Request Timeout", 408, Reason.SLOW)
+        self._refuse(408, Reason.SLOW)
 
-    def _refuse(self, phrase: str, status: int, reason: Reason) -> None:
+    def _refuse(self, status: int, reason: Reason) -> None:
         """Say so, unless an earlier request is still being answered, and hang up."""
         self._header_done()
         self._metrics.rejected(f"header {reason}")
         if self.cycle is None or self.cycle.response_complete:
             problem = Problem(status, reason, "the header is too long or too slow")
-            self.transport.write(raw_response(phrase, problem))
+            self.transport.write(raw_response(problem))
         self.transport.close()
 
 
-class TurnedAway(asyncio.Protocol):
-    """A connection too many: it is told so, and closed."""
+class RefusedConnection(asyncio.Protocol):
+    """Answers a connection over the limits with a 503, and closes it."""
 
-    def __init__(self, limits: Limits, guest: Guest) -> None:
-        self._limits, self._guest = limits, guest
+    def __init__(self, limits: Limits, slot: Slot) -> None:
+        self._limits, self._slot = limits, slot
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         after = self._limits.retry_seconds
         busy = Problem(503, Reason.BUSY, "too many connections", retry_after=after)
-        transport.write(raw_response("Service Unavailable", busy))
+        transport.write(raw_response(busy))
         transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._guest.leave()
+        self._slot.release()
 
 
-class Hall:
-    """Who is inside: connections from their acceptance on, all together and by whose they are.
+class ConnectionCounts:
+    """Open connections: all together, those of strangers, and those of each address and identity.
 
-    Those of reverse proxies are nobody's: requests of many come over each.
+    Connections of reverse proxies are nobody's: they carry requests of many callers.
     """
 
     def __init__(self, limits: Limits, metrics: Metrics, proxies: str = "") -> None:
-        self._limits, self._metrics = limits, metrics
+        self._limits = limits
         self._is_proxy = trusted(proxies)
-        self._inside = self._strangers = 0
+        self._open = self._strangers = 0
         self._of: Counter[str] = Counter()
+        metrics.show_connections(lambda: self._open)
 
-    def enter(self, address: str) -> Guest:
-        return Guest(self, None if self._is_proxy(address) else origin(address))
+    def add(self, address: str) -> Slot:
+        """Count a connection from this address."""
+        return Slot(self, None if self._is_proxy(address) else origin(address))
 
-    def over(self, guest: Guest, by: int = 0) -> bool:
-        """Whether this guest, counted in, is one too many, or even too many by so much."""
-        limits, address = self._limits, guest.whose
-        if self._inside > limits.connections + by:
+    def over(self, slot: Slot, by: int = 0) -> bool:
+        """Whether the limits are exceeded by more than so many, this connection counted in."""
+        limits, address = self._limits, slot.owner
+        if self._open > limits.connections + by:
             return True
         if address is None:
             return False
@@ -242,40 +246,39 @@ class Hall:
     def has_room_for(self, name: str) -> bool:
         return self._of[name] < self._limits.connections_per_identity
 
-    def count(self, whose: str | None, change: int, *, stranger: bool) -> None:
-        self._inside += change
-        if whose is not None:
+    def count(self, owner: str | None, change: int, *, stranger: bool) -> None:
+        self._open += change
+        if owner is not None:
             self._strangers += change * stranger
-            self._of[whose] += change
-            if not self._of[whose]:
-                del self._of[whose]
-        self._metrics.connections(self._inside)
+            self._of[owner] += change
+            if not self._of[owner]:
+                del self._of[owner]
 
 
-class Guest:
-    """One connection inside: its address's until it is known whose, a proxy's always nobody's."""
+class Slot:
+    """One counted connection. Its owner is an address, then an identity; a proxy's has none."""
 
-    def __init__(self, hall: Hall, address: str | None) -> None:
-        self._hall, self.whose = hall, address
-        self._stranger, self._left = True, False
-        hall.count(address, 1, stranger=True)
+    def __init__(self, counts: ConnectionCounts, address: str | None) -> None:
+        self._counts, self.owner = counts, address
+        self._stranger, self._released = True, False
+        counts.count(address, 1, stranger=True)
 
-    def vouch(self, name: str) -> bool:
-        """A request over it has shown who it is: false if that one has connections enough."""
-        if self.whose is None or self._left or self.whose == name:
+    def identify(self, name: str) -> bool:
+        """Count it for this identity from now on; false if that has connections enough."""
+        if self.owner is None or self._released or self.owner == name:
             return True
-        if not self._hall.has_room_for(name):
+        if not self._counts.has_room_for(name):
             return False
-        self._hall.count(self.whose, -1, stranger=self._stranger)
-        self.whose, self._stranger = name, False
-        self._hall.count(name, 1, stranger=False)
+        self._counts.count(self.owner, -1, stranger=self._stranger)
+        self.owner, self._stranger = name, False
+        self._counts.count(name, 1, stranger=False)
         return True
 
-    def leave(self) -> None:
-        """However often it is called."""
-        if not self._left:
-            self._left = True
-            self._hall.count(self.whose, -1, stranger=self._stranger)
+    def release(self) -> None:
+        """Stop counting it; further calls do nothing."""
+        if not self._released:
+            self._released = True
+            self._counts.count(self.owner, -1, stranger=self._stranger)
 
 
 def trusted(proxies: str) -> Callable[[str], bool]:
@@ -293,21 +296,21 @@ def trusted(proxies: str) -> Callable[[str], bool]:
     )
 
 
-class Entrance:
-    """Accepts connections, counts them, and only then shakes hands."""
+class Acceptor:
+    """Accepts connections, counts them, and only then begins their TLS handshake."""
 
     def __init__(
         self,
         limits: Limits,
         metrics: Metrics,
         tls: ssl.SSLContext | None,
-        connection: Callable[[Guest], Connection],
+        connection: Callable[[Slot], Connection],
         proxies: str = "",
     ) -> None:
         self._limits, self._metrics, self.tls = limits, metrics, tls
         self._connection = connection
-        self._hall = Hall(limits, metrics, proxies)
-        self._welcomes: set[asyncio.Task[None]] = set()
+        self._counts = ConnectionCounts(limits, metrics, proxies)
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     async def accept(self, listener: socket.socket) -> None:
         """For ever, until it is cancelled."""
@@ -316,33 +319,35 @@ class Entrance:
             try:
                 accepted, peer = await loop.sock_accept(listener)
             except OSError:  # it hung up already, or there are too many open files
-                await asyncio.sleep(BREATH)
+                await asyncio.sleep(ACCEPT_PAUSE)
                 continue
-            welcome = loop.create_task(self._welcome(accepted, str(peer[0])))
-            self._welcomes.add(welcome)
-            welcome.add_done_callback(self._welcomes.discard)
+            task = loop.create_task(self._shake_hands(accepted, str(peer[0])))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
 
-    async def _welcome(self, accepted: socket.socket, address: str) -> None:
-        guest = self._hall.enter(address)
-        full = self._hall.over(guest)
+    async def _shake_hands(self, accepted: socket.socket, address: str) -> None:
+        slot = self._counts.add(address)
+        full = self._counts.over(slot)
         if full:
             self._metrics.rejected("connections")
-        if self._hall.over(guest, self._limits.turned_away):  # too many even to be told so
+        if self._counts.over(slot, self._limits.turned_away):  # too many even to be told so
             accepted.close()
-            guest.leave()
+            slot.release()
             return
         with caught(self._metrics) as defect:
             try:
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    lambda: TurnedAway(self._limits, guest) if full else self._connection(guest),
+                    lambda: (
+                        RefusedConnection(self._limits, slot) if full else self._connection(slot)
+                    ),
                     accepted,
                     ssl=self.tls,
                     ssl_handshake_timeout=self._limits.header_seconds if self.tls else None,
                     ssl_shutdown_timeout=self._limits.close_seconds if self.tls else None,
                 )
-            except OSError:  # all that TLS, time and the network have to say
+            except OSError:  # failures of TLS and of the network, and timeouts
                 self._metrics.rejected("handshake")
-                guest.leave()
+                slot.release()
         if defect.id is not None:
             accepted.close()
-            guest.leave()
+            slot.release()

@@ -26,9 +26,8 @@ MOST_TOKENS = 100_000
 MOST_MISSING = 1000
 LONGEST_TOKEN_LIFE = 366 * 24 * 3600
 LARGEST_VERSION = 2**31 - 1
-WALLS = (400, 413, 415, 429, 500, 503)
-"""Whatever is asked may be unreadable, too large, compressed, too often, or at a bad time, or it
-may meet a defect of ours."""
+COMMON_REFUSALS = (400, 413, 415, 429, 500, 503)
+"""Of every route: unreadable, too large, compressed, too many requests, a defect, unavailable."""
 
 ROUND = r"^[0-9a-f]{32}$"
 RoundId = Annotated[str, Path(pattern=ROUND)]
@@ -78,12 +77,14 @@ class ProblemDocument(Body):
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     content = {MEDIA_TYPE: {"schema": ProblemDocument.model_json_schema()}}
     return {
-        status: {"description": "refused", "content": content} for status in (*WALLS, *statuses)
+        status: {"description": "refused", "content": content}
+        for status in (*COMMON_REFUSALS, *statuses)
     }
 
 
 def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
     router = APIRouter()
+    usual = _refusals(401, 403, 404, 422)
 
     async def operator(request: Request) -> None:
         await callers.require_operator(request.scope)
@@ -100,7 +101,7 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
             raise Problem(503, Reason.BUSY, "not ready", retry_after=1)
         return {"status": "ready"}
 
-    @router.get("/v1/rounds", responses=_refusals(401, 403, 404, 422))
+    @router.get("/v1/rounds", responses=usual)
     async def rounds(
         request: Request,
         after: Annotated[str | None, Query(pattern=ROUND)] = None,
@@ -117,7 +118,7 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
             after = page[-1].round
         return found[:limit]
 
-    @router.get("/v1/rounds/{round_id}", responses=_refusals(401, 403, 404, 422))
+    @router.get("/v1/rounds/{round_id}", responses=usual)
     async def status(
         request: Request,
         round_id: RoundId,
@@ -142,28 +143,20 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
         said = NamedKey(name=seat.name, fingerprint=fingerprint(seat.key))
         return JSONResponse(said.model_dump(), 201 if seat.fresh else 200)
 
-    @router.post("/v1/tokens", dependencies=may_operate, responses=_refusals(401, 403, 404, 422))
+    @router.post("/v1/tokens", dependencies=may_operate, responses=usual)
     async def tokens(body: TokensWanted) -> Tokens:
         made = Tokens(tokens=await hub.make_tokens(body.round, body.count, body.expires_s))
         callers.members.forget()
         return made
 
-    @router.post(
-        "/v1/rounds/{round_id}/close",
-        dependencies=may_operate,
-        responses=_refusals(401, 403, 404, 422),
-    )
+    @router.post("/v1/rounds/{round_id}/close", dependencies=may_operate, responses=usual)
     async def close(round_id: RoundId, state: PhaseName = None) -> Status:
         """Of `state`, if it is named: whoever looked before it closed by itself closes nothing."""
         live = await hub.live(round_id)
         await live.close_phase(state)
         return live.status()
 
-    @router.post(
-        "/v1/rounds/{round_id}/abort",
-        dependencies=may_operate,
-        responses=_refusals(401, 403, 404, 422),
-    )
+    @router.post("/v1/rounds/{round_id}/abort", dependencies=may_operate, responses=usual)
     async def abort(round_id: RoundId) -> Status:
         live = await hub.live(round_id)
         await live.ask(Abort(AbortReason.STOPPED))
@@ -186,7 +179,7 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
         "/v1/studies/{digest}/rounds",
         dependencies=may_operate,
         status_code=201,
-        responses=_refusals(401, 403, 404, 422),
+        responses=usual,
     )
     async def again(digest: StudyDigest, body: Again | None = None) -> Status:
         roster = None if body is None or body.roster is None else _roster(body.roster)

@@ -22,7 +22,7 @@ from dhdmm.network.roster import RosterFile
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
 from dhdmm.server.requests import Enrol, EnrolledSeat
-from dhdmm.server.store import Agreement, StoredStudy, Turn
+from dhdmm.server.store import StoredStudy, Turn
 from dhdmm.server.tables import agreements, enrolments, tokens
 
 
@@ -60,7 +60,7 @@ def enrol(turn: Turn, asked: Enrol, study: StoredStudy) -> EnrolledSeat:
     return EnrolledSeat(asked.name, asked.key, fresh=True)
 
 
-def close_enrolment(turn: Turn, study: StoredStudy) -> Agreement | None:
+def close_enrolment(turn: Turn, study: StoredStudy) -> None:
     """The plan for those who have come; the round is aborted if they are too few."""
     found = (
         select(enrolments.c.name, enrolments.c.key)
@@ -70,29 +70,27 @@ def close_enrolment(turn: Turn, study: StoredStudy) -> Agreement | None:
     pairs = turn.connection.execute(found).all()
     if len(pairs) < study.minimum:
         turn.row.abort(AbortReason.TOO_FEW_PARTICIPANTS)
-        return None
+        return
     roster = Roster(tuple(name for name, _ in pairs), tuple(key for _, key in pairs))
-    return agree(turn, study, RosterFile(roster))
+    agree(turn, study, RosterFile(roster))
 
 
-def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> Agreement | None:
+def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> None:
     """Fix the roster and with it the plan; the round is aborted if no plan is safe for so many."""
     draft = Draft.of(Plan.from_bytes(study.preview))
     try:
         plan = draft.plan(len(file.roster), file.roster.digest)
     except PrivacyError:
         turn.row.abort(AbortReason.REFUSED_PARAMETERS)
-        return None
+        return
     # where the draft is of dhdmm 0.1.0, so may be the participants: they are sent what it reads
-    made = Agreement(plan.to_bytes(), file.to_bytes(1 if plan.format == 1 else None))
-    turn.connection.execute(
-        insert(agreements).values(round=turn.row.id, plan=made.plan, roster=made.roster)
-    )
+    roster = file.to_bytes(1 if plan.format == 1 else None)
+    made = {"round": turn.row.id, "plan": plan.to_bytes(), "roster": roster}
+    turn.connection.execute(insert(agreements).values(made))
     row = turn.row
     row.state = plan.method.phases[0].name
     row.enrolled = row.invited = row.alive = len(file.roster)
     row.plan_digest, row.roster_digest = plan.digest.hex(), file.roster.digest.hex()
-    return made
 
 
 def _seat(turn: Turn, key: bytes) -> EnrolledSeat:

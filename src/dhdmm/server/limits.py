@@ -10,8 +10,7 @@ import asyncio
 import math
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import lru_cache
@@ -194,8 +193,15 @@ class Buckets:
         level = self._level(caller)
         return 0 if level >= 1 else math.ceil((1 - level) / self._rate.per_second)
 
+    def wait_or_take(self, caller: str) -> int:
+        """Take a token if there is one and return 0; otherwise the seconds until there is."""
+        wait = self.wait(caller)
+        if not wait:
+            self.take(caller)
+        return wait
+
     def take(self, caller: str) -> None:
-        """Use a token up; a debt is never larger than one."""
+        """Take a token; a debt is never larger than one."""
         self._levels[caller] = (max(self._level(caller) - 1, -1.0), self._clock())
         self._levels.move_to_end(caller)
         if len(self._levels) > self._callers:
@@ -214,109 +220,133 @@ class Overdrawn(Exception):
 class BodyMemory:
     """Bytes of bodies that may be in memory at once, of all callers and of each.
 
-    They are taken as they arrive; who finds too few left waits in line and is not read from, and
-    what began earlier stands before what began later. So that bodies of which each has a part do
-    not wait for each other for ever, enough for one whole body is set aside, for whoever is first
-    in line: it needs no more until it is complete.
+    They are reserved as they arrive. A body that finds too few left waits in a queue and is not
+    read from; earlier bodies stand before later ones. So that bodies of which each has a part do
+    not wait for each other for ever, enough for one whole body is set aside for the first in the
+    queue, which needs no more until it is complete.
     """
 
     def __init__(self, total: int, each: int, largest: int) -> None:
         self._left, self._each = total - largest, each
         self._asked_for: Counter[str] = Counter()
         self.held = 0
-        self._favourite: ArrivingBody | None = None
+        self._first: ArrivingBody | None = None
+        """Uses what was set aside."""
         self._begun = count()
-        self._line: list[tuple[int, ArrivingBody, int, asyncio.Future[None]]] = []
+        self._queue: list[tuple[int, ArrivingBody, int, asyncio.Future[None]]] = []
 
-    @contextmanager
-    def body(self, caller: str) -> Iterator[ArrivingBody]:
-        """A body that may grow; its memory is given back in the end."""
-        body = ArrivingBody(self, caller, next(self._begun))
-        try:
-            yield body
-        finally:
-            self._give_back(body)
+    def begin(self, caller: str) -> ArrivingBody:
+        """A body that may grow; release it in the end."""
+        return ArrivingBody(self, caller, next(self._begun))
 
-    async def take(self, body: ArrivingBody, size: int) -> None:
-        """For so many bytes more, when there is room; `Overdrawn` if its caller has too many."""
+    def take(self, body: ArrivingBody, size: int) -> asyncio.Future[None] | None:
+        """Reserve so many bytes more: None if they are there at once, or what to wait for.
+
+        Raises `Overdrawn` if the caller has too many.
+        """
         if self._asked_for[body.caller] + size > self._each:
             raise Overdrawn
         self._asked_for[body.caller] += size
-        body.size += size
-        if body is not self._favourite:
-            turn = asyncio.get_running_loop().create_future()
-            heappush(self._line, (body.number, body, size, turn))
-            self._serve()
-            await turn
+        body.asked_for += size
+        if body is self._first or (not self._queue and size <= self._left):
+            self._grant(body, size)
+            return None
+        turn = asyncio.get_running_loop().create_future()
+        heappush(self._queue, (body.number, body, size, turn))
+        self._serve()
+        return turn
+
+    def give_back(self, body: ArrivingBody) -> None:
+        self._left += body.pooled
+        self.held -= body.held
+        self._asked_for[body.caller] -= body.asked_for
+        if not self._asked_for[body.caller]:
+            del self._asked_for[body.caller]
+        if self._first is body:
+            self._first = None
+        self._serve()
+
+    def _grant(self, body: ArrivingBody, size: int) -> None:
+        if body is not self._first:
+            self._left -= size
+            body.pooled += size
         self.held += size
         body.held += size
 
-    def take_at_once(self, body: ArrivingBody, size: int) -> bool:
-        """The same, if nobody waits and there is room; whether it was so."""
-        if self._line or size > self._left or self._asked_for[body.caller] + size > self._each:
-            return False
-        self._asked_for[body.caller] += size
-        self._left -= size
-        self.held += size
-        body.size, body.held, body.pooled = body.size + size, body.held + size, body.pooled + size
-        return True
-
     def _serve(self) -> None:
-        while self._line:
-            _, body, size, turn = self._line[0]
+        while self._queue:
+            _, body, size, turn = self._queue[0]
             if not turn.cancelled():
-                if size <= self._left:
-                    self._left -= size
-                    body.pooled += size
-                elif self._favourite is None:
-                    self._favourite = body
-                else:
-                    break
+                if size > self._left:
+                    if self._first is not None:
+                        break
+                    self._first = body
+                self._grant(body, size)
                 turn.set_result(None)
-            heappop(self._line)
-
-    def _give_back(self, body: ArrivingBody) -> None:
-        self._left += body.pooled
-        self.held -= body.held
-        self._asked_for[body.caller] -= body.size
-        if not self._asked_for[body.caller]:
-            del self._asked_for[body.caller]
-        if self._favourite is body:
-            self._favourite = None
-        self._serve()
+            heappop(self._queue)
 
 
 @dataclass(eq=False)
 class ArrivingBody:
-    """What one body has asked for, holds, and of that from what is there for everybody."""
+    """Bytes that one body has asked for, those it holds, and of these how many of the pool."""
 
     memory: BodyMemory
     caller: str
     number: int
-    size: int = 0
+    asked_for: int = 0
     held: int = 0
     pooled: int = 0
 
-    def grow_at_once(self, count: int) -> bool:
-        return self.memory.take_at_once(self, count)
+    def grow(self, count: int) -> asyncio.Future[None] | None:
+        return self.memory.take(self, count)
 
-    async def grow(self, count: int) -> None:
-        await self.memory.take(self, count)
+    def release(self) -> None:
+        self.memory.give_back(self)
 
 
 class AtOnce:
-    """How many of something each caller has under way."""
+    """How many requests each caller has under way."""
 
     def __init__(self, most: int) -> None:
         self._most, self._count = most, Counter[str]()
 
-    @contextmanager
-    def one_more(self, caller: str) -> Iterator[bool]:
-        """Whether it is not one too many; counted until the end in either case."""
+    def begin(self, caller: str) -> bool:
+        """Count one more, unless it is one too many: then false."""
+        if self._count[caller] >= self._most:
+            return False
         self._count[caller] += 1
-        try:
-            yield self._count[caller] <= self._most
-        finally:
-            self._count[caller] -= 1
-            if not self._count[caller]:
-                del self._count[caller]
+        return True
+
+    def end(self, caller: str) -> None:
+        self._count[caller] -= 1
+        if not self._count[caller]:
+            del self._count[caller]
+
+
+@dataclass(frozen=True)
+class CallerLimits:
+    """What callers of one kind may use: members by identity, strangers by address."""
+
+    rate: Buckets
+    at_once: AtOnce
+    memory: BodyMemory
+    body_bytes: int
+
+    @classmethod
+    def both(cls, of: Limits, clock: Callable[[], float]) -> tuple[CallerLimits, CallerLimits]:
+        """Those of members and those of strangers."""
+        each, strangers = of.memory_bytes_per_identity, of.stranger_memory_bytes_per_address
+        return (
+            cls(
+                Buckets(of.requests, of.callers, clock),
+                AtOnce(of.requests_at_once),
+                BodyMemory(of.memory_bytes, each, of.body_bytes),
+                of.body_bytes,
+            ),
+            cls(
+                Buckets(of.stranger_requests, of.callers, clock),
+                AtOnce(of.stranger_requests_at_once),
+                BodyMemory(of.stranger_memory_bytes, strangers, of.stranger_body_bytes),
+                of.stranger_body_bytes,
+            ),
+        )

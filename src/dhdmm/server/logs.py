@@ -1,4 +1,4 @@
-"""The coordinator's log: one event a line, and only keys that were thought about.
+"""The coordinator's log: one event per line, and only the keys on a list.
 
 What is not on the list is not written, whoever logs it: a participant's name, a key, a token, a
 message. An error is its type and where it was raised; a defect has its whole traceback. The text of
@@ -78,7 +78,7 @@ def configure(
 def logger() -> Any:
     """A logger with `info`, `warning` and `error`, each given an event and its values.
 
-    Whoever embeds the service without `configure` hears nothing, rather than everything.
+    Without `configure` nothing is logged, rather than everything.
     """
     return structlog.get_logger() if structlog.is_configured() else _SILENT
 
@@ -91,7 +91,7 @@ _SILENT = structlog.wrap_logger(None, processors=[_say_nothing])
 
 
 def place(path: str) -> str:
-    """A request's path if it is one of ours; strangers do not write into our log."""
+    """A request's path if it is one of ours; strangers cannot write into our log."""
     return path if _PLACES.fullmatch(path) else "elsewhere"
 
 

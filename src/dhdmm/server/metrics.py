@@ -6,6 +6,7 @@ No label has a participant's name, key or address, nor anything else that a stra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -35,40 +36,23 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
-        self._uploads = Counter(
-            "dhdmm_uploads", "Messages of participants by reply", ["reply"], registry=registry
-        )
-        self._upload_bytes = Counter(
-            "dhdmm_upload_bytes", "Bytes of participants' messages", registry=registry
-        )
-        self._batch = Histogram(
-            "dhdmm_batch_messages", "Messages in one commit", buckets=BATCHES, registry=registry
-        )
-        self._commit = Histogram(
-            "dhdmm_commit_seconds", "Seconds of one commit", buckets=SECONDS, registry=registry
-        )
-        self._failed = Counter(
-            "dhdmm_failed_commits", "Times that the store failed", registry=registry
-        )
-        self._internal = Counter(
-            "dhdmm_internal_errors", "Defects met, each in the log with its id", registry=registry
-        )
-        self._responses = Counter(
-            "dhdmm_responses", "Answers by status", ["status"], registry=registry
-        )
-        self._rejected = Counter(
-            "dhdmm_rejected", "Connections and requests turned away by a limit", ["reason"],
-            registry=registry,
-        )  # fmt: skip
-        self._connections = Gauge(
-            "dhdmm_open_connections", "Connections open now", registry=registry
-        )
-        self._body_bytes = Gauge(
-            "dhdmm_body_bytes", "Bytes of memory promised to request bodies", registry=registry
-        )
-        self._ended = Counter(
-            "dhdmm_rounds_ended", "Rounds that ended in this process", ["phase"], registry=registry
-        )
+        count, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        measure = partial(Histogram, registry=registry)
+        self._uploads = count("dhdmm_uploads", "Messages of participants by reply", ["reply"])
+        self._upload_bytes = count("dhdmm_upload_bytes", "Bytes of participants' messages")
+        self._batch = measure("dhdmm_batch_messages", "Messages in one commit", buckets=BATCHES)
+        self._commit = measure("dhdmm_commit_seconds", "Seconds of one commit", buckets=SECONDS)
+        self._failed = count("dhdmm_failed_commits", "Times that the store failed")
+        defects = "Defects met, each in the log with its id"
+        self._internal = count("dhdmm_internal_errors", defects)
+        self._responses = count("dhdmm_responses", "Answers by status", ["status"])
+        refused = "Connections and requests turned away by a limit"
+        self._rejected = count("dhdmm_rejected", refused, ["reason"])
+        self._connections = gauge("dhdmm_open_connections", "Connections open now")
+        bodies = "Bytes of memory promised to request bodies"
+        self._body_bytes = gauge("dhdmm_body_bytes", bodies)
+        ended = "Rounds that ended in this process"
+        self._ended = count("dhdmm_rounds_ended", ended, ["phase"])
         for phase in sorted(OVER):  # an increase is seen only of what was there before
             self._ended.labels(phase)
         self._expiry: Gauge | None = None
@@ -107,11 +91,12 @@ class Metrics:
         """A limit was met: `reason` is one of our own words."""
         self._rejected.labels(reason).inc()
 
-    def connections(self, count: int) -> None:
-        self._connections.set(count)
+    def show_connections(self, count: Callable[[], int]) -> None:
+        """Called whenever somebody reads the metrics, as is the next one."""
+        self._connections.set_function(count)
 
-    def body_bytes(self, count: int) -> None:
-        self._body_bytes.set(count)
+    def show_body_bytes(self, count: Callable[[], int]) -> None:
+        self._body_bytes.set_function(count)
 
     def certificate_expires(self, timestamp: float) -> None:
         """Not shown where there is none: a proxy's certificate is no business of ours."""

@@ -1,4 +1,4 @@
-"""The coordinator's web server: uvicorn behind our own door, TLS 1.3, and an orderly end.
+"""The coordinator's web server: uvicorn behind our own acceptor, TLS 1.3, and a graceful end.
 
 Plain HTTP is spoken on this machine only, to a reverse proxy or to somebody who tries things out.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import resource
 import signal
 import socket
 import ssl
@@ -20,18 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-import uvloop
 from cryptography import x509
 
 from dhdmm.errors import DhdmmError
 from dhdmm.network.files import OTHERS_BUT_READERS_OF_THE_GROUP, require_private
 from dhdmm.network.trust import is_loopback
+from dhdmm.optional import optional_module
 from dhdmm.server import logs
-from dhdmm.server.connections import BREATH, Connection, Entrance, Guest
+from dhdmm.server.asgi import Application
+from dhdmm.server.connections import ACCEPT_PAUSE, Acceptor, Connection, Slot
 from dhdmm.server.defects import caught
-from dhdmm.server.guard import Application, Door, Guard, all_strangers
+from dhdmm.server.guard import Door, Guard, all_strangers
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
+
+resource, uvloop = optional_module("resource"), optional_module("uvloop")
 
 BACKLOG = 4096
 COLLECTIONS = (20_000, 20, 20)
@@ -91,7 +93,7 @@ class Server(uvicorn.Server):
         self._on_drain = on_drain
         tls = certificate.context() if certificate else None
         proxies = str(config.forwarded_allow_ips or "") if config.proxy_headers else ""
-        self._entrance = Entrance(limits, metrics, tls, self._connection, proxies)
+        self._acceptor = Acceptor(limits, metrics, tls, self._connection, proxies)
         self.servers = []  # uvicorn's own listeners: there are none
         self.port = config.port
         """The port in use; before the start, the one asked for."""
@@ -104,7 +106,7 @@ class Server(uvicorn.Server):
         """Read the certificate's files again; connections that are open keep the old one."""
         if self._certificate is not None:
             try:
-                self._entrance.tls = self._certificate.context()
+                self._acceptor.tls = self._certificate.context()
             except DhdmmError as error:
                 logs.logger().error("certificate not renewed", exc_info=error)
             else:
@@ -134,8 +136,8 @@ class Server(uvicorn.Server):
         """For ever: a defect is reported, and does not end it."""
         while True:
             with caught(self._metrics):
-                await self._entrance.accept(self._listener)
-            await asyncio.sleep(BREATH)
+                await self._acceptor.accept(self._listener)
+            await asyncio.sleep(ACCEPT_PAUSE)
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         logs.logger().info("draining", connections=len(self.server_state.connections))
@@ -155,8 +157,9 @@ class Server(uvicorn.Server):
         handlers: dict[signal.Signals, Callable[[int, Any], None]] = {
             signal.SIGINT: self.handle_exit,
             signal.SIGTERM: self.handle_exit,
-            signal.SIGHUP: lambda _number, _frame: self.renew_certificate(),
         }
+        if hasattr(signal, "SIGHUP"):  # not on Windows
+            handlers[signal.SIGHUP] = lambda _number, _frame: self.renew_certificate()
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
@@ -164,11 +167,11 @@ class Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _connection(self, guest: Guest) -> Connection:
+    def _connection(self, slot: Slot) -> Connection:
         return Connection(
             self._limits,
             self._metrics,
-            guest,
+            slot,
             config=self.config,
             server_state=self.server_state,
             app_state=self.lifespan.state,
@@ -210,7 +213,7 @@ def make_server(
         Guard(app, limits, counted, door=door or all_strangers),
         host=host,
         port=port,
-        loop="uvloop",
+        loop="auto",  # uvloop where it is installed
         ws="none",
         interface="asgi3",
         log_config=None,
@@ -234,7 +237,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTIONS)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:
         runner.run(main)
 
 
@@ -252,6 +255,8 @@ def _certificate(chain: Path | None, key: Path | None) -> Certificate | None:
 
 def _within_open_files(limits: Limits) -> Limits:
     """Let the process open as many files as it needs; if it may not, fewer connections."""
+    if resource is None:
+        return limits
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.connections + limits.turned_away + OTHER_FILES
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -1,4 +1,4 @@
-"""Studies that are asked again every day, week or month: one round an occurrence.
+"""Studies that are asked again every day, week or month: one round per occurrence.
 
 An occurrence is named after its period, by the calendar in UTC, and begun at most once, whoever is
 started or restarted. While a study's last round is going on none is begun; a period that passes in

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.responses import Response
 
 from dhdmm.network.problems import MEDIA_TYPE, Problem, Reason
+from dhdmm.server.asgi import Send
 
 JSON = "application/json"
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = tuple[tuple[str, str], ...]
 
 

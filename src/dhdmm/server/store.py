@@ -1,6 +1,6 @@
 """What a coordinator must not forget: rounds, their logs and running sums, studies, releases.
 
-The messages of a round are an append-only log; the running sum has one row a shard, overwritten.
+The messages of a round are an append-only log; the running sum has one row per shard, overwritten.
 Whoever changes a round does so in a *turn*: one transaction that holds the lock on the round's
 row, so several workers take turns, and what is not committed did not happen.
 """

@@ -25,8 +25,9 @@ from dhdmm.server import store
 from dhdmm.server.database import Database, StoreUnavailable
 from dhdmm.server.defects import caught
 from dhdmm.server.enrolment import agree, make_tokens
-from dhdmm.server.live import LiveRound, Observer, Unobserved
+from dhdmm.server.live import LiveRound
 from dhdmm.server.logs import logger
+from dhdmm.server.metrics import Metrics
 from dhdmm.server.responses import not_found, store_unavailable
 from dhdmm.server.round_state import RoundState, Running, Seats
 from dhdmm.server.saving import save
@@ -68,10 +69,7 @@ def add_study(database: Database, study: Study) -> StoredStudy:
 
 def current_round(database: Database, study: StoredStudy, roster: RosterFile | None = None) -> str:
     """The study's latest round; its first one is begun here, by one of all workers."""
-    with database.writing() as connection:
-        store.lock_study(connection, study.digest)
-        latest = store.read_latest(connection, study.digest)
-        return latest.id if latest else _begin(connection, study, roster)
+    return _choose(database, study, roster, None, lambda _latest: "it is the latest").round
 
 
 def next_round(
@@ -81,13 +79,7 @@ def next_round(
     occurrence: str | None = None,
 ) -> str:
     """The study again, as a new round; the same one again for the same occurrence."""
-    with database.writing() as connection:
-        store.lock_study(connection, study.digest)
-        if occurrence is not None:
-            same = store.read_occurrence(connection, study.digest, occurrence)
-            if same is not None:
-                return same.id
-        return _begin(connection, study, roster, occurrence)
+    return _choose(database, study, roster, occurrence, lambda _latest: None).round
 
 
 def _require_newest(connection: Connection, study: StudyHead, roster: RosterFile) -> None:
@@ -132,6 +124,25 @@ def begin_again(
     However often it is called, as by a process that is restarted again and again, there is one
     round at a time, and one of an occurrence.
     """
+
+    def stays(latest: store.Row) -> str | None:
+        if not latest.over:
+            return "the last round is going on"
+        if occurrence is None and time.time() - latest.begun < apart:
+            return "the last round began too short a time ago"
+        return None
+
+    return _choose(database, study, roster, occurrence, stays)
+
+
+def _choose(
+    database: Database,
+    study: StoredStudy,
+    roster: RosterFile | None,
+    occurrence: str | None,
+    stays: Callable[[store.Row], str | None],
+) -> Chosen:
+    """The round of this occurrence, or the latest if it stays for some reason, or a new one."""
     with database.writing() as connection:
         store.lock_study(connection, study.digest)
         if occurrence is not None:
@@ -139,10 +150,9 @@ def begin_again(
             if same is not None:
                 return Chosen(same.id, "this occurrence has its round")
         latest = store.read_latest(connection, study.digest)
-        if latest is not None and not latest.over:
-            return Chosen(latest.id, "the last round is going on")
-        if latest is not None and occurrence is None and time.time() - latest.begun < apart:
-            return Chosen(latest.id, "the last round began too short a time ago")
+        because = None if latest is None else stays(latest)
+        if latest is not None and because is not None:
+            return Chosen(latest.id, because)
         return Chosen(_begin(connection, study, roster, occurrence))
 
 
@@ -191,7 +201,7 @@ class Hub:
     identity: Identity = field(repr=False)
     out: Path
     deadlines: Deadlines = field(default_factory=Deadlines)
-    observer: Observer = field(default_factory=Unobserved)
+    observer: Metrics = field(default_factory=Metrics, repr=False)
     clock: Clock = time.monotonic
     draining: bool = False
     _live: dict[str, LiveRound] = field(default_factory=dict, init=False)
@@ -205,7 +215,7 @@ class Hub:
         statuses = await self.statuses(limit=None)
         finished = [status for status in statuses if status.finished]
         await asyncio.to_thread(self._tidy, finished)
-        for status in await self._read(lambda: self._unsaved(finished)):
+        for status in await self._query(lambda found: self._unsaved(found, finished)):
             self._publishing[status.round] = asyncio.create_task(self._save_at_last(status))
         for status in statuses:
             if not status.over:
@@ -236,10 +246,11 @@ class Hub:
     async def live(self, round_id: str) -> LiveRound:
         """The round, as this process runs it; a 404 if there is no such round."""
         if round_id not in self._live:
-            row = await self._read(lambda: self._row(round_id))
-            if row is None:
+            if await self._query(lambda found: store.read_row(found, round_id)) is None:
                 raise not_found("round")
-            state = await self._read(lambda: RoundState(self.database, round_id, self.identity))
+            state = await self._in_thread(
+                lambda: RoundState(self.database, round_id, self.identity)
+            )
             if round_id not in self._live:
                 self._take_in(round_id, state)
         return self._live[round_id]
@@ -257,22 +268,19 @@ class Hub:
         limit: int | None = MOST_LISTED,
     ) -> list[Status]:
         """Of rounds in the store, the newest first; those older than `after`, a 404 if unknown."""
-        last = None if after is None else await self._read(lambda: self._row(after))
+        last: store.Row | None = None
+        if after is not None:
+            last = await self._query(lambda found: store.read_row(found, after))
         if after is not None and last is None:
             raise not_found("round")
         window = Window(study, running, last, limit)
         hosted = {status.round: status for status in self.live_statuses()}
-        rows = await self._read(lambda: self._rounds(window))
+        rows = await self._query(lambda found: store.read_rounds(found, window))
         return [hosted.get(row.id) or store.status_of(row, head, None) for row, head in rows]
 
     async def heads(self) -> list[StudyHead]:
         """The studies that have rounds."""
-
-        def read() -> list[StudyHead]:
-            with self.database.reading() as connection:
-                return store.read_heads(connection)
-
-        return await self._read(read)
+        return await self._query(store.read_heads)
 
     async def begin(
         self, study_digest: str, roster: RosterFile | None, occurrence: str | None = None
@@ -280,7 +288,9 @@ class Hub:
         """The same study again, as a new round; the same round again for the same occurrence."""
         study = await self.study(study_digest)
         try:
-            begun = await self._read(lambda: next_round(self.database, study, roster, occurrence))
+            begun = await self._in_thread(
+                lambda: next_round(self.database, study, roster, occurrence)
+            )
         except DhdmmError as error:
             raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
         return await self.live(begun)
@@ -289,7 +299,7 @@ class Hub:
         self, study: StoredStudy, roster: Callable[[], RosterFile | None], occurrence: str
     ) -> str | None:
         """The new round of this occurrence; None if there is one, or another is going on."""
-        chosen = await self._read(
+        chosen = await self._in_thread(
             lambda: begin_again(self.database, study, roster(), occurrence=occurrence)
         )
         await self.live(chosen.round)
@@ -297,10 +307,10 @@ class Hub:
 
     async def study(self, digest: str) -> StoredStudy:
         """The study with its draft; a 404 if there is no such study."""
-        found = await self._read(lambda: self._study(digest))
-        if found is None:
+        known = await self._query(lambda found: store.read_study(found, digest))
+        if known is None:
             raise not_found("study")
-        return found
+        return known
 
     async def add(self, study: StoredStudy) -> StoredStudy:
         """Take in a study whose draft was made elsewhere; one that is known stays as it is."""
@@ -309,7 +319,7 @@ class Hub:
             with self.database.writing() as connection:
                 return store.add_study(connection, study)
 
-        return await self._read(keep)
+        return await self._in_thread(keep)
 
     async def make_tokens(self, round_id: str, count: int, expires_s: int) -> list[str]:
         await self.live(round_id)
@@ -318,12 +328,12 @@ class Hub:
             with self.database.turn(round_id) as turn:
                 return make_tokens(turn, count, expires_s)
 
-        return await self._read(make)
+        return await self._in_thread(make)
 
     async def awaited(self, round_id: str) -> tuple[str, list[tuple[str, bytes]]]:
         """The round's state, and the names and keys of those who have not spoken in it."""
         await self.live(round_id)
-        return await self._read(lambda: awaited(self.database, round_id, self.identity))
+        return await self._in_thread(lambda: awaited(self.database, round_id, self.identity))
 
     async def ready(self) -> bool:
         """Whether requests are best sent here: neither draining nor without a store."""
@@ -387,7 +397,7 @@ class Hub:
         async with self._saving:
             if place.exists():
                 return
-            transcript = await self._read(lambda: self._transcript(status.round))
+            transcript = await self._query(lambda found: store.read_transcript(found, status.round))
             if transcript is None:
                 raise Problem(409, Reason.NOT_YET, "the round has no release")
             try:
@@ -401,30 +411,23 @@ class Hub:
         if self.directory(status).exists():
             await self._remember_saved(status)
             return True
-        return await self._read(lambda: self._known_as_saved(status))
+        return await self._query(lambda found: self._known_as_saved(found, status))
 
     async def _remember_saved(self, status: Status) -> None:
         def remember() -> None:
             with self.database.turn(status.round) as turn:
                 store.remember_saved(turn, self._place(status))
 
-        await self._read(remember)
+        await self._in_thread(remember)
 
-    def _known_as_saved(self, status: Status) -> bool:
-        with self.database.reading() as connection:
-            row = store.read_row(connection, status.round)
-            purged = row is not None and row.purged is not None  # and with it the note of saving
-            return purged or store.was_saved(connection, status.round, self._place(status))
+    def _known_as_saved(self, connection: Connection, status: Status) -> bool:
+        row = store.read_row(connection, status.round)
+        purged = row is not None and row.purged is not None  # and with it the note of saving
+        return purged or store.was_saved(connection, status.round, self._place(status))
 
-    def _unsaved(self, finished: Sequence[Status]) -> list[Status]:
+    def _unsaved(self, connection: Connection, finished: Sequence[Status]) -> list[Status]:
         """Those whose release is neither here nor known to have been."""
-        with self.database.reading() as connection:
-            return [
-                status
-                for status in finished
-                if status.purged is None
-                and not store.was_saved(connection, status.round, self._place(status))
-            ]
+        return [one for one in finished if not self._known_as_saved(connection, one)]
 
     def _place(self, status: Status) -> str:
         return str(self.directory(status).resolve())
@@ -440,23 +443,17 @@ class Hub:
 
     # The store, in a thread of its own
 
-    def _row(self, round_id: str) -> store.Row | None:
-        with self.database.reading() as connection:
-            return store.read_row(connection, round_id)
+    async def _query(self, read: Callable[[Connection], Result]) -> Result:
+        """What is read from the store with a connection."""
 
-    def _transcript(self, round_id: str) -> bytes | None:
-        with self.database.reading() as connection:
-            return store.read_transcript(connection, round_id)
+        def work() -> Result:
+            with self.database.reading() as connection:
+                return read(connection)
 
-    def _study(self, digest: str) -> StoredStudy | None:
-        with self.database.reading() as connection:
-            return store.read_study(connection, digest)
+        return await self._in_thread(work)
 
-    def _rounds(self, window: Window) -> list[tuple[store.Row, StudyHead]]:
-        with self.database.reading() as connection:
-            return store.read_rounds(connection, window)
-
-    async def _read(self, work: Callable[[], Result]) -> Result:
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        """In another thread; a 503 if the store cannot be used."""
         try:
             return await asyncio.to_thread(work)
         except StoreUnavailable:

@@ -1,4 +1,4 @@
-"""How a round waits: for something to happen, and for a deadline to pass."""
+"""Waiting in a round: for a signal, and for a phase's deadline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Callable[[], float]
 
 
 class Signal:
-    """Something that happens again and again, and that many may wait for."""
+    """An event that happens repeatedly, and that many tasks may wait for."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
@@ -66,20 +66,20 @@ class PhaseClock:
     ) -> None:
         self._deadlines, self._clock = deadlines, clock
         self._arrival = arrival
-        self.see(state)
+        self.begin(state)
 
-    def see(self, state: str) -> None:
+    def begin(self, state: str) -> None:
         """This phase has begun."""
         self._state, self._begun = state, self._clock()
         self._stopped: float | None = None
 
     def stop(self, at: float) -> None:
-        """It has stood still since then."""
+        """Stand still since then, until `resume`."""
         if self._stopped is None:
             self._stopped = max(at, self._begun)
 
-    def go_on(self, least: float) -> None:
-        """From where it stopped, and for at least so many seconds."""
+    def resume(self, least: float) -> None:
+        """Run on from where it stopped, and for at least so many seconds."""
         remaining, self._stopped = self.remaining, None
         if remaining is not None:
             now = self._clock()

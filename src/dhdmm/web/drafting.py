@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -105,6 +104,8 @@ def _located(error: DhdmmError) -> Answer:
 
 
 def main() -> None:
+    import resource  # not on Windows
+
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for line in sys.stdin.buffer:
         request = json.loads(line)

@@ -225,9 +225,9 @@ def test_people_arrive_in_the_first_phase_if_the_roster_is_given() -> None:
     )
     assert given.remaining == 100
     enrolled = PhaseClock(Deadlines(enrolment=100, phase=10), "enrolling", "enrolling", lambda: 0.0)
-    enrolled.see("collecting-keys")
+    enrolled.begin("collecting-keys")
     assert enrolled.remaining == 10
-    enrolled.see("finished")
+    enrolled.begin("finished")
     assert enrolled.remaining is None
 
 

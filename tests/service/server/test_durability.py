@@ -19,7 +19,7 @@ from dhdmm.secagg.keys import KeyPair
 from dhdmm.server import live, store
 from dhdmm.server.database import Database, StoreUnavailable
 from dhdmm.server.enrolment import make_tokens
-from dhdmm.server.live import Unobserved
+from dhdmm.server.metrics import Metrics
 from dhdmm.server.requests import Close, Enrol, Outcome, Request, Upload
 from dhdmm.server.round_state import RoundState
 from dhdmm.server.store import Turn
@@ -252,7 +252,7 @@ def test_more_uploads_than_memory_allows_are_turned_away(
                 for visitor, body in zip(people, keys, strict=True)
             ]
             await asyncio.sleep(0.2)
-            most = len(hosted._pending)
+            most = len(hosted._queue)
             blocker.execute("ROLLBACK")
             statuses = [(await post).status_code for post in posts]
             assert set(statuses) == {200, 503}
@@ -287,8 +287,9 @@ def test_a_drain_answers_what_is_under_way_and_refuses_what_is_new(tmp_path: Pat
 
 
 def test_metrics_count_replies_and_batches(tmp_path: Path) -> None:
-    class Counting(Unobserved):
+    class Counting(Metrics):
         def __init__(self) -> None:
+            super().__init__()
             self.replies: list[str] = []
             self.batches = 0
 

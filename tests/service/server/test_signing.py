@@ -10,6 +10,7 @@ from dhdmm.network.signing import (
     DIGEST_HEADER,
     KEY_HEADER,
     SIGNATURE_HEADER,
+    claimed_key,
     require_announced,
     require_signature,
     sign,
@@ -30,7 +31,7 @@ def test_a_request_is_signed_as_the_page_says() -> None:
 
 def test_a_signature_holds_for_one_method_target_length_and_digest() -> None:
     headers = sign(IDENTITY, "POST", TARGET, b"body") | {"content-length": "4"}
-    require_signature(headers, "POST", TARGET)
+    require_signature(claimed_key(headers), headers, "POST", TARGET)
     other = sha256(b"other").hexdigest()
     for method, target, changed in [
         ("GET", TARGET, {}),
@@ -40,7 +41,7 @@ def test_a_signature_holds_for_one_method_target_length_and_digest() -> None:
         ("POST", TARGET, {"transfer-encoding": "chunked"}),
     ]:
         with pytest.raises(Problem) as refused:
-            require_signature(headers | changed, method, target)
+            require_signature(claimed_key(headers | changed), headers | changed, method, target)
         assert refused.value.status == 401
 
 

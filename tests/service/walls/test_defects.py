@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dhdmm.server.connections import Entrance
+from dhdmm.server.connections import Acceptor
 from dhdmm.server.defects import watched
 from dhdmm.server.metrics import Metrics
 from dhdmm.server.process import Server
@@ -37,15 +37,15 @@ def test_a_task_that_fails_is_counted_and_ends_what_it_served() -> None:
 def test_connections_are_accepted_after_a_defect_in_accepting_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole, failed = Entrance.accept, []
+    whole, failed = Acceptor.accept, []
 
-    async def broken(self: Entrance, listener: socket.socket) -> None:
+    async def broken(self: Acceptor, listener: socket.socket) -> None:
         if not failed:
             failed.append(True)
             raise KeyError("ours")
         await whole(self, listener)
 
-    monkeypatch.setattr(Entrance, "accept", broken)
+    monkeypatch.setattr(Acceptor, "accept", broken)
     metrics = Metrics()
     with running(Toy(), metrics=metrics) as server, connect(server) as client:
         assert status(ask(client, b"x")) == 200

@@ -18,7 +18,7 @@ import pytest
 from dhdmm.aggregation.identity import Identity
 from dhdmm.errors import DhdmmError
 from dhdmm.network import signing
-from dhdmm.server.connections import Guest, Hall, trusted
+from dhdmm.server.connections import ConnectionCounts, Slot, trusted
 from dhdmm.server.guard import Door, Guard
 from dhdmm.server.limits import KIB, MIB, AtOnce, BodyMemory, Limits, Overdrawn, Rate
 from dhdmm.server.metrics import Metrics
@@ -133,7 +133,7 @@ class WithoutReserve(BodyMemory):
 
     def __init__(self, total: int, each: int, largest: int) -> None:
         super().__init__(total, each, largest)
-        self._left, self._favourite = total, object()  # type: ignore[assignment]
+        self._left, self._first = total, object()  # type: ignore[assignment]
 
 
 @pytest.mark.fault(39)
@@ -149,15 +149,18 @@ def test_bodies_of_which_each_has_a_part_do_not_wait_for_ever(
 
         async def receive(caller: str) -> None:
             nonlocal done
-            with memory.body(caller) as body, contextlib.suppress(TimeoutError):
+            body = memory.begin(caller)
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
                     for part in range(4):
-                        await body.grow(1)
+                        if (turn := body.grow(1)) is not None:
+                            await turn
                         assert memory.held <= 8
                         if part == 0 and kind is WithoutReserve:
                             await begun.wait()
                         await asyncio.sleep(0)
                     done += 1
+            body.release()
 
         await asyncio.gather(*(receive(str(number)) for number in range(8)))
         assert memory.held == 0
@@ -167,16 +170,15 @@ def test_bodies_of_which_each_has_a_part_do_not_wait_for_ever(
 
 
 def test_one_caller_does_not_get_more_memory_than_its_own() -> None:
-    async def scenario() -> None:
-        memory = BodyMemory(100, 10, 10)
-        with memory.body("me") as first, memory.body("me") as second, memory.body("you") as other:
-            await first.grow(6)
-            with pytest.raises(Overdrawn):
-                await second.grow(5)
-            await other.grow(10)
-        assert memory.held == 0
-
-    asyncio.run(scenario())
+    memory = BodyMemory(100, 10, 10)
+    first, second, other = (memory.begin(caller) for caller in ("me", "me", "you"))
+    assert first.grow(6) is None
+    with pytest.raises(Overdrawn):
+        second.grow(5)
+    assert other.grow(10) is None
+    for body in (first, second, other):
+        body.release()
+    assert memory.held == 0
 
 
 # ---- connections and answers --------------------------------------------------------------------
@@ -240,7 +242,8 @@ def test_without_the_limit_one_caller_has_all_its_requests_under_way(
     app.hold = lambda: True
     limits = replace(PATIENT, requests_at_once=2, stranger_requests_at_once=2)
     if not guarded:
-        monkeypatch.setattr(AtOnce, "one_more", lambda _self, _caller: contextlib.nullcontext(True))
+        monkeypatch.setattr(AtOnce, "begin", lambda *_: True)
+        monkeypatch.setattr(AtOnce, "end", lambda *_: None)
     with running(app, limits, door=believing) as server, contextlib.ExitStack() as held:
         clients = [held.enter_context(connect(server)) for _ in range(3)]
         for client in clients:
@@ -276,23 +279,23 @@ def test_connections_that_strangers_hold_are_not_those_of_members(
 
 @pytest.mark.fault(54)
 def test_strangers_leave_room_for_members() -> None:
-    hall = Hall(Limits(connections=4, stranger_connections=2), Metrics())
-    first, second = (_entered(hall, f"10.0.0.{i}") for i in range(2))
-    third = hall.enter("10.0.0.3")
-    assert hall.over(third)
-    third.leave()
-    assert first.vouch("key 1")
-    _entered(hall, "10.0.0.4")
-    second.leave()
-    second.leave()  # counts once
-    _entered(hall, "10.0.0.5")
-    assert hall.over(hall.enter("10.0.0.6"))
+    counts = ConnectionCounts(Limits(connections=4, stranger_connections=2), Metrics())
+    first, second = (_entered(counts, f"10.0.0.{i}") for i in range(2))
+    third = counts.add("10.0.0.3")
+    assert counts.over(third)
+    third.release()
+    assert first.identify("key 1")
+    _entered(counts, "10.0.0.4")
+    second.release()
+    second.release()  # counts once
+    _entered(counts, "10.0.0.5")
+    assert counts.over(counts.add("10.0.0.6"))
 
 
-def _entered(hall: Hall, address: str) -> Guest:
-    guest = hall.enter(address)
-    assert not hall.over(guest)
-    return guest
+def _entered(counts: ConnectionCounts, address: str) -> Slot:
+    slot = counts.add(address)
+    assert not counts.over(slot)
+    return slot
 
 
 @pytest.mark.fault(54)
@@ -309,21 +312,21 @@ def test_one_identity_has_so_many_connections_wherever_they_come_from(tmp_path: 
 
 
 def test_an_address_of_ipv6_is_its_network() -> None:
-    hall = Hall(Limits(connections_per_address=1), Metrics())
-    _entered(hall, "2001:db8::1")
-    assert hall.over(hall.enter("2001:db8::2"))
-    _entered(hall, "2001:db8:0:1::1")
+    counts = ConnectionCounts(Limits(connections_per_address=1), Metrics())
+    _entered(counts, "2001:db8::1")
+    assert counts.over(counts.add("2001:db8::2"))
+    _entered(counts, "2001:db8:0:1::1")
 
 
 def test_connections_of_a_proxy_are_nobodys() -> None:
-    hall = Hall(
+    counts = ConnectionCounts(
         Limits(connections_per_address=1, connections_per_identity=1), Metrics(), "::1,10.0.0.0/8"
     )
-    guests = [hall.enter(address) for address in ("10.0.0.1", "10.0.0.1", "::1")]
-    assert not any(hall.over(guest) for guest in guests)
-    assert all(guest.vouch("key 1") for guest in guests)
-    hall.enter("192.0.2.1")
-    assert hall.over(hall.enter("192.0.2.1"))
+    slots = [counts.add(address) for address in ("10.0.0.1", "10.0.0.1", "::1")]
+    assert not any(counts.over(slot) for slot in slots)
+    assert all(slot.identify("key 1") for slot in slots)
+    counts.add("192.0.2.1")
+    assert counts.over(counts.add("192.0.2.1"))
     assert trusted("*")("192.0.2.1")
     assert not trusted("")("127.0.0.1")
 
