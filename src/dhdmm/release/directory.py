@@ -4,7 +4,7 @@
     plan.cbor           the plan, as it was agreed on
     measurement.npy     M̂, 64-bit little-endian integers in NumPy's format
     tables/NAME.csv     one table an item, and the same as NAME.parquet
-    answers.png         the picture of `release.plot()`
+    answers.svg         the picture of `release.plot()`
     transcript.cbor     the round's transcript, if the release has one
 
 The plan and the measurement are the release; the rest follows from them and is there for people.
@@ -51,7 +51,7 @@ MANIFEST, PLAN, MEASUREMENT, PICTURE, TRANSCRIPT = (
     "release.json",
     "plan.cbor",
     "measurement.npy",
-    "answers.png",
+    "answers.svg",
     "transcript.cbor",
 )
 LONGEST_NAME = 60

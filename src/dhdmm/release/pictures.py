@@ -1,7 +1,4 @@
-"""How each table reads best: the decision, as values that any renderer can draw.
-
-`plot.py` draws them with matplotlib for files, the pages draw them as SVG.
-"""
+"""How each table reads best: the decision, as values that `dhdmm.release.charts` draws."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 
 from dhdmm.release.intervals import Floats
 from dhdmm.release.tables import Table, labels_tell_condition
+from dhdmm.release.wording import printable
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.attributes.base import round_ticks
 from dhdmm.study.factor import Factor, Integers, Ranges
@@ -44,17 +42,23 @@ class AxisDirection:
     def ticks(self, most: int) -> Sequence[int]:
         return self.named(most) if self.named else round_ticks(len(self), most)
 
-    def first(self, count: int) -> AxisDirection:
-        return self if count == len(self) else AxisDirection(self.header, self.labels[:count])
+    def first(self, most: int) -> AxisDirection:
+        """As much of it as is drawn; the header says so if that is not all."""
+        if len(self) <= most:
+            return self
+        header = f"{printable(self.header, 36)} (first {most:,} of {len(self):,})"
+        return AxisDirection(header, self.labels[:most])
 
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Few answers: one bar each."""
+    """Few answers: one bar each. An error of 0 means that the number is exact."""
 
     labels: Sequence[str]
     values: Floats
     errors: Floats
+    truth: Floats | None = None
+    """What the answers would be without noise, where somebody knows it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +145,7 @@ def item_panel(table: Table) -> Panel:
     if len(table) <= MOST_BARS and not (len(terms) == 1 and len(directions) == 2):
         told = ", ".join(f"{header} {label}" for header, label in table.fixed.items())
         title = f"{table.name} ({told})" if told else table.name
-        return Panel(table.name, title, _rows_picture(table))
+        return Panel(table.name, title, rows_picture(table))
     largest = max(range(len(terms)), key=lambda i: terms[i].queries)
     return replace(_term_panel(table, largest), name=table.name)
 
@@ -164,7 +168,7 @@ def _term_panel(table: Table, number: int) -> Panel:
     return Panel(name, title, _term_picture(directions, values, errors))
 
 
-def _rows_picture(table: Table) -> Bars:
+def rows_picture(table: Table) -> Bars:
     """Every row a bar, named by the labels that differ."""
     columns = table.varying().values()
     rows = zip(*columns, strict=True) if columns else [()] * len(table)

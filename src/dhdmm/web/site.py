@@ -25,6 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dhdmm.network.problems import Problem, Reason
+from dhdmm.release.charts.page import STYLE as CHART_STYLE
 from dhdmm.release.wording import byte_size, figure, large, number, printable
 from dhdmm.server.responses import problem_response
 from dhdmm.server.studies import Hub
@@ -50,6 +51,8 @@ HEADERS = {
 }
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FILES = {path.name: path for path in (*STATIC.iterdir(), CHART_STYLE)}
+"""What pages load, by name: no name leads out of these."""
 LONGEST_FORM = 64 * 1024
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -98,7 +101,7 @@ class Site:
             Route("/sign-in", self._show_sign_in, methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
-            Route("/static/{name}", _static_file, methods=["GET"]),
+            Route("/static/{name}", static_file, methods=["GET"]),
         ]
 
     def _sign_in_first(self, request: Request) -> Response:
@@ -210,10 +213,8 @@ def _require_our_page(request: Request) -> None:
         raise Problem(403, Reason.INVALID, "this was not sent by one of our pages")
 
 
-async def _static_file(request: Request) -> Response:
-    """Only what is in the folder itself; no name leads out of it."""
-    found = {path.name: path for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
-    path = found.get(request.path_params["name"])
+async def static_file(request: Request) -> Response:
+    path = FILES.get(request.path_params["name"])
     if path is None:
         raise Problem(404, Reason.NOT_FOUND, "there is no such page")
     headers = {"Cache-Control": "no-cache"}
