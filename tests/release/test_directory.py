@@ -145,7 +145,7 @@ def test_a_release_whose_picture_is_a_png_is_read_and_checked(copy):
     (copy / "answers.svg").rename(copy / "answers.png")
     assert len(Release.load(copy)) == 1
     (copy / "answers.png").write_bytes(b"another picture")
-    with pytest.raises(ReleaseError, match="answers.png: the file was changed"):
+    with pytest.raises(ReleaseError, match=r"answers\.png: the file was changed"):
         Release.load(copy)
 
 

@@ -124,19 +124,14 @@ def _held(folder: Path) -> Iterator[bool]:
     if sys.platform == "win32":
         yield False
         return
-    opened = os.open(folder, os.O_RDONLY)
+    opened, ours = os.open(folder, os.O_RDONLY), False
     try:
-        yield _lock(opened)
+        with suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = True
+        yield ours
     finally:
         os.close(opened)
-
-
-def _lock(opened: int) -> bool:
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _check_free(directory: Path, overwrite: bool) -> None:

@@ -112,11 +112,9 @@ class Intervals:
         where = (self.high[chosen] - 1) // step, self.low[chosen] // step
         values, errors = np.full((2, len(labels), len(labels)), np.nan)
         values[where], errors[where] = self.values[chosen], self.errors[chosen]
-        down, across = (
-            AxisDirection("up to", labels),
-            AxisDirection(f"{self.ends.header}, from", labels),
-        )
-        return Heat(down, across, values, errors, np.zeros(values.shape, np.bool_))
+        across = AxisDirection(f"{self.ends.header}, from", labels)
+        totals = np.zeros(values.shape, np.bool_)
+        return Heat(AxisDirection("up to", labels), across, values, errors, totals)
 
 
 Picture = Bars | Points | Lines | Heat | Intervals

@@ -92,9 +92,8 @@ class ConsentPage:
 
     def watch(self, words: str) -> None:
         """What happens in the round; the same words again change nothing."""
-        told = words
-        if told not in self._said[-1:]:
-            self._said.append(told)
+        if words not in self._said[-1:]:
+            self._said.append(words)
 
     def end(self, ending: Document) -> None:
         """How it ended, as `dhdmm join --json` prints it."""
@@ -118,12 +117,8 @@ class ConsentPage:
             return self._opened(request, given)
         if not self._admits(request):
             return _stranger()
-        state = self._state()
-        text = (
-            environment()
-            .get_template("consent.html")
-            .render({**self.document, "consented": self.consented, "progress": state})
-        )
+        state, template = self._state(), environment().get_template("consent.html")
+        text = template.render(self.document, consented=self.consented, progress=state)
         if state["state"] in ("over", "declined"):
             self._seen.set()
         return HTMLResponse(text)

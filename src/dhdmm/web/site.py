@@ -10,7 +10,7 @@ Strangers are told to sign in before anything is looked up, so they cannot find 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -76,24 +76,20 @@ class Site:
 
     def reading(self, path: str, endpoint: Endpoint) -> Route:
         """A page that changes nothing."""
+        return self.operating(path, endpoint, public=self.public)
 
-        async def guarded(request: Request) -> Response:
-            if not (self.public or is_operator(self.doors, request)):
-                return self._sign_in_first(request)
-            return await endpoint(request)
-
-        return Route(path, guarded, methods=["GET"])
-
-    def operating(self, path: str, endpoint: Endpoint, methods: Sequence[str] = ("GET",)) -> Route:
+    def operating(
+        self, path: str, endpoint: Endpoint, method: str = "GET", *, public: bool = False
+    ) -> Route:
         """A page for the operator; what it is sent must come from one of our pages."""
 
         async def guarded(request: Request) -> Response:
-            if not is_operator(self.doors, request):
+            if not (public or is_operator(self.doors, request)):
                 return self._sign_in_first(request)
             _require_our_page(request)
             return await endpoint(request)
 
-        return Route(path, guarded, methods=list(methods))
+        return Route(path, guarded, methods=[method])
 
     def routes(self) -> list[Route]:
         """What everybody may see."""

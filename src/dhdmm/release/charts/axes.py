@@ -5,19 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element
 
-from dhdmm.release.charts.svg import (
-    CHARACTER,
-    LABEL_CHARACTERS,
-    WIDTH,
-    canvas,
-    count,
-    line,
-    short,
-    text,
-    tick,
-)
+from dhdmm.release.charts.svg import CHARACTER, LABEL_CHARACTERS, WIDTH, Drawing, count, short
 from dhdmm.release.intervals import Floats
 from dhdmm.release.pictures import AxisDirection
 from dhdmm.study.attributes.base import round_ticks
@@ -59,34 +48,34 @@ class Scale:
 
 def upright(
     name: str, direction: AxisDirection, low: Floats, high: Floats, names: Sequence[str] = ()
-) -> tuple[Element, Scale, Scale]:
+) -> tuple[Drawing, Scale, Scale]:
     """An empty plot with counts upwards, positions across, and a key if there are several lines."""
     top = 30 if len(names) > 1 else 10
     bottom, end = top + PLOT_HEIGHT, WIDTH - 6
     upwards = Scale.of(low, high, bottom, top)
     left = 12 + CHARACTER * max(len(count(value)) for value in upwards.ticks())
-    svg = canvas(bottom + 44, name)
+    drawing = Drawing.of(bottom + 44, name)
     for value in upwards.ticks():
-        line(svg, "grid" if value else "zero", left, upwards(value), WIDTH, upwards(value))
-        tick(svg, left - 8, upwards(value) + 4, value, "end")
-    name_across(svg, direction, left, (end - left) / len(direction), bottom + 17)
-    text(svg, WIDTH - 4, bottom + 36, short(direction.header, 60), "axis-name", "end")
+        drawing.line("grid" if value else "zero", left, upwards(value), WIDTH, upwards(value))
+        drawing.tick(left - 8, upwards(value) + 4, value, "end")
+    name_across(drawing, direction, left, (end - left) / len(direction), bottom + 17)
+    drawing.text(WIDTH - 4, bottom + 36, short(direction.header, 60), "axis-name", "end")
     if len(names) > 1:
-        key_of_lines(svg, names, left)
-    return svg, Scale(-0.5, len(direction) - 0.5, left, end), upwards
+        key_of_lines(drawing, names, left)
+    return drawing, Scale(-0.5, len(direction) - 0.5, left, end), upwards
 
 
-def key_of_lines(svg: Element, names: Sequence[str], left: float) -> None:
+def key_of_lines(drawing: Drawing, names: Sequence[str], left: float) -> None:
     """Which line is which, above the plot."""
     room = int(((WIDTH - left) / len(names) - 50) / CHARACTER)
     for j, name in enumerate(short(name, min(room, LABEL_CHARACTERS)) for name in names):
-        line(svg, f"line s{j + 1}", left, 12, left + 24, 12)
-        text(svg, left + 30, 16, name, "label")
+        drawing.line(f"line s{j + 1}", left, 12, left + 24, 12)
+        drawing.text(left + 30, 16, name, "label")
         left += 50 + CHARACTER * len(name)
 
 
 def name_across(
-    svg: Element, direction: AxisDirection, left: float, width: float, y: float
+    drawing: Drawing, direction: AxisDirection, left: float, width: float, y: float
 ) -> None:
     """As many labels as there is room for, at round distances."""
     size = len(direction)
@@ -96,4 +85,4 @@ def name_across(
     for i in ticks:
         label = short(direction.labels[i], max(int(width * apart / CHARACTER), 4))
         x, half = left + (i + 0.5) * width, CHARACTER * len(label) / 2
-        text(svg, min(max(x, half), WIDTH - half), y, label, "tick", "middle")
+        drawing.text(min(max(x, half), WIDTH - half), y, label, "tick", "middle")

@@ -16,18 +16,12 @@ from dhdmm.release.charts.axes import Scale, name_across, upright
 from dhdmm.release.charts.svg import (
     CHARACTER,
     WIDTH,
-    canvas,
+    Drawing,
     count,
-    line,
-    mark,
     points,
-    rectangle,
     short,
     tell,
-    text,
-    tick,
     title,
-    whisker,
     with_error,
 )
 from dhdmm.release.intervals import Floats, half_width
@@ -83,58 +77,60 @@ def _bars(picture: Bars, name: str) -> Element:
     labels = [short(label) for label in picture.labels]
     left = 12 + CHARACTER * max(map(len, labels))
     right = WIDTH - 16 - CHARACTER * max(map(len, texts))
-    high = values + reach if picture.truth is None else np.maximum(values + reach, picture.truth)
-    across = Scale.of(values - reach, high, left, right)
-    kind = "bar" if picture.truth is None else "pale bar"
+    low, high, kind = values - reach, values + reach, "bar"
+    if picture.truth is not None:
+        low, high = np.minimum(low, picture.truth), np.maximum(high, picture.truth)
+        kind = "pale bar"
+    across = Scale.of(low, high, left, right)
     bottom = LINE_HEIGHT * len(labels) + 8
-    svg = canvas(bottom + 26, name)
+    drawing = Drawing.of(bottom + 26, name)
     for value in across.ticks():
-        line(svg, "grid", across(value), 0, across(value), bottom)
-        tick(svg, across(value), bottom + 16, value, "middle")
+        drawing.line("grid", across(value), 0, across(value), bottom)
+        drawing.tick(across(value), bottom + 16, value, "middle")
     for i, (label, said) in enumerate(zip(labels, texts, strict=True)):
         top, middle = LINE_HEIGHT * i + 8, LINE_HEIGHT * i + 16
-        text(svg, left - 8, middle + 4, label, "label", "end")
-        bar = rectangle(svg, kind, across(0), top, across(values[i]), top + LINE_HEIGHT - 8)
+        drawing.text(left - 8, middle + 4, label, "label", "end")
+        bar = drawing.rectangle(kind, across(0), top, across(values[i]), top + LINE_HEIGHT - 8)
         tell(bar, values[i], errors[i], f"{picture.labels[i]}: {said}")
         if picture.truth is not None:
-            ring = mark(svg, "circle", "truth", cx=across(picture.truth[i]), cy=middle, r=4)
+            ring = drawing.mark("circle", "truth", cx=across(picture.truth[i]), cy=middle, r=4)
             tell(ring, picture.truth[i], 0, f"{picture.labels[i]}: truly {count(picture.truth[i])}")
         if errors[i]:
             ends = values[i] - reach[i], values[i] + reach[i]
-            whisker(svg, *((across(end), middle) for end in ends))
-        text(svg, max(across(high[i]), across(0)) + 8, middle + 4, said, "label")
-    line(svg, "zero", across(0), 0, across(0), bottom)
-    return svg
+            drawing.whisker(*((across(end), middle) for end in ends))
+        drawing.text(max(across(high[i]), across(0)) + 8, middle + 4, said, "label")
+    drawing.line("zero", across(0), 0, across(0), bottom)
+    return drawing.root
 
 
 def _points(picture: Points, name: str) -> Element:
     direction = picture.direction.first(MOST_POINTS)
     values, errors = picture.values[: len(direction)], picture.errors[: len(direction)]
     low, high = values - half_width(errors), values + half_width(errors)
-    svg, across, upwards = upright(name, direction, low, high)
+    drawing, across, upwards = upright(name, direction, low, high)
     for i, (value, error) in enumerate(zip(values.tolist(), errors.tolist(), strict=True)):
         x = across(i)
-        whisker(svg, (x, upwards(low[i])), (x, upwards(high[i])))
-        point = mark(svg, "circle", "point", cx=x, cy=upwards(value), r=3)
+        drawing.whisker((x, upwards(low[i])), (x, upwards(high[i])))
+        point = drawing.mark("circle", "point", cx=x, cy=upwards(value), r=3)
         tell(point, value, error, f"{direction.labels[i]}: {with_error(value, error)}")
-    return svg
+    return drawing.root
 
 
 def _lines(picture: Lines, name: str) -> Element:
     """A line with its band; the positions can be pointed at."""
     reach = half_width(picture.errors)
     low, high = picture.values - reach, picture.values + reach
-    svg, across, upwards = upright(name, picture.direction, low, high, picture.names)
+    drawing, across, upwards = upright(name, picture.direction, low, high, picture.names)
     places = [across(i) for i in range(len(picture.direction))]
     for j, counts in enumerate(picture.values):
         edges = *map(upwards, high[j].tolist()), *map(upwards, low[j, ::-1].tolist())
-        mark(svg, "polygon", f"band s{j + 1}", points=points(places + places[::-1], edges))
+        drawing.mark("polygon", f"band s{j + 1}", points=points(places + places[::-1], edges))
         heights = map(upwards, counts.tolist())
-        drawn = mark(svg, "polyline", f"line s{j + 1}", points=points(places, heights))
+        drawn = drawing.mark("polyline", f"line s{j + 1}", points=points(places, heights))
         drawn.set("data-values", " ".join(map(repr, counts.tolist())))
         drawn.set("data-errors", " ".join(map(repr, picture.errors[j].tolist())))
         title(drawn, picture.names[j] if len(picture.names) > 1 else picture.direction.header)
-    return svg
+    return drawing.root
 
 
 def _heat(picture: Heat, name: str) -> Element:
@@ -144,7 +140,7 @@ def _heat(picture: Heat, name: str) -> Element:
     labels = [short(label) for label in down.labels]
     left = 14 + CHARACTER * max(map(len, labels))
     width, height = (WIDTH - left - 4) / columns, max(min(26.0, 560 / rows), 9.0)
-    svg = canvas(height * rows + 62, name)
+    drawing = Drawing.of(height * rows + 62, name)
     strength = _strengths(picture)
     for i, j in np.ndindex(rows, columns):
         value, error = float(picture.values[i, j]), float(picture.errors[i, j])
@@ -152,23 +148,23 @@ def _heat(picture: Heat, name: str) -> Element:
             continue
         x, y = left + j * width, 22 + i * height
         total = bool(picture.totals[i, j])
-        cell = rectangle(svg, "total" if total else "cell", x, y, x + width, y + height)
+        cell = drawing.rectangle("total" if total else "cell", x, y, x + width, y + height)
         if not total:
             cell.set("fill-opacity", f"{strength[i, j]:.4f}")
         said = with_error(value, error)
         tell(cell, value, error, f"{down.labels[i]}, {across.labels[j]}: {said}")
         if width >= ROOM_FOR_NUMBERS and height > 14:
             ink = "label" if total else "strong" if strength[i, j] >= STRONG else "faint"
-            text(svg, x + width / 2, y + height / 2 + 4, said, ink, "middle")
+            drawing.text(x + width / 2, y + height / 2 + 4, said, ink, "middle")
     for i in round_ticks(rows, int(rows * height // 13) or 1):
-        text(svg, left - 8, 22 + (i + 0.5) * height + 4, labels[i], "label", "end")
-    name_across(svg, across, left, width, 16)
-    text(svg, 0, 16, short(picture.down.header), "axis-name")
+        drawing.text(left - 8, 22 + (i + 0.5) * height + 4, labels[i], "label", "end")
+    name_across(drawing, across, left, width, 16)
+    drawing.text(0, 16, short(picture.down.header), "axis-name")
     below = 22 + height * rows + 18
-    text(svg, WIDTH - 4, below, short(across.header, 60), "axis-name", "end")
+    drawing.text(WIDTH - 4, below, short(across.header, 60), "axis-name", "end")
     if rows < len(picture.down):
-        text(svg, 0, below, f"the first {rows} of {len(picture.down):,} rows", "axis-name")
-    return svg
+        drawing.text(0, below, f"the first {rows} of {len(picture.down):,} rows", "axis-name")
+    return drawing.root
 
 
 def _strengths(picture: Heat) -> Floats:

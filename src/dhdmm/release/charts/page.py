@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.charts.draw import draw, key
-from dhdmm.release.charts.svg import WIDTH, length, mark, text, title
+from dhdmm.release.charts.svg import WIDTH, Drawing, length, title
 from dhdmm.release.pictures import Heat, Intervals, Panel, item_panel, panels_of
 from dhdmm.release.wording import printable
 
@@ -81,7 +81,7 @@ def page(headline: str, panels: Sequence[Panel], small_print: Sequence[str]) -> 
     root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "chart"})
     title(root, headline)
     SubElement(root, "style").text = _style()
-    mark(root, "rect", "page", width="100%", height="100%")
+    Drawing(root).mark("rect", "page", width="100%", height="100%")
     ends = [_write(root, MARGIN, headline, "headline", width // 9)] * across
     for panel in panels:
         column = ends.index(min(ends))
@@ -113,7 +113,7 @@ def _write(
     """The words in lines of so many characters; where the last one stands."""
     for said in textwrap.wrap(words, characters):
         y += LEADING
-        text(root, x, y, said, kind)
+        Drawing(root).text(x, y, said, kind)
     return y
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement
 
 from dhdmm.release.wording import decimals, number, printable
@@ -14,47 +15,47 @@ CHARACTER = 7.2
 LABEL_CHARACTERS = 30
 
 
-def canvas(height: float, name: str) -> Element:
-    """An empty drawing; `name` is what a screen reader calls it."""
-    box = f"0 0 {WIDTH} {length(height)}"
-    return Element("svg", {"viewBox": box, "role": "img", "aria-label": printable(name)})
+@dataclass(frozen=True)
+class Drawing:
+    """An `svg` element to draw into. `kind` is a mark's class in the style sheet."""
 
+    root: Element
 
-def mark(parent: Element, tag: str, kind: str, **attributes: float | str) -> Element:
-    """A new element of the style sheet's class `kind`; numbers are lengths."""
-    written = {k: v if isinstance(v, str) else length(v) for k, v in attributes.items()}
-    return SubElement(parent, tag, {"class": kind} | written)
+    @classmethod
+    def of(cls, height: float, name: str) -> Drawing:
+        """An empty one; `name` is what a screen reader calls it."""
+        box = f"0 0 {WIDTH} {length(height)}"
+        return cls(Element("svg", {"viewBox": box, "role": "img", "aria-label": printable(name)}))
 
+    def mark(self, tag: str, kind: str, **attributes: float | str) -> Element:
+        """A new element; numbers are lengths."""
+        written = {k: v if isinstance(v, str) else length(v) for k, v in attributes.items()}
+        return SubElement(self.root, tag, {"class": kind} | written)
 
-def line(parent: Element, kind: str, x1: float, y1: float, x2: float, y2: float) -> None:
-    mark(parent, "line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
+    def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> None:
+        self.mark("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
 
+    def rectangle(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> Element:
+        x, y, width, height = min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1)
+        return self.mark("rect", kind, x=x, y=y, width=width, height=height)
 
-def rectangle(parent: Element, kind: str, x1: float, y1: float, x2: float, y2: float) -> Element:
-    x, y, width, height = min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1)
-    return mark(parent, "rect", kind, x=x, y=y, width=width, height=height)
+    def whisker(self, *ends: tuple[float, float]) -> None:
+        """A line with a short bar across each of its ends."""
+        (x1, y1), (x2, y2) = ends
+        dx, dy = (0, 4) if y1 == y2 else (4, 0)
+        caps = "".join(f"M{length(x - dx)} {length(y - dy)}l{2 * dx} {2 * dy}" for x, y in ends)
+        stem = f"M{length(x1)} {length(y1)}L{length(x2)} {length(y2)}"
+        self.mark("path", "whisker", d=stem + caps)
 
+    def text(self, x: float, y: float, words: str, kind: str, anchor: str = "start") -> Element:
+        made = self.mark("text", kind, x=x, y=y)
+        made.set("text-anchor", anchor)
+        made.text = printable(words)
+        return made
 
-def whisker(parent: Element, *ends: tuple[float, float]) -> None:
-    """A line with a short bar across each of its ends."""
-    (x1, y1), (x2, y2) = ends
-    dx, dy = (0, 4) if y1 == y2 else (4, 0)
-    caps = "".join(f"M{length(x - dx)} {length(y - dy)}l{2 * dx} {2 * dy}" for x, y in ends)
-    mark(parent, "path", "whisker", d=f"M{length(x1)} {length(y1)}L{length(x2)} {length(y2)}{caps}")
-
-
-def text(
-    parent: Element, x: float, y: float, words: str, kind: str, anchor: str = "start"
-) -> Element:
-    made = mark(parent, "text", kind, x=x, y=y)
-    made.set("text-anchor", anchor)
-    made.text = printable(words)
-    return made
-
-
-def tick(parent: Element, x: float, y: float, value: float, anchor: str) -> None:
-    """A number on an axis."""
-    text(parent, x, y, count(value), "tick", anchor).set("data-tick", repr(value))
+    def tick(self, x: float, y: float, value: float, anchor: str) -> None:
+        """A number on an axis."""
+        self.text(x, y, count(value), "tick", anchor).set("data-tick", repr(value))
 
 
 def tell(shape: Element, value: float, error: float, words: str) -> None:
