@@ -191,15 +191,12 @@ class Found:
         """The direction's ranges of an ordered attribute, without the total."""
         if not self.attribute.ordered or not isinstance(self.factor, Ranges):
             return None
-        rows = np.arange(len(self.direction) - self.has_total)
-        return self.factor.take(rows)
+        return self.factor.take(np.arange(len(self.direction) - self.has_total))
 
     @property
     def ordered(self) -> bool:
         runs = self.runs
-        return runs is not None and bool(
-            np.all(np.diff(runs.low) >= 0) and np.all(np.diff(runs.high) >= 0)
-        )
+        return runs is not None and bool(np.all(np.diff([runs.low, runs.high]) >= 0))
 
 
 def _directions(table: Table, term: Term) -> list[Found]:
@@ -220,8 +217,7 @@ def _term_picture(found: Sequence[Found], values: Floats, errors: Floats) -> Pic
         return _two_way(found[0], found[1], values, errors)
     down, across = _crossed([one.direction for one in found[:-1]]), found[-1].direction
     shape = len(down), len(across)
-    totals = np.zeros(shape, np.bool_)
-    return Heat(down, across, values.reshape(shape), errors.reshape(shape), totals)
+    return Heat(down, across, values.reshape(shape), errors.reshape(shape), np.zeros(shape, bool))
 
 
 def _crossed(directions: Sequence[AxisDirection]) -> AxisDirection:

@@ -140,7 +140,7 @@ def _heat(picture: Heat, name: str) -> Element:
     labels = [short(label) for label in down.labels]
     left = 14 + CHARACTER * max(map(len, labels))
     width, height = (WIDTH - left - 4) / columns, max(min(26.0, 560 / rows), 9.0)
-    drawing = Drawing.of(height * rows + 62, name)
+    drawing = Drawing.of(height * rows + 50, name)
     strength = _strengths(picture)
     for i, j in np.ndindex(rows, columns):
         value, error = float(picture.values[i, j]), float(picture.errors[i, j])
