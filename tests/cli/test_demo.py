@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -45,7 +46,9 @@ def test_demo_is_a_malicious_round_of_200_with_dropouts_that_ends_as_the_readme_
     assert document["actual_rmse"] < 2.5 * document["expected_rmse"]
     assert document["central_rmse"] <= document["expected_rmse"] <= 1.1 * document["central_rmse"]
     assert document["alone_rmse"] > 10 * document["expected_rmse"]
-    assert Path(document["picture"]).read_bytes().startswith(b"\x89PNG")
+    picture = Path(document["picture"]).read_text(encoding="utf-8")
+    assert ElementTree.fromstring(picture).tag.endswith("}svg")
+    assert "each protected alone" in picture
     assert shell("show", document["release"]).code == 0
     (block,) = [b for b in blocks(PROJECT / "README.md") if Path(__file__).name in b.reason]
     for line in filter(None, block.text.splitlines()):

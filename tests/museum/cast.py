@@ -164,7 +164,6 @@ def reproducible(version: str, exhibit: str) -> Iterator[Stream]:
         "dhdmm.client.home.now": lambda: NOW,
         "dhdmm.release.made.now": lambda: NOW,
         "dhdmm.__version__": version,
-        "dhdmm.release.plot.DOTS_PER_INCH": 20,  # a small picture
     }
     with ExitStack() as stack:
         for name, value in fixed.items():

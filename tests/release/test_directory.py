@@ -17,7 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dhdmm.errors import DhdmmError, ReleaseError
-from dhdmm.release import directory, plot
+from dhdmm.release import directory
+from dhdmm.release.charts import page
 from dhdmm.release.directory import LONGEST_NAME, NO_FILE_NAMES, file_stems
 from dhdmm.release.release import Release
 from tests.release.releases import release_of, study_of
@@ -113,7 +114,7 @@ def test_a_release_read_back_writes_the_same_files(saved, tmp_path):
 def test_the_directory_holds_what_the_documentation_lists(saved):
     names = sorted(p.relative_to(saved).as_posix() for p in saved.rglob("*") if p.is_file())
     assert names == [
-        "answers.png",
+        "answers.svg",
         "measurement.npy",
         "plan.cbor",
         "release.json",
@@ -125,7 +126,7 @@ def test_the_directory_holds_what_the_documentation_lists(saved):
 
 
 @pytest.mark.parametrize(
-    "name", ["plan.cbor", "measurement.npy", "tables/sexes.csv", "answers.png"]
+    "name", ["plan.cbor", "measurement.npy", "tables/sexes.csv", "answers.svg"]
 )
 def test_any_changed_byte_is_detected(copy, name):
     content = (copy / name).read_bytes()
@@ -135,6 +136,17 @@ def test_any_changed_byte_is_detected(copy, name):
         (copy / name).write_bytes(changed)
         with pytest.raises(ReleaseError, match=rf"{name}: the file was changed"):
             Release.load(copy)
+
+
+def test_a_release_whose_picture_is_a_png_is_read_and_checked(copy):
+    """As those of format 2 had it before 0.2.0 came out."""
+    text = (copy / "release.json").read_text(encoding="utf-8")
+    (copy / "release.json").write_text(text.replace("answers.svg", "answers.png"), encoding="utf-8")
+    (copy / "answers.svg").rename(copy / "answers.png")
+    assert len(Release.load(copy)) == 1
+    (copy / "answers.png").write_bytes(b"another picture")
+    with pytest.raises(ReleaseError, match=r"answers\.png: the file was changed"):
+        Release.load(copy)
 
 
 @pytest.mark.parametrize("name", ["plan.cbor", "measurement.npy", "tables/sexes.parquet"])
@@ -251,7 +263,7 @@ def test_a_failure_halfway_leaves_nothing_behind(copy, monkeypatch, failure):
         raise failure
 
     before = Release.load(copy).plan.digest
-    monkeypatch.setattr(plot, "plot", fail)
+    monkeypatch.setattr(page, "plot", fail)
     for target in (copy.parent / "new", copy):
         with pytest.raises((KeyboardInterrupt, ReleaseError)):
             release_of(OTHER).save(target, overwrite=True)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, tostring
 
 import numpy as np
 import pytest
 
+from dhdmm.release.charts.draw import FAINTEST, LARGEST_GRID, draw
+from dhdmm.release.charts.svg import CHARACTER, WIDTH
 from dhdmm.release.intervals import half_width
-from dhdmm.release.pictures import AxisDirection, Bars, Heat, Intervals, Lines, Points, panels_of
-from dhdmm.web.charts import FAINTEST, LARGEST_GRID, chart, draw
+from dhdmm.release.pictures import (
+    AxisDirection,
+    Bars,
+    Heat,
+    Intervals,
+    Lines,
+    Picture,
+    Points,
+    panels_of,
+)
+from tests.release.drawings import marks, scale, told, words
 from tests.release.releases import release_of
 
 VALUES = np.array([120.0, -35.5, 0.0, 980.25, 64.0])
@@ -19,23 +30,8 @@ LABELS = ["a", "b", "c", "d", "e"]
 PIXEL = 0.02  # coordinates are written to a hundredth
 
 
-def marks(svg: Element, kind: str) -> list[Element]:
-    return [mark for mark in svg.iter() if kind in mark.get("class", "").split()]
-
-
-def scale(svg: Element, axis: str) -> tuple[float, float]:
-    """Counts a pixel, and the count at pixel 0, from the axis that the chart itself has."""
-    ticks = [mark for mark in svg.iter("text") if mark.get("data-tick")]
-    counts = [float(re.sub("−", "-", tick.text.replace(",", ""))) for tick in ticks]
-    assert counts == pytest.approx([float(tick.get("data-tick")) for tick in ticks])
-    shift = -4 if axis == "y" else 0  # a label's baseline is under the middle of its line
-    places = [float(tick.get(axis)) + shift for tick in ticks]
-    slope, start = np.polyfit(places, counts, 1)
-    return slope, start
-
-
-def told(found: list[Element]) -> list[float]:
-    return [float(mark.get("data-value")) for mark in found]
+def written(picture: Picture, name: str) -> str:
+    return tostring(draw(picture, name), "unicode")
 
 
 def test_bars_are_as_long_as_their_answers() -> None:
@@ -114,15 +110,48 @@ def test_a_huge_table_is_drawn_in_part_and_says_so() -> None:
     values = np.ones((500, 500))
     svg = draw(Heat(many, many, values, values, np.zeros(values.shape, np.bool_)), "huge")
     assert len(marks(svg, "cell")) == LARGEST_GRID[0] * LARGEST_GRID[1]
-    words = " ".join(text.text for text in svg.iter("text"))
-    assert "first 60 of 500" in words
-    assert "first 40 of 500" in words
+    said = " ".join(words(svg))
+    assert "the first 60 of 500 rows" in said
+    assert "code (first 40 of 500)" in said
+
+
+def test_many_points_are_drawn_in_part_and_say_so() -> None:
+    many = AxisDirection("code", [f"v{i}" for i in range(1500)])
+    svg = draw(Points(many, np.arange(1500.0), np.ones(1500)), "many")
+    assert told(marks(svg, "point")) == list(range(200))
+    assert "code (first 200 of 1,500)" in words(svg)
+
+
+def test_the_key_of_lines_with_long_names_stays_inside() -> None:
+    names = ["a very long name of a line that goes on and on"] * 4
+    values = np.tile(VALUES, (4, 1))
+    svg = draw(Lines(AxisDirection("day", LABELS), names, values, np.ones((4, 5))), "four")
+    shown = [text for text in marks(svg, "label") if text.text.startswith("a very")]
+    assert len(shown) == 4
+    assert all(float(text.get("x")) + CHARACTER * len(text.text) <= WIDTH for text in shown)
+
+
+def test_the_truth_is_a_ring_where_its_count_is() -> None:
+    truth = np.array([130.0, -20.0, 5.0, 1500.0, 60.0])
+    svg = draw(Bars(LABELS, VALUES, ERRORS, truth), "five")
+    slope, start = scale(svg, "x")
+    rings = marks(svg, "truth")
+    assert told(rings) == truth.tolist()
+    seen = [slope * float(ring.get("cx")) + start for ring in rings]
+    assert seen == pytest.approx(truth, abs=slope * PIXEL)
+    assert max(float(ring.get("cx")) for ring in rings) < WIDTH
+
+
+def test_an_exact_number_has_neither_whisker_nor_error() -> None:
+    svg = draw(Bars(["a", "b"], np.array([9.2, 135.5]), np.zeros(2)), "exact")
+    assert marks(svg, "whisker") == []
+    assert {"9.2", "135.5"} <= set(words(svg))
 
 
 def test_every_table_of_a_release_has_a_chart() -> None:
     for table in release_of().values():
         for panel in panels_of(table):
-            assert "<svg" in chart(panel.picture, panel.title)
+            assert "<svg" in written(panel.picture, panel.title)
 
 
 def test_answers_that_are_all_zero_are_drawn() -> None:
@@ -133,7 +162,7 @@ def test_answers_that_are_all_zero_are_drawn() -> None:
 @pytest.mark.fault(37)
 def test_labels_are_text_and_nothing_else() -> None:
     hostile = "<script>alert(1)</script>\"'&\u202e"
-    drawn = chart(Bars([hostile], VALUES[:1], ERRORS[:1]), hostile)
+    drawn = written(Bars([hostile], VALUES[:1], ERRORS[:1]), hostile)
     assert "<script" not in drawn
     assert "\u202e" not in drawn
     assert "&lt;script&gt;" in drawn

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.release.charts.draw import FAINTEST, STRONG
+from dhdmm.release.charts.page import STYLE
 from dhdmm.web.site import STATIC
 
 TEMPLATES = STATIC.parent / "templates"
@@ -16,13 +18,14 @@ GROUNDS = ("page", "raised", "sunken")
 
 
 def tokens(theme: str) -> dict[str, str]:
-    """The first set is light; the one under prefers-color-scheme is dark."""
-    sheet = (STATIC / "style.css").read_text()
-    light, dark = re.findall(r":root \{(.*?)\}", sheet, re.DOTALL)
-    found = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", light))
-    return found | (
-        dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", dark)) if theme == "dark" else {}
-    )
+    """Of both sheets. The first set is light; the one under prefers-color-scheme is dark."""
+    found: dict[str, str] = {}
+    for sheet in (STYLE, STATIC / "style.css"):
+        light, dark = re.findall(r":root \{(.*?)\}", sheet.read_text(), re.DOTALL)
+        found |= dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", light))
+        if theme == "dark":
+            found |= dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", dark))
+    return found
 
 
 def luminance(colour: tuple[float, ...]) -> float:
@@ -57,8 +60,6 @@ def test_lines_and_bars_stand_out_from_the_page(theme: str) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_numbers_in_a_heat_map_are_readable_at_every_strength(theme: str) -> None:
-    from dhdmm.web.charts import FAINTEST, STRONG
-
     colours = tokens(theme)
     heat, page = parsed(colours["heat"]), parsed(colours["page"])
     for percent in range(int(100 * FAINTEST), 101):

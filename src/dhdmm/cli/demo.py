@@ -62,10 +62,10 @@ def demo(
     say(_in_words(outcome))
     exact = exact_answers(outcome, histograms)
     outcome.release.save(out, overwrite=True)
-    document = summary(outcome, out) | errors(outcome, exact) | {"picture": str(out / "demo.png")}
+    document = summary(outcome, out) | errors(outcome, exact) | {"picture": str(out / "demo.svg")}
     truths = _by_table(outcome.release, exact)
     named = {words: document[key] for key, words in ERRORS.items()}
-    draw(outcome.release, truths, named, _costs(outcome.costs), out / "demo.png")
+    draw(outcome.release, truths, named, _costs(outcome.costs), out / "demo.svg")
     output.emit(document, as_json, lambda screen: _draw(screen, outcome, truths, document))
 
 

@@ -4,7 +4,7 @@
     plan.cbor           the plan, as it was agreed on
     measurement.npy     M̂, 64-bit little-endian integers in NumPy's format
     tables/NAME.csv     one table an item, and the same as NAME.parquet
-    answers.png         the picture of `release.plot()`
+    answers.svg         the picture of `release.plot()`
     transcript.cbor     the round's transcript, if the release has one
 
 The plan and the measurement are the release; the rest follows from them and is there for people.
@@ -50,7 +50,7 @@ MANIFEST, PLAN, MEASUREMENT, PICTURE, TRANSCRIPT = (
     "release.json",
     "plan.cbor",
     "measurement.npy",
-    "answers.png",
+    "answers.svg",
     "transcript.cbor",
 )
 LONGEST_NAME = 60
@@ -123,19 +123,14 @@ def _held(folder: Path) -> Iterator[bool]:
     if fcntl is None:
         yield False
         return
-    opened = os.open(folder, os.O_RDONLY)
+    opened, ours = os.open(folder, os.O_RDONLY), False
     try:
-        yield _lock(opened)
+        with suppress(OSError):
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            ours = True
+        yield ours
     finally:
         os.close(opened)
-
-
-def _lock(opened: int) -> bool:
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _check_free(directory: Path, overwrite: bool) -> None:

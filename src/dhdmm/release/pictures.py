@@ -1,7 +1,4 @@
-"""How each table reads best: the decision, as values that any renderer can draw.
-
-`plot.py` draws them with matplotlib for files, the pages draw them as SVG.
-"""
+"""How each table reads best: the decision, as values that `dhdmm.release.charts` draws."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from numpy.typing import NDArray
 
 from dhdmm.release.intervals import Floats
 from dhdmm.release.tables import Table, labels_tell_condition
+from dhdmm.release.wording import printable
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.attributes.base import round_ticks
 from dhdmm.study.factor import Factor, Integers, Ranges
@@ -44,17 +42,23 @@ class AxisDirection:
     def ticks(self, most: int) -> Sequence[int]:
         return self.named(most) if self.named else round_ticks(len(self), most)
 
-    def first(self, count: int) -> AxisDirection:
-        return self if count == len(self) else AxisDirection(self.header, self.labels[:count])
+    def first(self, most: int) -> AxisDirection:
+        """As much of it as is drawn; the header says so if that is not all."""
+        if len(self) <= most:
+            return self
+        header = f"{printable(self.header, 36)} (first {most:,} of {len(self):,})"
+        return AxisDirection(header, self.labels[:most])
 
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Few answers: one bar each."""
+    """Few answers: one bar each. An error of 0 means that the number is exact."""
 
     labels: Sequence[str]
     values: Floats
     errors: Floats
+    truth: Floats | None = None
+    """What the answers would be without noise, where somebody knows it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +112,9 @@ class Intervals:
         where = (self.high[chosen] - 1) // step, self.low[chosen] // step
         values, errors = np.full((2, len(labels), len(labels)), np.nan)
         values[where], errors[where] = self.values[chosen], self.errors[chosen]
-        down, across = (
-            AxisDirection("up to", labels),
-            AxisDirection(f"{self.ends.header}, from", labels),
-        )
-        return Heat(down, across, values, errors, np.zeros(values.shape, np.bool_))
+        across = AxisDirection(f"{self.ends.header}, from", labels)
+        totals = np.zeros(values.shape, np.bool_)
+        return Heat(AxisDirection("up to", labels), across, values, errors, totals)
 
 
 Picture = Bars | Points | Lines | Heat | Intervals
@@ -141,7 +143,7 @@ def item_panel(table: Table) -> Panel:
     if len(table) <= MOST_BARS and not (len(terms) == 1 and len(directions) == 2):
         told = ", ".join(f"{header} {label}" for header, label in table.fixed.items())
         title = f"{table.name} ({told})" if told else table.name
-        return Panel(table.name, title, _rows_picture(table))
+        return Panel(table.name, title, rows_picture(table))
     largest = max(range(len(terms)), key=lambda i: terms[i].queries)
     return replace(_term_panel(table, largest), name=table.name)
 
@@ -164,7 +166,7 @@ def _term_panel(table: Table, number: int) -> Panel:
     return Panel(name, title, _term_picture(directions, values, errors))
 
 
-def _rows_picture(table: Table) -> Bars:
+def rows_picture(table: Table) -> Bars:
     """Every row a bar, named by the labels that differ."""
     columns = table.varying().values()
     rows = zip(*columns, strict=True) if columns else [()] * len(table)
@@ -189,15 +191,12 @@ class Found:
         """The direction's ranges of an ordered attribute, without the total."""
         if not self.attribute.ordered or not isinstance(self.factor, Ranges):
             return None
-        rows = np.arange(len(self.direction) - self.has_total)
-        return self.factor.take(rows)
+        return self.factor.take(np.arange(len(self.direction) - self.has_total))
 
     @property
     def ordered(self) -> bool:
         runs = self.runs
-        return runs is not None and bool(
-            np.all(np.diff(runs.low) >= 0) and np.all(np.diff(runs.high) >= 0)
-        )
+        return runs is not None and bool(np.all(np.diff([runs.low, runs.high]) >= 0))
 
 
 def _directions(table: Table, term: Term) -> list[Found]:
@@ -218,8 +217,7 @@ def _term_picture(found: Sequence[Found], values: Floats, errors: Floats) -> Pic
         return _two_way(found[0], found[1], values, errors)
     down, across = _crossed([one.direction for one in found[:-1]]), found[-1].direction
     shape = len(down), len(across)
-    totals = np.zeros(shape, np.bool_)
-    return Heat(down, across, values.reshape(shape), errors.reshape(shape), totals)
+    return Heat(down, across, values.reshape(shape), errors.reshape(shape), np.zeros(shape, bool))
 
 
 def _crossed(directions: Sequence[AxisDirection]) -> AxisDirection:

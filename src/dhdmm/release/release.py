@@ -27,9 +27,8 @@ from dhdmm.study.names import nearest
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from dhdmm.release.adjust import Adjusted
+    from dhdmm.release.charts.page import Chart
     from dhdmm.release.transcript import Transcript
 
 PREVIEWED = 10
@@ -217,17 +216,20 @@ class Release(Summarised, Mapping[str, Table]):
 
         return directories.load(Path(directory))
 
-    def plot(self, item: str | None = None, path: str | Path | None = None) -> Figure:
+    def plot(self, item: str | None = None, path: str | Path | None = None) -> Chart:
         """Draw one table, or the first few, with error bars.
 
         Args:
             item: The name of a table; None for the first few.
-            path: Where to save the picture; None to save nothing.
+            path: Where to save the picture, a file name that ends in .svg; None to save nothing.
 
         Returns:
-            The figure.
+            The picture, which notebooks show; `to_svg()` is its text and `save(path)` writes it.
+
+        Raises:
+            DhdmmError: There is no such table, or the file's name ends otherwise.
         """
-        from dhdmm.release.plot import plot
+        from dhdmm.release.charts.page import plot
 
         return plot(self, item, path)
 

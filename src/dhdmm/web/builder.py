@@ -70,8 +70,8 @@ def routes(site: Site, planners: Planners | None = None) -> list[Route]:
 
     return [
         site.operating("/builder", page),
-        site.operating("/builder/figures", figures, ["POST"]),
-        site.operating("/builder/start", start, ["POST"]),
+        site.operating("/builder/figures", figures, "POST"),
+        site.operating("/builder/start", start, "POST"),
     ]
 
 

@@ -7,7 +7,6 @@ elsewhere can reach this one under a name of its own. Nothing else is served, an
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
 import threading
@@ -32,10 +31,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.server.process import Server, make_server, run
 from dhdmm.web.signin import is_from_our_page
-from dhdmm.web.site import MEDIA_TYPES, STATIC, environment, with_headers
+from dhdmm.web.site import environment, static_file, with_headers
 
 HOST = "127.0.0.1"
-FILES = ("style.css", "consent.js", "icon.svg")
+FILES = ("style.css", "chart.css", "consent.js", "icon.svg")
 START_SECONDS = 10.0
 LINGER_SECONDS = 5.0
 """How long the page stays after the end, for the browser to hear of it."""
@@ -93,9 +92,8 @@ class ConsentPage:
 
     def watch(self, words: str) -> None:
         """What happens in the round; the same words again change nothing."""
-        told = words
-        if told not in self._said[-1:]:
-            self._said.append(told)
+        if words not in self._said[-1:]:
+            self._said.append(words)
 
     def end(self, ending: Document) -> None:
         """How it ended, as `dhdmm join --json` prints it."""
@@ -119,12 +117,8 @@ class ConsentPage:
             return self._opened(request, given)
         if not self._admits(request):
             return _stranger()
-        state = self._state()
-        text = (
-            environment()
-            .get_template("consent.html")
-            .render({**self.document, "consented": self.consented, "progress": state})
-        )
+        state, template = self._state(), environment().get_template("consent.html")
+        text = template.render(self.document, consented=self.consented, progress=state)
         if state["state"] in ("over", "declined"):
             self._seen.set()
         return HTMLResponse(text)
@@ -218,8 +212,6 @@ def _stranger() -> Response:
 
 
 async def _file(request: Request) -> Response:
-    name = request.path_params["name"]
-    if name not in FILES:
+    if request.path_params["name"] not in FILES:
         return PlainTextResponse("Not here.", 404)
-    content = await asyncio.to_thread((STATIC / name).read_bytes)
-    return Response(content, media_type=MEDIA_TYPES[(STATIC / name).suffix])
+    return await static_file(request)

@@ -24,6 +24,7 @@ def explained(plan: Plan) -> list[Explained]:
     """ρ, ε and θ of this plan; docs/how-to/choosing-privacy.md derives the sentences."""
     privacy = plan.study.privacy
     rho, promise = float(plan.rho), plan.promise
+    itself = " One participant is always counted as conspiring: itself."
     return [
         Explained(
             "ρ",
@@ -45,11 +46,7 @@ def explained(plan: Plan) -> list[Explained]:
             _percent(privacy.corrupt_fraction),
             "This share of the participants may conspire with the coordinator, and take their own"
             f" noise off. The noise of {plan.honest_floor:,} others keeps the promise."
-            + (
-                ""
-                if privacy.corrupt_fraction
-                else " One participant is always counted as conspiring: itself."
-            ),
+            + ("" if privacy.corrupt_fraction else itself),
         ),
     ]
 

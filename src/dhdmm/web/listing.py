@@ -17,7 +17,6 @@ from dhdmm.release.tables import STATISTICS
 from dhdmm.release.wording import decimals, number
 
 ROWS_A_PAGE = 100
-ERROR_COLUMNS = ("standard_error",)
 
 
 @dataclass(frozen=True)
@@ -45,21 +44,12 @@ def listing(
     pages = max(-(-len(table) // ROWS_A_PAGE), 1)
     page = min(max(page, 1), pages)
     chosen = order[(page - 1) * ROWS_A_PAGE : page * ROWS_A_PAGE]
-    window = table.take(pa.array(chosen))
-    texts = (
-        zip(*(window[name].to_pylist() for name in words), strict=True)
-        if words
-        else [()] * len(window)
-    )
-    figures = zip(*(window[name].to_pylist() for name in shown), strict=True)
-    errors = window["standard_error"].to_pylist()
     rows = [
-        (list(text), [_figure(name, value, error) for name, value in zip(shown, row, strict=True)])
-        for text, row, error in zip(texts, figures, errors, strict=True)
+        ([row[name] for name in words], [_figure(name, row) for name in shown])
+        for row in table.take(pa.array(chosen)).to_pylist()
     ]
-    return Listing(
-        words, shown, rows, page, pages, len(table), sort if sort.lstrip("-") in shown else ""
-    )
+    sorted_by = sort if sort.lstrip("-") in shown else ""
+    return Listing(words, shown, rows, page, pages, len(table), sorted_by)
 
 
 def _order(
@@ -72,9 +62,9 @@ def _order(
     return np.argsort(-values if sort.startswith("-") else values, kind="stable")
 
 
-def _figure(column: str, value: float, error: float) -> str:
-    text = number(value, 1 if column == "z" else decimals(error))
-    return f"± {text}" if column in ERROR_COLUMNS else text
+def _figure(column: str, row: dict[str, Any]) -> str:
+    text = number(row[column], 1 if column == "z" else decimals(row["standard_error"]))
+    return f"± {text}" if column == "standard_error" else text
 
 
 # ---- downloads -----------------------------------------------------------------------------------
@@ -87,8 +77,5 @@ def encoded(table: pa.Table, kind: str) -> bytes:
     if kind == "json":
         return json.dumps(table.to_pylist(), ensure_ascii=False, indent=1).encode()
     written = io.BytesIO()
-    if kind == "csv":
-        pa.csv.write_csv(table, written)
-    else:
-        pa.parquet.write_table(table, written)
+    {"csv": pa.csv.write_csv, "parquet": pa.parquet.write_table}[kind](table, written)
     return written.getvalue()

@@ -8,19 +8,21 @@ import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
+from xml.etree.ElementTree import tostring
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from dhdmm.errors import DhdmmError, NotMeasured
 from dhdmm.network.problems import Problem, Reason
+from dhdmm.release.charts.draw import draw, key
 from dhdmm.release.comparison import MEANING
 from dhdmm.release.directory import file_stems
 from dhdmm.release.pictures import Panel, panels_of
 from dhdmm.release.tables import Table
 from dhdmm.server.limits import Buckets, Rate
-from dhdmm.web.charts import chart, key
 from dhdmm.web.listing import MEDIA, encoded, listing
 from dhdmm.web.shelf import Shelf, Volume
 from dhdmm.web.site import Site, address_of
@@ -225,7 +227,7 @@ def _table(request: Request, tables: list[Table]) -> tuple[int, Table]:
 
 def _drawn(panel: Panel) -> dict[str, Any]:
     return {
-        "chart": chart(panel.picture, f"Chart of {panel.title}"),
+        "chart": Markup(tostring(draw(panel.picture, f"Chart of {panel.title}"), "unicode")),
         "chart_title": panel.title,
         "chart_key": key(panel.picture),
     }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -23,6 +21,7 @@ from dhdmm.planning.plan import Plan
 from dhdmm.server.live import LONGEST_WAIT, LiveRound
 from dhdmm.study.describe import describe
 from dhdmm.web.explain import explained
+from dhdmm.web.shelf import Kept
 from dhdmm.web.signin import is_operator
 from dhdmm.web.site import Site
 
@@ -61,16 +60,12 @@ def phase(status: Status) -> Phase:
 
 def steps(status: Status) -> list[RoundStep]:
     """The phases of this round's threat model, and where the round is."""
-    order, at = phases(status), phase(status)
-    if at is ABORTED:
-        return [RoundStep(one.title, "to come") for one in order] + [
-            RoundStep(ABORTED.title, "failed")
-        ]
-    now = order.index(at)
-    kinds = ["done" if i < now or status.finished else "to come" for i in range(len(order))]
-    if not status.finished:
-        kinds[now] = "now"
-    return [RoundStep(one.title, kind) for one, kind in zip(order, kinds, strict=True)]
+    titles, at = [one.title for one in phases(status)], phase(status).title
+    if status.state == ABORTED.name:
+        return [*(RoundStep(title, "to come") for title in titles), RoundStep(at, "failed")]
+    now = len(titles) if status.finished else titles.index(at)
+    kinds = (["done"] * now + ["now"] + ["to come"] * len(titles))[: len(titles)]
+    return [RoundStep(title, kind) for title, kind in zip(titles, kinds, strict=True)]
 
 
 def progress(status: Status) -> tuple[int, int]:
@@ -95,7 +90,7 @@ def sentence(status: Status) -> str:
 class _RoundPages:
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._studies: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._studies: Kept[dict[str, Any]] = Kept(KEPT_STUDIES)
 
     async def studies(self, request: Request) -> Response:
         hub = self._site.hub
@@ -108,12 +103,11 @@ class _RoundPages:
     async def study(self, request: Request) -> Response:
         digest = request.path_params["digest"]
         stored = await self._site.hub.study(digest)
-        if digest not in self._studies:
+
+        async def figures() -> dict[str, Any]:
             async with self._site.computing:
-                work = partial(_study_figures, stored.preview)
-                self._studies[digest] = await asyncio.to_thread(work)
-                while len(self._studies) > KEPT_STUDIES:
-                    self._studies.popitem(last=False)
+                return await asyncio.to_thread(_study_figures, stored.preview)
+
         after = request.query_params.get("after")
         statuses = await self._site.hub.statuses(study=digest, after=after, limit=ROUNDS_A_PAGE + 1)
         return self._site.page(
@@ -123,7 +117,7 @@ class _RoundPages:
             rounds=statuses[:ROUNDS_A_PAGE],
             more=len(statuses) > ROUNDS_A_PAGE,
             phase=phase,
-            **self._studies[digest],
+            **await self._studies.get(digest, figures),
         )
 
     async def round(self, request: Request) -> Response:

@@ -74,24 +74,20 @@ def is_operator(doors: Doors, request: Request) -> bool:
 
 def begin_session(request: Request, session: str, place: str) -> Response:
     response = RedirectResponse(place, 303)
-    response.set_cookie(
-        _cookie(request),
-        session,
-        max_age=SESSION_SECONDS,
-        httponly=True,
-        secure=_secure(request),
-        samesite="strict",
-    )
+    _set_cookie(request, response, session, SESSION_SECONDS)
     return response
 
 
 def end_session(doors: Doors, request: Request, place: str) -> Response:
     doors.leave(request.cookies.get(_cookie(request), ""))
     response = RedirectResponse(place, 303)
-    response.delete_cookie(
-        _cookie(request), httponly=True, secure=_secure(request), samesite="strict"
-    )
+    _set_cookie(request, response, "", 0)
     return response
+
+
+def _set_cookie(request: Request, response: Response, value: str, seconds: int) -> None:
+    name, secure = _cookie(request), _secure(request)
+    response.set_cookie(name, value, seconds, httponly=True, secure=secure, samesite="strict")
 
 
 def is_from_our_page(request: Request) -> bool:

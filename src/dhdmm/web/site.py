@@ -10,7 +10,7 @@ Strangers are told to sign in before anything is looked up, so they cannot find 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dhdmm.network.problems import Problem, Reason
+from dhdmm.release.charts.page import STYLE as CHART_STYLE
 from dhdmm.release.wording import byte_size, figure, large, number, printable
 from dhdmm.server.responses import problem_response
 from dhdmm.server.studies import Hub
@@ -50,6 +51,8 @@ HEADERS = {
 }
 STATIC = Path(__file__).parent / "static"
 MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+FILES = {path.name: path for path in (*STATIC.iterdir(), CHART_STYLE)}
+"""What pages load, by name: no name leads out of these."""
 LONGEST_FORM = 64 * 1024
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -73,24 +76,20 @@ class Site:
 
     def reading(self, path: str, endpoint: Endpoint) -> Route:
         """A page that changes nothing."""
+        return self.operating(path, endpoint, public=self.public)
 
-        async def guarded(request: Request) -> Response:
-            if not (self.public or is_operator(self.doors, request)):
-                return self._sign_in_first(request)
-            return await endpoint(request)
-
-        return Route(path, guarded, methods=["GET"])
-
-    def operating(self, path: str, endpoint: Endpoint, methods: Sequence[str] = ("GET",)) -> Route:
+    def operating(
+        self, path: str, endpoint: Endpoint, method: str = "GET", *, public: bool = False
+    ) -> Route:
         """A page for the operator; what it is sent must come from one of our pages."""
 
         async def guarded(request: Request) -> Response:
-            if not is_operator(self.doors, request):
+            if not (public or is_operator(self.doors, request)):
                 return self._sign_in_first(request)
             _require_our_page(request)
             return await endpoint(request)
 
-        return Route(path, guarded, methods=list(methods))
+        return Route(path, guarded, methods=[method])
 
     def routes(self) -> list[Route]:
         """What everybody may see."""
@@ -98,7 +97,7 @@ class Site:
             Route("/sign-in", self._show_sign_in, methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
-            Route("/static/{name}", _static_file, methods=["GET"]),
+            Route("/static/{name}", static_file, methods=["GET"]),
         ]
 
     def _sign_in_first(self, request: Request) -> Response:
@@ -210,10 +209,8 @@ def _require_our_page(request: Request) -> None:
         raise Problem(403, Reason.INVALID, "this was not sent by one of our pages")
 
 
-async def _static_file(request: Request) -> Response:
-    """Only what is in the folder itself; no name leads out of it."""
-    found = {path.name: path for path in STATIC.iterdir() if path.suffix in MEDIA_TYPES}
-    path = found.get(request.path_params["name"])
+async def static_file(request: Request) -> Response:
+    path = FILES.get(request.path_params["name"])
     if path is None:
         raise Problem(404, Reason.NOT_FOUND, "there is no such page")
     headers = {"Cache-Control": "no-cache"}

@@ -132,7 +132,7 @@ def test_a_release_is_published_before_it_is_saved_and_saved_though_the_saving_i
         assert saved.transcript is not None
         derived = verify(saved.transcript).release
         assert np.array_equal(derived.measurement, saved.measurement)
-        assert (place / "answers.png").exists()
+        assert (place / "answers.svg").exists()
 
     a_life(tmp_path, scene)
     assert "saving the release works again" in log.getvalue()

@@ -1,0 +1,1 @@
+"""Charts of tables as SVG, on pages and in files."""
