@@ -1,6 +1,7 @@
-"""The plugin of `make test-fast`: what needs no process, socket, browser or database server.
+"""The plugin of `make test-fast`: tests that need no process, socket, browser or database server.
 
-A test that starts one of these all the same fails here with the name of the table it belongs in.
+Left out are tests that ask for one of `FIXTURES`, and those that not_fast.txt lists. A test that is
+not listed and starts a process or listens fails. An entry that names no test ends the run.
 """
 
 from __future__ import annotations
@@ -8,10 +9,18 @@ from __future__ import annotations
 import multiprocessing.util
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+FIXTURES = {"browser", "coordinator", "forked_dhdmm", "postgres", "server", "site"}
+"""Whoever asks for these has a server, a browser or another process."""
+NOT_FAST = tuple(
+    line
+    for line in Path(__file__).with_name("not_fast.txt").read_text(encoding="utf-8").split("\n")
+    if line and not line.startswith("#")
+)
 FORBIDDEN = {
     "subprocess.Popen": "starts a process",
     "os.exec": "starts a process",
@@ -21,14 +30,54 @@ FORBIDDEN = {
     "os.system": "starts a process",
     "socket.bind": "listens at a socket",
 }
+"""Audit events of the interpreter."""
 
+_spawn = multiprocessing.util.spawnv_passfds
 _guarded = False
 _seen: list[str] = []
 
 
-def _refuse(what: str) -> None:
-    _seen.append(what)
-    pytest.fail(f"a fast test {what}: list it in tests/fast.py", pytrace=False)
+# Which tests
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files and folders of the list are not even imported."""
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return True if name in NOT_FAST else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    fast = [item for item in items if _is_fast(item)]
+    left_out = [item for item in items if not _is_fast(item)]
+    config.hook.pytest_deselected(items=left_out)
+    if config.args == config.getini("testpaths"):
+        names = [item.nodeid for item in left_out]
+        stale = [
+            entry
+            for entry in NOT_FAST
+            if not (config.rootpath / entry).exists()
+            and not any(name.startswith(entry) for name in names)
+        ]
+        if stale:
+            raise pytest.UsageError(f"tests/not_fast.txt names what is not there: {stale}")
+    items[:] = fast
+
+
+def _is_fast(item: pytest.Item) -> bool:
+    return not (
+        item.nodeid.startswith(NOT_FAST)
+        or "[postgresql" in item.nodeid
+        or item.get_closest_marker("soak")
+        or FIXTURES & set(getattr(item, "fixturenames", ()))
+    )
+
+
+# The guard
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(_audit)
+    multiprocessing.util.spawnv_passfds = _spawn_unless_guarded
 
 
 def _audit(event: str, _arguments: tuple[Any, ...]) -> None:
@@ -36,19 +85,16 @@ def _audit(event: str, _arguments: tuple[Any, ...]) -> None:
         _refuse(FORBIDDEN[event])
 
 
-def _spawn(*_arguments: Any) -> int:
+def _spawn_unless_guarded(*arguments: Any) -> int:
     """`multiprocessing` starts its processes without an audit event."""
     if _guarded:
         _refuse("starts a process")
-    return _spawned(*_arguments)
+    return _spawn(*arguments)
 
 
-_spawned = multiprocessing.util.spawnv_passfds
-
-
-def pytest_configure() -> None:
-    sys.addaudithook(_audit)
-    multiprocessing.util.spawnv_passfds = _spawn  # type: ignore[assignment]
+def _refuse(what: str) -> None:
+    _seen.append(what)
+    pytest.fail(f"a fast test {what}: list it in tests/not_fast.txt", pytrace=False)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -63,8 +109,8 @@ def pytest_runtest_protocol() -> Iterator[None]:
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     """Code under test may have caught the refusal."""
     outcome: Any = yield
-    report = outcome.get_result()
     if _seen:
+        report = outcome.get_result()
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} {_seen[0]}: list it in tests/fast.py"
+        report.longrepr = f"{item.nodeid} {_seen[0]}: list it in tests/not_fast.txt"
         _seen.clear()

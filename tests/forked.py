@@ -110,7 +110,7 @@ def _command(connection: socket.socket) -> int:
         main()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - as the interpreter does
         traceback.print_exc()
         return 1
     return 0

@@ -66,8 +66,10 @@ def test_following_a_page_prints_what_it_says(
 ) -> None:
     """The first page with the command as it is installed, the others with one that starts fast."""
     first = page == PROJECT / "README.md"
-    reader = Reader(tmp_path) if first else Reader(
-        tmp_path, programs=request.getfixturevalue("forked_dhdmm")
+    reader = (
+        Reader(tmp_path)
+        if first
+        else Reader(tmp_path, programs=request.getfixturevalue("forked_dhdmm"))
     )
     for block in blocks(page):
         reader.follow(block)
