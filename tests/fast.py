@@ -1,7 +1,7 @@
 """The plugin of `make test-fast`: tests that need no process, socket, browser or database server.
 
 Left out are tests that ask for one of `FIXTURES`, and those that not_fast.txt lists. A test that is
-not listed and starts a process or listens fails. An entry that names no test ends the run.
+not listed and starts a process or listens fails.
 """
 
 from __future__ import annotations
@@ -47,20 +47,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    fast = [item for item in items if _is_fast(item)]
     left_out = [item for item in items if not _is_fast(item)]
     config.hook.pytest_deselected(items=left_out)
-    if config.args == config.getini("testpaths"):
-        names = [item.nodeid for item in left_out]
-        stale = [
-            entry
-            for entry in NOT_FAST
-            if not (config.rootpath / entry).exists()
-            and not any(name.startswith(entry) for name in names)
-        ]
-        if stale:
-            raise pytest.UsageError(f"tests/not_fast.txt names what is not there: {stale}")
-    items[:] = fast
+    items[:] = [item for item in items if _is_fast(item)]
 
 
 def _is_fast(item: pytest.Item) -> bool:
