@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RUN_STAMP := .venv/.run-installed
 DEV_STAMP := .venv/.dev-installed
 
-.PHONY: help install demo test mutants check format soak bench bench-service screenshots docs lock sbom wheel clean
+.PHONY: help install demo test test-fast coverage mutants check format soak bench bench-service screenshots docs lock sbom wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -28,8 +28,15 @@ install: $(RUN_STAMP)  ## set dhdmm up in .venv
 demo: $(RUN_STAMP)  ## the main job, here and now
 	$(BIN)/dhdmm demo
 
-test: $(DEV_STAMP)  ## every test, within ten minutes on two cores
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak"
+test: $(DEV_STAMP)  ## every test but the soak, and which ten took longest
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --durations=10
+
+test-fast: $(DEV_STAMP)  ## the tests that start no process: for while you work
+	$(BIN)/python -m pytest -n auto --dist worksteal -p tests.fast --durations=10
+
+coverage: $(DEV_STAMP)  ## lines and branches of src that `test-fast` reaches
+	$(BIN)/python -m coverage run --branch --source=src/dhdmm -m pytest -p no:xdist -p tests.fast
+	$(BIN)/python -m coverage report --skip-empty
 
 mutants: $(DEV_STAMP)  ## weaken the guards one by one: a test must notice each
 	$(BIN)/python -m tests.mutants

@@ -1,6 +1,37 @@
-"""What every test relies on: reproducible hypothesis runs, and no timing verdicts."""
+"""What every test relies on: reproducible hypothesis runs, no timing verdicts, short pauses."""
 
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tests.forked import forking
 
 settings.register_profile("dhdmm", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("dhdmm")
+
+# Modules are compiled once, not again by each worker and each process that a test starts.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+PAUSES = {"dhdmm.server.members": {"PAUSE": 0.02}}
+"""How long a coordinator in this process waits before it reads its store again."""
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused callers wait for a fresh look at the store: seconds in all, of which no test asks."""
+    for name, values in PAUSES.items():
+        if name in sys.modules:
+            for constant, seconds in values.items():
+                monkeypatch.setattr(sys.modules[name], constant, seconds)
+
+
+@pytest.fixture(scope="session")
+def forked_dhdmm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder for the PATH with a `dhdmm` that starts at once: for tests of many commands."""
+    with forking(tmp_path_factory.mktemp("forked")) as programs:
+        yield programs

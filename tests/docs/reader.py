@@ -20,14 +20,18 @@ from tests.docs.pages import PROJECT, Block, blocks, lines, shape
 class Reader:
     """Runs blocks one after the other; Python blocks share their names, as they would on a page."""
 
-    def __init__(self, folder: Path, patient: bool = False) -> None:
-        """A patient reader also runs what takes long."""
+    def __init__(
+        self, folder: Path, patient: bool = False, programs: Path = Path(sys.executable).parent
+    ) -> None:
+        """A patient reader also runs what takes long; `dhdmm` is the one in `programs`."""
         self.folder = folder
         self.run_marks = {"run", "run, long"} if patient else {"run"}
         self.names: dict[str, object] = {"__name__": "page"}
         self.printed = ""
         self.environment = os.environ | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join(
+                [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+            ),
             "COLUMNS": "80",
             "OMP_NUM_THREADS": "1",
         }

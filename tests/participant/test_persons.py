@@ -159,12 +159,13 @@ def test_uuids_and_enumerations_name_persons(tmp_path):
     values = [*UUIDS, None]
     arrow = table(pa.uuid(), [value and value.bytes for value in values])
     frame = pd.DataFrame({"id": pd.Series(values, dtype=object), "row": range(len(values))})
-    named_in_duckdb = duckdb.sql(
+    own = duckdb.connect()  # others may have left a result open on the default connection
+    named_in_duckdb = own.sql(
         "SELECT id::ENUM('a', 'b', ' ') AS id, row FROM"
         " (VALUES ('a', 0), ('b', 1), ('b', 2), (' ', 3), (NULL, 4)) AS t(id, row)"
     )
     stored = in_duckdb(named_in_duckdb.to_arrow_table())
-    duckdb.sql("FROM arrow").write_parquet(str(tmp_path / "uuids.parquet"))
+    own.sql("FROM arrow").write_parquet(str(tmp_path / "uuids.parquet"))
     for source in (arrow, frame, in_duckdb(arrow), relation(arrow), tmp_path / "uuids.parquet"):
         require_one_record_each(one_each(source), values, type(source).__name__)
     for source in (named_in_duckdb, stored, named_in_duckdb.pl()):

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -75,12 +74,12 @@ def free_port() -> str:
         return str(listener.getsockname()[1])
 
 
-def test_the_network_tutorial_is_followed_word_by_word(tmp_path: Path):
+def test_the_network_tutorial_is_followed_word_by_word(tmp_path: Path, forked_dhdmm: Path):
     shutil.copytree(
         PROJECT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("*.ledger*")
     )
     environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{forked_dhdmm}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "80",
         "OMP_NUM_THREADS": "1",
     }

@@ -29,7 +29,7 @@ def log() -> Iterator[io.StringIO]:
     logging.root.setLevel(level)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     require_postgres()
     with running_server() as server:

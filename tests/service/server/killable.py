@@ -29,6 +29,11 @@ from tests.service.forks import fresh_fork_server
 from tests.service.server.rounds import OPERATOR, SERVER_KEY
 
 RETRY_SECONDS = 0.1
+PRELOADED = [
+    "tests.service.server.killable", "pydantic.v1", "sqlalchemy.dialects.sqlite",
+    "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvicorn.protocols.http.auto",
+]  # fmt: skip
+"""What a coordinator would load when it starts."""
 
 
 class Death(NamedTuple):
@@ -93,7 +98,7 @@ class Keeper:
         self._url, self._out, self.ports = url, str(out), ports
         fresh_fork_server()
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["tests.service.server.killable"])
+        self._context.set_forkserver_preload(PRELOADED)
         self._alive: list[BaseProcess] = []
 
     def start(self, port: int, death: Death | None = None) -> BaseProcess:

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from dhdmm.aggregation.method import ENROLMENT, ThreatModel
 from dhdmm.planning.methods import METHODS
 from dhdmm.release.release import Release
 from dhdmm.server.studies import add_study, current_round
-from tests.participant.postgres import Server, require_postgres, running_server
+from tests.participant.postgres import Server
 from tests.service.server.killable import Keeper, Patient, deaths, free_ports
 from tests.service.server.rounds import (
     Coordinator,
@@ -26,13 +25,6 @@ from tests.service.server.rounds import (
     visitors,
 )
 from tests.service.server.stores import fresh_database
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    require_postgres()
-    with running_server() as server:
-        yield server
 
 
 @pytest.mark.fault(4, 5)

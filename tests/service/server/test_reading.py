@@ -154,8 +154,11 @@ def test_whoever_holds_a_token_reviews_before_it_enrols(
     play(tmp_path, scene, study=flexible)
 
 
-def test_a_member_that_came_through_another_worker_is_found(tmp_path: Path) -> None:
+def test_a_member_that_came_through_another_worker_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The store is asked once for everybody who waits for the same answer."""
+    monkeypatch.setattr(members, "PAUSE", 1.0)  # as it is outside of tests
 
     async def scenario() -> None:
         database = database_at(sqlite(tmp_path))

@@ -1,0 +1,105 @@
+"""The plugin of `make test-fast`: tests that need no process, socket, browser or database server.
+
+Left out are tests that ask for one of `FIXTURES`, and those that not_fast.txt lists. A test that is
+not listed and starts a process or listens fails.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIXTURES = {"browser", "coordinator", "forked_dhdmm", "postgres", "server", "site"}
+"""Whoever asks for these has a server, a browser or another process."""
+NOT_FAST = tuple(
+    line
+    for line in Path(__file__).with_name("not_fast.txt").read_text(encoding="utf-8").split("\n")
+    if line and not line.startswith("#")
+)
+FORBIDDEN = {
+    "subprocess.Popen": "starts a process",
+    "os.exec": "starts a process",
+    "os.fork": "starts a process",
+    "os.forkpty": "starts a process",
+    "os.posix_spawn": "starts a process",
+    "os.system": "starts a process",
+    "socket.bind": "listens at a socket",
+}
+"""Audit events of the interpreter."""
+
+_spawn = multiprocessing.util.spawnv_passfds
+_guarded = False
+_seen: list[str] = []
+
+
+# Which tests
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files and folders of the list are not even imported."""
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return True if name in NOT_FAST else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if not _is_fast(item)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if _is_fast(item)]
+
+
+def _is_fast(item: pytest.Item) -> bool:
+    return not (
+        item.nodeid.startswith(NOT_FAST)
+        or "[postgresql" in item.nodeid
+        or item.get_closest_marker("soak")
+        or FIXTURES & set(getattr(item, "fixturenames", ()))
+    )
+
+
+# The guard
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(_audit)
+    multiprocessing.util.spawnv_passfds = _spawn_unless_guarded
+
+
+def _audit(event: str, _arguments: tuple[Any, ...]) -> None:
+    if _guarded and event in FORBIDDEN:
+        _refuse(FORBIDDEN[event])
+
+
+def _spawn_unless_guarded(*arguments: Any) -> int:
+    """`multiprocessing` starts its processes without an audit event."""
+    if _guarded:
+        _refuse("starts a process")
+    return _spawn(*arguments)
+
+
+def _refuse(what: str) -> None:
+    _seen.append(what)
+    pytest.fail(f"a fast test {what}: list it in tests/not_fast.txt", pytrace=False)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    global _guarded
+    _guarded = True
+    yield
+    _guarded = False
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Code under test may have caught the refusal."""
+    outcome: Any = yield
+    if _seen:
+        report = outcome.get_result()
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} {_seen[0]}: list it in tests/not_fast.txt"
+        _seen.clear()
