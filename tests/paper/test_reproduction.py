@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dhdmm.paper import published
-from dhdmm.paper.catalogue import ITEMS, UnknownItem, chosen
-from dhdmm.paper.report import Finished
-from dhdmm.paper.run import WORK, reproduce
-from dhdmm.paper.work import Unit, Workshop
+from research.paper import published
+from research.paper.catalogue import ITEMS, UnknownItem, chosen
+from research.paper.report import Finished
+from research.paper.run import WORK, reproduce
+from research.paper.work import Unit, Workshop
 from tests.paper.tiny import TINY
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,7 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(folder: Path) -> dict[str, Finished]:
-    return {done.item.name: done for done in reproduce([], folder, TINY, "dhdmm paper --tiny")}
+    return {
+        done.item.name: done for done in reproduce([], folder, TINY, "python -m research --tiny")
+    }
 
 
 def test_every_item_has_rows_a_table_and_pictures(
@@ -63,7 +65,7 @@ def test_results_page_names_all_items_and_how_they_came_about(
         assert f"## {item.title}\n" in page
         assert (folder / "results" / f"{item.name}.svg").exists()
         assert f"(results/{item.name}.svg)" in page
-    assert "`dhdmm paper --tiny`" in page
+    assert "`python -m research --tiny`" in page
     assert f"Seed: {TINY.seed}" in page
     assert "cores" in page
     assert str(folder) not in page
@@ -81,7 +83,7 @@ def test_nothing_is_computed_twice(
     folder: Path, finished: dict[str, Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place in ("simulations.simulate", "accuracy.run_round", "accuracy.planned"):
-        monkeypatch.setattr(f"dhdmm.paper.{place}", _must_not_run)
+        monkeypatch.setattr(f"research.paper.{place}", _must_not_run)
     units = [unit for item in ITEMS for unit in item.units(TINY)]
     results = Workshop(folder / WORK).results(units)
     for name, done in finished.items():

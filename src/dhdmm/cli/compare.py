@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from dhdmm.cli import output
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.release.comparison import Difference
+from dhdmm.errors import DhdmmError
+from dhdmm.release import comparison
+from dhdmm.release.comparison import MEANING, Difference
+from dhdmm.release.release import Release
+from dhdmm.release.wording import decimals, number, printable
+from dhdmm.study.names import nearest
 
 DEFAULT_ROWS = 12
 NUMBERS = 7
@@ -33,10 +37,6 @@ def compare(
 
     z is the difference in standard errors. Beyond ±1.96 noise alone brings it once in 20 answers.
     """
-    from dhdmm.errors import DhdmmError
-    from dhdmm.release import comparison
-    from dhdmm.release.release import Release
-    from dhdmm.study.names import nearest
 
     releases = Release.load(first), Release.load(second)
     found = comparison.compare(*releases)
@@ -60,10 +60,6 @@ def _document(provenance: list[dict[str, Any]], chosen: list[Difference]) -> dic
 
 
 def _draw(screen: Console, chosen: list[Difference], rows: int) -> None:
-    from rich.text import Text
-
-    from dhdmm.release.comparison import MEANING
-    from dhdmm.release.wording import printable
 
     for one in chosen:
         screen.print(Text(printable(one.name), "bold"))
@@ -75,10 +71,6 @@ def _draw(screen: Console, chosen: list[Difference], rows: int) -> None:
 
 
 def _table(one: Difference, rows: int) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    from dhdmm.release.wording import decimals, number, printable
 
     drawn = Table(box=None, pad_edge=False)
     drawn.add_column("query", overflow="ellipsis", no_wrap=True)

@@ -48,7 +48,8 @@ def dev_network(
     extras.require("join")
     extras.require("serve")
     from dhdmm.cli.local_network import LocalNetwork
-    from dhdmm.cli.run import require_free, study_of
+    from dhdmm.cli.places import require_free
+    from dhdmm.cli.run import study_of
 
     started = time.monotonic()
     asked = study_of(study, threat_model)
@@ -70,7 +71,7 @@ def dev_network(
 
 def _tables(study: Study, participants: int | None, data: Path | None, folder: Path) -> list[Path]:
     """A file for every participant."""
-    from dhdmm.cli.run import tables_given
+    from dhdmm.cli.places import tables_given
     from dhdmm.demo import made_up
     from dhdmm.planning.calibrate import participants_allowed
 

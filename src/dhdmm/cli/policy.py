@@ -9,6 +9,7 @@ import typer
 
 from dhdmm.cli import output
 from dhdmm.errors import DhdmmError
+from dhdmm.participant.limits import commented
 
 
 def policy(
@@ -16,7 +17,6 @@ def policy(
     as_json: output.Json = False,
 ) -> None:
     """Write a policy file with safe limits, each explained. Never overwrites one."""
-    from dhdmm.participant.limits import commented
 
     try:
         with path.open("x", encoding="utf-8") as file:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dhdmm.cli import output
+from dhdmm.cli import answers, output
+from dhdmm.release.release import Release
 
 DEFAULT_ROWS = 40
 FREE = "Answered from the release: this costs no privacy budget."
@@ -26,8 +27,6 @@ def query(
 
     A query that the round did not measure is refused, with the nearest ones that it did.
     """
-    from dhdmm.cli import answers
-    from dhdmm.release.release import Release
 
     release = Release.load(directory)
     table = release.query(sql, level=level)

@@ -37,7 +37,7 @@ OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
 
 def serve(
     studies: Annotated[
-        list[Path], typer.Argument(metavar="STUDY...", help="The study files, one or more.")
+        list[Path], typer.Argument(metavar="STUDY", help="The study files, one or more.")
     ],
     store: Annotated[
         str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dhdmm.cli import output
+from dhdmm.cli import answers, output
+from dhdmm.release.release import Release
 
 DEFAULT_ROWS = 12
 
@@ -21,8 +22,6 @@ def show(
     as_json: output.Json = False,
 ) -> None:
     """Show a release: where it comes from, then each table with its error bars."""
-    from dhdmm.cli import answers
-    from dhdmm.release.release import Release
 
     release = Release.load(directory)
     tables = release.values() if item is None else [release[item]]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
 from dhdmm.cli import output
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.simulation.recorder import Progress
-    from dhdmm.simulation.result import Simulation
+from dhdmm.runner import histogram_of
+from dhdmm.simulation.network import Network, Stragglers
+from dhdmm.simulation.recorder import Progress
+from dhdmm.simulation.result import Simulation
+from dhdmm.simulation.simulate import simulate as simulated
+from dhdmm.study.spec import Study
 
 Link = Annotated[float | None, typer.Option(min=1e-6, help="Mbit/s each way; unlimited if absent.")]
 
@@ -69,10 +73,6 @@ def simulate(
 
     All secrets follow from the seed: it is for measuring costs, not for anybody's data.
     """
-    from dhdmm.runner import histogram_of
-    from dhdmm.simulation.network import Network, Stragglers
-    from dhdmm.simulation.simulate import simulate as simulated
-    from dhdmm.study.spec import Study
 
     asked = Study.load(study)
     slow = Stragglers(straggler_share, straggler_slowdown, seed) if straggler_share else None
@@ -104,7 +104,6 @@ def _by_answers(advance: output.Advance) -> Progress:
 
 
 def _draw(screen: Console, simulation: Simulation, document: dict[str, Any]) -> None:
-    from rich.markup import escape
 
     screen.print(
         f"[bold]{escape(document['study'])}[/bold]: {document['participants']:,} participants"
@@ -131,8 +130,6 @@ def _verdict(correct: bool | None) -> str:
 
 def _draw_phases(screen: Console, simulation: Simulation, document: dict[str, Any]) -> None:
     """One line a phase: on the virtual clock, of one participant, of the coordinator."""
-    from rich import box
-    from rich.table import Table
 
     trace, alive = simulation.trace, simulation.trace.survivors
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)

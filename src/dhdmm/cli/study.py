@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
 
 from dhdmm.cli import output
 from dhdmm.errors import StudyError
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from dhdmm.study import skeleton
+from dhdmm.study.describe import describe as described
+from dhdmm.study.spec import Study, json_schema
 
 SHOWN_TERMS = 8
 
@@ -32,11 +36,8 @@ def init(
 ) -> None:
     """Write a first study file: a commented example, or a draft from a table."""
     if schema:
-        from dhdmm.study.spec import json_schema
-
-        print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        print(output.to_json(json_schema(), sys.stdout, indent=2))
         return
-    from dhdmm.study import skeleton
 
     text = skeleton.skeleton_from_csv(source) if source else skeleton.example()
     _write(path, text, force)
@@ -48,8 +49,6 @@ def describe(
     as_json: output.Json = False,
 ) -> None:
     """Say in words what a study asks, table by table."""
-    from dhdmm.study.describe import describe as described
-    from dhdmm.study.spec import Study
 
     document = described(Study.load(study))
     output.emit(document, as_json, lambda screen: draw(screen, document))
@@ -77,8 +76,6 @@ def _next_steps(screen: Console, path: Path, source: Path | None) -> None:
 
 def draw(screen: Console, document: dict[str, Any]) -> None:
     """A described study for a person, in 80 columns."""
-    from rich.markup import escape
-    from rich.table import Table
 
     screen.print(f"[bold]{escape(document['study'])}[/bold]")
     screen.print(
@@ -109,8 +106,6 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def _draw_table(screen: Console, table: dict[str, Any]) -> None:
-    from rich.markup import escape
-    from rich.padding import Padding
 
     summary = f": {table['summary']}" if table["summary"] else ""
     title = f"[bold]{escape(table['name'])}[/bold]{escape(summary)}"

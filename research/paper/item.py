@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dhdmm.paper.settings import Settings
-from dhdmm.paper.work import Results, Unit
+from research.paper.settings import Settings
+from research.paper.work import Result, Results, Unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = dict[str, Any]
 """Flat and JSON-like: one line of the CSV file."""
+Needed = tuple[Row, list[Unit]]
+"""The labels of a row, and the units of work that it comes from."""
+Found = Sequence[tuple[Row, list[Result]]]
+"""The same with the units' results."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,20 @@ class PaperItem:
     title: str
     paper: str
     """What the paper shows, and where we differ."""
-    units: Callable[[Settings], Sequence[Unit]]
-    compute: Callable[[Settings, Results], list[Row]]
+    needed: Callable[[Settings], Iterable[Needed]]
+    rows: Callable[[Found], list[Row]]
     columns: tuple[Column, ...]
     draw: Callable[[Sequence[Row]], Figure]
-    remarks: Callable[[Sequence[Row]], Sequence[str]] = lambda _rows: ()
+    remarks: Callable[[Sequence[Row]], Iterable[str]] = lambda _rows: ()
     """What the rows say, in sentences with their numbers."""
+
+    def units(self, settings: Settings) -> list[Unit]:
+        return [unit for _, units in self.needed(settings) for unit in units]
+
+    def compute(self, settings: Settings, results: Results) -> list[Row]:
+        """The rows, once all units have results."""
+        needed = self.needed(settings)
+        return self.rows([(labels, [results[u.name] for u in units]) for labels, units in needed])
 
 
 def significant(value: float, digits: int) -> str:
@@ -68,3 +80,8 @@ def significant(value: float, digits: int) -> str:
 def group(rows: Sequence[Row], **wanted: Any) -> list[Row]:
     """The rows with these values."""
     return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def studies_of(rows: Sequence[Row]) -> list[str]:
+    """The studies that the rows are about, in order."""
+    return list(dict.fromkeys(row["study"] for row in rows))

@@ -7,39 +7,40 @@ for every coordinate (docs/accounting.md) and choose scales for which that is ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import mpmath
 from matplotlib.figure import Figure
 
-from dhdmm.paper import style
-from dhdmm.paper.item import Column, PaperItem, Row
-from dhdmm.paper.settings import Settings
-from dhdmm.paper.work import Result, Results, Unit
+from research.paper import style
+from research.paper.item import Column, Found, Needed, PaperItem, Row
+from research.paper.settings import Settings
+from research.paper.work import Result, Unit
 
 RHO, PARTICIPANTS, SCALE = Fraction(1, 10), 5000, 100
 PUBLISHED = {100: 9.39e-86}
-DIGITS = 20
+PI = Decimal("3.14159265358979323846264338327950288")
+DIGITS = 30
 SCALES = (50, 100, 200, 1000)
 
 
-def variance(scale: int) -> mpmath.mpf:
+def variance(scale: int) -> Decimal:
     """σ² of one participant's noise at scaling factor γ."""
-    return mpmath.mpf(scale) ** 2 / int(2 * PARTICIPANTS * RHO)
+    return Decimal(scale) ** 2 / int(2 * PARTICIPANTS * RHO)
 
 
-def decaying_sum(factor: int, rate: mpmath.mpf) -> mpmath.mpf:
+def decaying_sum(factor: int, rate: Decimal) -> Decimal:
     """factor · Σ_{j=1}^{n−1} e^{−rate·j/(j+1)}, with exponents that no double has."""
-    return factor * mpmath.fsum(mpmath.exp(-rate * j / (j + 1)) for j in range(1, PARTICIPANTS))
+    return factor * sum(((-rate * j / (j + 1)).exp() for j in range(1, PARTICIPANTS)), Decimal(0))
 
 
 def _computed() -> Result:
-    with mpmath.workdps(DIGITS):
+    with localcontext(prec=DIGITS):
         return {
             str(scale): {
-                "kappa": mpmath.nstr(decaying_sum(5, 4 * mpmath.pi**2 * variance(scale)), 12),
-                "tau": mpmath.nstr(decaying_sum(10, 2 * mpmath.pi**2 * variance(scale)), 12),
+                "kappa": f"{decaying_sum(5, 4 * PI**2 * variance(scale)):.11e}",
+                "tau": f"{decaying_sum(10, 2 * PI**2 * variance(scale)):.11e}",
             }
             for scale in SCALES
         }
@@ -49,52 +50,43 @@ def unit() -> Unit:
     return Unit("kappa", {"rho": str(RHO), "n": PARTICIPANTS, "scales": list(SCALES)}, _computed)
 
 
-def _units(_settings: Settings) -> Sequence[Unit]:
-    return [unit()]
+def _needed(_settings: Settings) -> Iterator[Needed]:
+    yield {}, [unit()]
 
 
-def _compute(_settings: Settings, results: Results) -> list[Row]:
-    found = results[unit().name]
-    return [
-        {
-            "scale": scale,
-            "variance": float(variance(scale)),
-            "kappa": _short(found[str(scale)]["kappa"]),
-            "paper_kappa": PUBLISHED.get(scale),
-            "tau": _short(found[str(scale)]["tau"]),
-            "log10_kappa": float(mpmath.log10(mpmath.mpf(found[str(scale)]["kappa"]))),
-            "log10_tau": float(mpmath.log10(mpmath.mpf(found[str(scale)]["tau"]))),
-        }
-        for scale in SCALES
-    ]
-
-
-def _short(number: str) -> str:
-    """Three digits, also of what no double can hold."""
-    return str(mpmath.nstr(mpmath.mpf(number), 3, min_fixed=0, max_fixed=0))
+def _rows(found: Found) -> list[Row]:
+    [(_, [sums])] = found
+    rows: list[Row] = []
+    for scale in SCALES:
+        kappa, tau = (Decimal(sums[str(scale)][name]) for name in ("kappa", "tau"))
+        rows.append(
+            {
+                "scale": scale,
+                "variance": float(variance(scale)),
+                "kappa": f"{kappa:.2e}",
+                "paper_kappa": PUBLISHED.get(scale),
+                "tau": f"{tau:.2e}",
+                "log10_kappa": float(kappa.log10()),
+                "log10_tau": float(tau.log10()),
+            }
+        )
+    return rows
 
 
 def _draw(rows: Sequence[Row]) -> Figure:
     figure, [axes] = style.panels(1, 6.4)
-    scales = [row["scale"] for row in rows]
     for key, label, model in [
         ("log10_kappa", "κ, the paper's formula", "semi-honest"),
         ("log10_tau", "τ, ours, a coordinate", "malicious"),
     ]:
-        axes.plot(scales, [-row[key] for row in rows], label=label, **_line(model))
-    axes.plot([SCALE], [85.03], label="the paper's example", **_line("semi-honest", hollow=True))
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("scaling factor γ")
+        exponents = [-row[key] for row in rows]
+        axes.errorbar([row["scale"] for row in rows], exponents, label=label, **style.ours(model))
+    axes.errorbar([SCALE], [85.03], label="the paper's example", **style.theirs("semi-honest"))
+    axes.set(xscale="log", yscale="log", xlabel="scaling factor γ")
     axes.set_ylabel("−log₁₀ of the extra cost")
     axes.set_title("Discreteness costs nothing at ρ = 0.1, n = 5,000", loc="left")
     axes.legend(frameon=False)
     return figure
-
-
-def _line(model: str, hollow: bool = False) -> style.Keywords:
-    chosen = style.theirs(model) if hollow else style.ours(model)
-    return {key: value for key, value in chosen.items() if key != "capsize"}
 
 
 def _remarks(rows: Sequence[Row]) -> Sequence[str]:
@@ -109,8 +101,8 @@ ITEM = PaperItem(
         "One example in the text: ρ = 0.1, n = 5,000, γ = 100 give κ = 9.39e-86."
         " For γ = 1,000 the paper says that κ is too small for a double; here it is."
     ),
-    units=_units,
-    compute=_compute,
+    needed=_needed,
+    rows=_rows,
     columns=(
         Column("scale", "γ"),
         Column("variance", "σ² a participant", 3),

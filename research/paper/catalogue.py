@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dhdmm.errors import DhdmmError, ExitCode
-from dhdmm.paper import communication, complexity, dropout, epsilon, kappa, network, table_2, theta
-from dhdmm.paper.growth import COMPUTATION, TOTAL_MALICIOUS, TOTAL_SEMI_HONEST
-from dhdmm.paper.item import PaperItem
 from dhdmm.study.names import nearest
+from research.paper import complexity, dropout, epsilon, kappa, table_2, theta
+from research.paper.item import PaperItem
+from research.paper.over_participants import (
+    COMMUNICATION,
+    COMPUTATION,
+    NETWORK,
+    TOTAL_MALICIOUS,
+    TOTAL_SEMI_HONEST,
+)
 
 ITEMS: tuple[PaperItem, ...] = (
     table_2.ITEM,
     COMPUTATION,
     TOTAL_SEMI_HONEST,
     TOTAL_MALICIOUS,
-    communication.ITEM,
-    network.ITEM,
+    COMMUNICATION,
+    NETWORK,
     theta.ITEM,
     epsilon.ITEM,
     dropout.ITEM,

@@ -8,11 +8,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-from dhdmm.paper import report
-from dhdmm.paper.catalogue import chosen
-from dhdmm.paper.report import Finished
-from dhdmm.paper.settings import Settings
-from dhdmm.paper.work import Unit, Workshop
+from research.paper import report
+from research.paper.catalogue import chosen
+from research.paper.report import Finished
+from research.paper.settings import Settings
+from research.paper.work import Unit, Workshop
 
 WORK = "work"
 
@@ -23,7 +23,7 @@ def reproduce(
     names: Sequence[str],
     folder: Path,
     settings: Settings,
-    command: str = "dhdmm paper",
+    command: str = "python -m research",
     advance: Advance = lambda _done, _unit: None,
 ) -> list[Finished]:
     """The named items, or all; results of units that are in `folder` already are used."""

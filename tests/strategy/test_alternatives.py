@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dhdmm.baselines import strategies
-from dhdmm.baselines.strategies import GramSum, PIdentity
+from dhdmm.strategy import alternatives
+from dhdmm.strategy.alternatives import GramSum, PIdentity
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.symmetry import reduce_workload
 from dhdmm.study.factor import Ranges, Rows
@@ -67,7 +67,7 @@ def workload(request: pytest.FixtureRequest) -> Workload:
 
 
 def test_identity_counts_every_cell(workload: Workload) -> None:
-    found = strategies.identity(workload, GramSum(reduce_workload(workload)))
+    found = alternatives.identity(workload, GramSum(reduce_workload(workload)))
     assert found.rows == workload.cells
     assert found.rmse == pytest.approx(dense_rmse(workload, np.eye(workload.cells)), rel=1e-9)
 
@@ -75,7 +75,7 @@ def test_identity_counts_every_cell(workload: Workload) -> None:
 def test_workload_itself_is_measured_and_solved_by_least_squares(workload: Workload) -> None:
     W = workload.to_sparse().toarray()
     rank = int(np.linalg.matrix_rank(W))
-    found = strategies.itself(workload, GramSum(reduce_workload(workload)), rank)
+    found = alternatives.itself(workload, GramSum(reduce_workload(workload)), rank)
     assert found.rows == len(W)
     assert found.rmse == pytest.approx(dense_rmse(workload, W), rel=1e-9)
 
@@ -83,20 +83,20 @@ def test_workload_itself_is_measured_and_solved_by_least_squares(workload: Workl
 def test_hdmm_has_l1_sensitivity_one_and_its_stated_l2_error(workload: Workload) -> None:
     grams = GramSum(reduce_workload(workload))
     A = np.ones((1, 1))
-    for axis, part in zip(grams.axes, strategies.kronecker(grams), strict=True):
+    for axis, part in zip(grams.axes, alternatives.kronecker(grams), strict=True):
         stacked = np.vstack([np.eye(part.theta.shape[1]), part.theta])
         normalised = stacked / stacked.sum(axis=0)
         assert (normalised**2).sum(axis=0).max() == pytest.approx(part.largest_column)
         A = np.kron(A, normalised[:, axis.merged])
     assert np.allclose(np.abs(A).sum(axis=0), 1)
-    found = strategies.hdmm(workload, grams)
+    found = alternatives.hdmm(workload, grams)
     assert found.rows == np.count_nonzero(A.any(axis=1))
     assert found.rmse == pytest.approx(dense_rmse(workload, A), rel=1e-7)
 
 
 def test_ours_is_no_worse_than_any_baseline(workload: Workload) -> None:
     ours = optimise(workload)
-    for other in strategies.compare(workload, ours.rows):
+    for other in alternatives.compare(workload, ours.rows):
         assert other.rmse is not None
         assert ours.lower_bound <= other.rmse * (1 + 1e-9)
         assert ours.rmse <= other.rmse * 1.003
@@ -105,12 +105,13 @@ def test_ours_is_no_worse_than_any_baseline(workload: Workload) -> None:
 def test_gradient_agrees_with_differences() -> None:
     source = np.random.default_rng(1)
     theta, root = source.random((2, 5)), source.random((7, 5))
-    _, gradient = strategies.error_and_gradient(theta, root.T @ root)
+    _, gradient = alternatives.error_and_gradient(theta, root.T @ root)
     for index in np.ndindex(*theta.shape):
         step = np.zeros_like(theta)
         step[index] = 1e-6
         above, below = (
-            strategies.error_and_gradient(theta + sign * step, root.T @ root)[0] for sign in (1, -1)
+            alternatives.error_and_gradient(theta + sign * step, root.T @ root)[0]
+            for sign in (1, -1)
         )
         assert (above - below) / 2e-6 == pytest.approx(gradient[index], rel=1e-4, abs=1e-4)
 
@@ -120,17 +121,17 @@ def test_search_improves_on_its_start_and_on_identity() -> None:
     grams = GramSum(reduce_workload(workload))
     V = grams.surrogate(0, [{}])
     start = PIdentity(np.full((4, 64), 0.1))
-    found = strategies.improve(start, V)
+    found = alternatives.improve(start, V)
     assert found.theta.min() >= 0
-    error = strategies.error_and_gradient(found.theta, V)[0]
-    assert error < 0.8 * strategies.error_and_gradient(start.theta, V)[0]
+    error = alternatives.error_and_gradient(found.theta, V)[0]
+    assert error < 0.8 * alternatives.error_and_gradient(start.theta, V)[0]
     assert error < 0.8 * np.trace(V)
 
 
 def test_range_strategy_is_a_good_one_and_not_a_straw_man() -> None:
     """Identity has 9.27 on all ranges of 256 values; a search that stopped early would show."""
     workload = Workload.from_kronecker([(1.0, [_all_ranges(256)])])
-    found = strategies.hdmm(workload, GramSum(reduce_workload(workload)))
+    found = alternatives.hdmm(workload, GramSum(reduce_workload(workload)))
     assert 5.4 < found.rmse < 5.64
 
 
@@ -139,10 +140,10 @@ def _all_ranges(size: int) -> np.ndarray:
 
 
 def test_says_what_it_skips() -> None:
-    size = strategies.LARGEST_ATTRIBUTE + 1
+    size = alternatives.LARGEST_ATTRIBUTE + 1
     schema = Schema.of_sizes((size,))
     term = Term(1.0, (Product(Fraction(1), (Ranges.prefixes(size),)),), (None,))
-    found = strategies.compare(Workload(schema, (Item("prefixes", (term,)),)), size)
+    found = alternatives.compare(Workload(schema, (Item("prefixes", (term,)),)), size)
     assert found[2].rmse is None
     assert "2,048 values" in found[2].note
     assert found[0].rmse == pytest.approx(math.sqrt((size + 1) / 2))

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dhdmm.baselines.strategies import Baseline, GramSum, PIdentity, hdmm, kronecker
+from dhdmm.strategy.alternatives import Baseline, GramSum, PIdentity, hdmm, kronecker
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.symmetry import ReducedTerm, Reduction, reduce_workload
 from dhdmm.study.workload import Workload

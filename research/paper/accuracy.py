@@ -16,22 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from dhdmm.baselines import amplification
-from dhdmm.baselines.central import (
-    GaussianMechanism,
-    central,
-    exact_answers,
-    local_gaussian,
-    study_rho,
-)
-from dhdmm.baselines.central import zero_answer_rmse as zero_rmse
-from dhdmm.baselines.hdmm import KroneckerStrategy
-from dhdmm.baselines.local import Chances, LocalModel
-from dhdmm.paper.item import Row
-from dhdmm.paper.records import fingerprint, records
-from dhdmm.paper.settings import DELTA, Settings
-from dhdmm.paper.studies import planned, strategy, study, varied
-from dhdmm.paper.work import Result, Unit
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.gaussian import DiscreteGaussian
 from dhdmm.privacy.keystream import KeyStream
@@ -42,6 +26,22 @@ from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.attributes import Codes
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
+from research.baselines import amplification
+from research.baselines.central import (
+    GaussianMechanism,
+    central,
+    exact_answers,
+    local_gaussian,
+    study_rho,
+)
+from research.baselines.central import zero_answer_rmse as zero_rmse
+from research.baselines.hdmm import KroneckerStrategy
+from research.baselines.local import Chances, LocalModel
+from research.paper.item import Row
+from research.paper.records import fingerprint, records
+from research.paper.settings import DELTA, Settings
+from research.paper.studies import planned, strategy, study, varied
+from research.paper.work import Result, Unit
 
 SMALLEST_SENSITIVITY = 1000.0
 """The curator's strategy is scaled to it, so that discreteness plays no part."""

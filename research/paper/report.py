@@ -21,10 +21,10 @@ import matplotlib
 from matplotlib.figure import Figure
 
 import dhdmm
-from dhdmm.paper.item import PaperItem, Row
-from dhdmm.paper.records import description
-from dhdmm.paper.settings import Settings
-from dhdmm.paper.style import DOTS_PER_INCH
+from research.paper.item import PaperItem, Row
+from research.paper.records import description
+from research.paper.settings import Settings
+from research.paper.style import DOTS_PER_INCH
 
 PICTURES = "results"
 LIBRARIES = ("cryptography", "numpy", "pynacl", "scipy")
@@ -116,7 +116,7 @@ def _markdown(finished: Sequence[Finished], about: dict[str, str], settings: Set
         "# Results",
         "The published evaluation, repeated: every table and figure, ours beside the paper's."
         " Participants are real sessions with real cryptography; only the network is a model."
-        " This page is written by `dhdmm paper`.",
+        " This page is written by `python -m research`.",
     ]
     if settings.label != "full":
         parts.append(f"**{QUICK}**")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dhdmm.paper.settings import MALICIOUS, SEMI_HONEST
+from research.paper.settings import MALICIOUS, SEMI_HONEST
 
 TABLE_2: dict[tuple[str, int], dict[str, float]] = {
     (model, n): dict(

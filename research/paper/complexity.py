@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from dhdmm.paper import simulations, style
-from dhdmm.paper.item import Column, PaperItem, Row, group, significant
-from dhdmm.paper.settings import MODELS, Settings
-from dhdmm.paper.work import Results, Unit
+from research.paper import simulations, style
+from research.paper.item import Column, Found, Needed, PaperItem, Row, group, significant
+from research.paper.settings import MODELS, Settings
 
 COSTS = {
     "participant_ms": ("participant's computation", "ms", "log² n + k log n"),
@@ -27,23 +26,17 @@ COSTS = {
 SIZES = {"n": "participants", "k": "rows"}
 
 
-def _needed(settings: Settings) -> Iterator[tuple[str, str, int, list[Unit]]]:
-    for n, model, units in simulations.by_participants(settings):
-        yield "n", model, n, units
+def _needed(settings: Settings) -> Iterator[Needed]:
+    for model, n, units in simulations.by_participants(settings):
+        yield {"over": "n", "threat_model": model, "size": n}, units
     for model in MODELS:
         for rows in settings.rows:
-            yield "k", model, rows, [simulations.counting(settings, rows, model)]
+            unit = simulations.counting(settings, rows, model)
+            yield {"over": "k", "threat_model": model, "size": rows}, [unit]
 
 
-def _units(settings: Settings) -> Sequence[Unit]:
-    return [unit for *_, units in _needed(settings) for unit in units]
-
-
-def _compute(settings: Settings, results: Results) -> list[Row]:
-    measured = [
-        {"over": over, "threat_model": model, "size": size} | simulations.averaged(units, results)
-        for over, model, size, units in _needed(settings)
-    ]
+def _rows(found: Found) -> list[Row]:
+    measured = simulations.averages(found)
     rows = []
     for over in SIZES:
         for model in MODELS:
@@ -93,8 +86,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
             axes.errorbar(sizes, values, label=label, **style.ours(model, linestyle="none"))
             fitted = np.polyfit(np.log(sizes), np.log(values), 1)
             axes.plot(sizes, np.exp(np.polyval(fitted, np.log(sizes))), color=style.COLOURS[model])
-        style.participants_axis(axes, sizes)
-        axes.set_xlabel(f"{SIZES[over]} {over}  ({row['fixed']})")
+        style.sizes_axis(axes, sizes, f"{SIZES[over]} {over}  ({row['fixed']})")
         style.plain_log_axis(axes)
         axes.set_title(f"{row['cost']}\n{row['paper']}", loc="left", fontsize="medium")
         axes.legend(frameon=False, fontsize="small")
@@ -105,8 +97,8 @@ ITEM = PaperItem(
     name="complexity",
     title="Growth in n and in k",
     paper="Asymptotic costs beyond the central model's; here the exponents that measurements fit.",
-    units=_units,
-    compute=_compute,
+    needed=_needed,
+    rows=_rows,
     columns=(
         Column("over", "over"),
         Column("fixed", "at"),

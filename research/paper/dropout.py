@@ -11,37 +11,26 @@ from collections.abc import Iterator, Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
-from dhdmm.paper import simulations, style
-from dhdmm.paper.item import Column, PaperItem, Row, group
-from dhdmm.paper.settings import MODELS, Settings
-from dhdmm.paper.work import Results, Unit
+from research.paper import simulations, style
+from research.paper.item import Column, Needed, PaperItem, Row, group
+from research.paper.settings import MODELS, Settings
 
 PANELS = {"total_s": "total time (s)", "coordinator_s": "coordinator (s)", "rmse": "RMSE (ε = 1)"}
 
 
-def _needed(settings: Settings) -> Iterator[tuple[Row, list[Unit]]]:
+def _needed(settings: Settings) -> Iterator[Needed]:
+    n, most = settings.dropout_participants, max(settings.dropouts)
     for model in MODELS:
         for share in settings.dropouts:
-            units = [
-                simulations.round_of(
-                    settings,
-                    settings.dropout_participants,
-                    model,
-                    repetition=i,
-                    dropout=share,
-                    max_dropout=max(settings.dropouts),
-                )
-                for i in range(settings.dropout_repetitions)
-            ]
-            yield {"threat_model": model, "dropout": share}, units
-
-
-def _units(settings: Settings) -> Sequence[Unit]:
-    return [unit for _, units in _needed(settings) for unit in units]
-
-
-def _compute(settings: Settings, results: Results) -> list[Row]:
-    return [simulations.averaged(units, results) | labels for labels, units in _needed(settings)]
+            yield (
+                {"dropout": share},
+                [
+                    simulations.round_of(
+                        settings, n, model, repetition=i, dropout=share, max_dropout=most
+                    )
+                    for i in range(settings.dropout_repetitions)
+                ],
+            )
 
 
 def _draw(rows: Sequence[Row]) -> Figure:
@@ -49,17 +38,13 @@ def _draw(rows: Sequence[Row]) -> Figure:
     for axes, (key, title) in zip(panels, PANELS.items(), strict=True):
         for model in MODELS:
             mine = group(rows, threat_model=model)
-            shares = [row["dropout"] for row in mine]
-            axes.errorbar(
-                shares,
-                [row[key] for row in mine],
-                yerr=[row.get(f"{key}_sd") or 0.0 for row in mine],
-                label=f"{model}, measured" if key == "rmse" else model,
-                **style.ours(model, linestyle="none" if key == "rmse" else "-"),
-            )
+            label = f"{model}, measured" if key == "rmse" else model
+            line = style.ours(model, linestyle="none" if key == "rmse" else "-")
+            style.series(axes, mine, "dropout", key, label, line)
             if key == "rmse":
-                expected = [row["expected_rmse"] for row in mine]
-                axes.plot(shares, expected, color=style.COLOURS[model], label=f"{model}, expected")
+                look = {"color": style.COLOURS[model]}
+                label = f"{model}, expected"
+                style.series(axes, mine, "dropout", "expected_rmse", label, look)
         axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
         axes.xaxis.set_major_locator(MultipleLocator(0.1))
         axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
@@ -72,17 +57,14 @@ def _draw(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _remarks(rows: Sequence[Row]) -> Sequence[str]:
-    sentences = []
+def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     for model in MODELS:
-        mine = group(rows, threat_model=model)
-        first, last = mine[0], mine[-1]
-        sentences.append(
+        first, *_, last = group(rows, threat_model=model)
+        yield (
             f"{model}: from no dropout to {last['dropout']:.0%}, the coordinator's time goes from"
             f" {first['coordinator_s']:.2f} to {last['coordinator_s']:.2f} s, the expected RMSE"
             f" from {first['expected_rmse']:.3g} to {last['expected_rmse']:.3g}."
         )
-    return sentences
 
 
 ITEM = PaperItem(
@@ -92,8 +74,8 @@ ITEM = PaperItem(
         "The introduction names client dropouts among what was examined; no figure or number shows"
         " them."
     ),
-    units=_units,
-    compute=_compute,
+    needed=_needed,
+    rows=simulations.averages,
     columns=(
         Column("threat_model", "threat model"),
         Column("dropout", "dropout", 2),

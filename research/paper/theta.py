@@ -10,52 +10,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from dhdmm.paper import accuracy, style
-from dhdmm.paper.item import Column, PaperItem, Row, group
-from dhdmm.paper.settings import MALICIOUS, MAX_DROPOUT, SEMI_HONEST, Settings
-from dhdmm.paper.studies import TITLES
-from dhdmm.paper.work import Results, Unit
+from research.paper import accuracy, style
+from research.paper.item import Column, Found, Needed, PaperItem, Row, group, studies_of
+from research.paper.settings import MALICIOUS, MAX_DROPOUT, SEMI_HONEST, Settings
+from research.paper.studies import TITLES
 
-CURVES: dict[str, dict[str, Any]] = {
-    "no dropouts": {"max_dropout": 0.0, "threat_model": SEMI_HONEST},
-    "5 % may drop out": {"max_dropout": MAX_DROPOUT, "threat_model": SEMI_HONEST},
-    "5 % may drop out, malicious": {"max_dropout": MAX_DROPOUT, "threat_model": MALICIOUS},
+CURVES: dict[str, tuple[float, str, style.Keywords]] = {
+    "no dropouts": (0.0, SEMI_HONEST, style.line(style.BLUE, "o", "-")),
+    "5 % may drop out": (MAX_DROPOUT, SEMI_HONEST, style.line(style.SKY, "^", "--")),
+    "5 % may drop out, malicious": (
+        MAX_DROPOUT,
+        MALICIOUS,
+        style.line(style.VERMILLION, "s", ":"),
+    ),
 }
-LINES: dict[str, dict[str, Any]] = {
-    "no dropouts": {"color": style.BLUE, "marker": "o", "linestyle": "-"},
-    "5 % may drop out": {"color": style.SKY, "marker": "^", "linestyle": "--"},
-    "5 % may drop out, malicious": {"color": style.VERMILLION, "marker": "s", "linestyle": ":"},
-}
+"""The dropout that a round is planned to survive, its threat model, and its line."""
 
 
-def _needed(settings: Settings) -> Iterator[tuple[Row, Unit]]:
+def _needed(settings: Settings) -> Iterator[Needed]:
+    n = settings.accuracy_participants
     for name in settings.studies:
-        yield {"study": name, "curve": "central"}, accuracy.model(settings, name, "central", 1.0)
-        for curve, variation in CURVES.items():
+        central = accuracy.model(settings, name, "central", 1.0)
+        yield {"study": name, "curve": "central", "participants": n}, [central]
+        for curve, (dropout, model, _) in CURVES.items():
             for theta in settings.thetas:
-                unit = accuracy.distributed(settings, name, theta=theta, **variation)
-                yield {"study": name, "curve": curve, "theta": theta}, unit
+                unit = accuracy.distributed(
+                    settings, name, theta=theta, max_dropout=dropout, threat_model=model
+                )
+                yield {"study": name, "curve": curve, "theta": theta, "participants": n}, [unit]
 
 
-def _units(settings: Settings) -> Sequence[Unit]:
-    return [unit for _, unit in _needed(settings)]
-
-
-def _compute(settings: Settings, results: Results) -> list[Row]:
-    found = []
-    for labels, unit in _needed(settings):
-        result = results[unit.name]
-        known = {
-            "participants": settings.accuracy_participants,
-            "honest_floor": result.get("honest_floor"),
-        }
-        found.append((labels | known, result))
-    rows = accuracy.points(found, lambda row: row["study"])
+def _rows(found: Found) -> list[Row]:
+    labelled = [
+        (labels | {"honest_floor": result.get("honest_floor")}, result)
+        for labels, [result] in found
+    ]
+    rows = accuracy.points(labelled, lambda row: row["study"])
     curator = {row["study"]: row["expected_rmse"] for row in group(rows, curve="central")}
     for row in rows:
         row["to_central"] = row["expected_rmse"] / curator[row["study"]]
@@ -63,17 +57,13 @@ def _compute(settings: Settings, results: Results) -> list[Row]:
 
 
 def _draw(rows: Sequence[Row]) -> Figure:
-    studies = list(dict.fromkeys(row["study"] for row in rows))
-    figure, panels = style.panels(len(studies))
-    for axes, name in zip(panels, studies, strict=True):
+    figure, panels = style.panels(len(studies_of(rows)))
+    for axes, name in zip(panels, studies_of(rows), strict=True):
         mine = group(rows, study=name)
         curator = group(mine, curve="central")[0]["expected_rmse"]
         axes.axhline(curator, color=style.BLACK, linewidth=1.2, label="central (trusted curator)")
-        for curve, line in LINES.items():
-            points = group(mine, curve=curve)
-            theta = [row["theta"] for row in points]
-            expected = [row["expected_rmse"] for row in points]
-            style.line_and_points(axes, theta, expected, points, curve, line)
+        for curve, (*_, line) in CURVES.items():
+            style.line_and_points(axes, group(mine, curve=curve), "theta", curve, line)
         axes.set_ylim(bottom=0.85 * curator)
         axes.xaxis.set_major_locator(MultipleLocator(0.1))
         axes.set_xlabel("corrupt fraction θ")
@@ -83,19 +73,17 @@ def _draw(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _remarks(rows: Sequence[Row]) -> Sequence[str]:
-    sentences = []
-    for name in dict.fromkeys(row["study"] for row in rows):
-        mine = group(rows, study=name, curve="no dropouts")
-        at_zero, last = mine[0], mine[-1]
+def _remarks(rows: Sequence[Row]) -> Iterator[str]:
+    for name in studies_of(rows):
+        at_zero, *_, last = group(rows, study=name, curve="no dropouts")
         n = at_zero["participants"]
-        sentences.append(
+        yield (
             f"{TITLES[name]}: at θ = 0 the error is {at_zero['to_central']:.5f} times the"
             f" curator's, and 1/√(1 − 1/n) is {1 / math.sqrt(1 - 1 / n):.5f}; at θ ="
             f" {last['theta']:g} it is {last['to_central']:.4f} times, and 1/√(1 − θ) is"
             f" {1 / math.sqrt(1 - last['theta']):.4f}."
         )
-    return [*sentences, accuracy.largest_deviation(rows)]
+    yield accuracy.largest_deviation(rows)
 
 
 ITEM = PaperItem(
@@ -105,8 +93,8 @@ ITEM = PaperItem(
         "A figure without printed numbers: 1,000 clients, ε = 1; the error equals the central"
         " model's at θ = 0 and grows slowly with θ."
     ),
-    units=_units,
-    compute=_compute,
+    needed=_needed,
+    rows=_rows,
     columns=(
         Column("study", "study"),
         Column("curve", "curve"),

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from dhdmm.paper.settings import CORRUPT_FRACTION, DELTA, MAX_DROPOUT, SEMI_HONEST
 from dhdmm.planning.draft import plan
 from dhdmm.planning.plan import Plan
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
+from research.paper.settings import CORRUPT_FRACTION, DELTA, MAX_DROPOUT, SEMI_HONEST
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TITLES = {"adult-5": "Adult, 2-way marginals", "census-sf1": "Census SF1"}
 
 
 @cache
 def study(name: str) -> Study:
-    text = resources.files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    return Study.from_text(text, f"{name}.yaml")
+    return Study.load(EXAMPLES / name / "study.yaml")
 
 
 @cache

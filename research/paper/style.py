@@ -14,6 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
+from research.paper import published
+from research.paper.settings import MODELS
+
 BLACK, GREY = "#000000", "#7f7f7f"
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY = (
     "#0072B2",
@@ -68,19 +71,34 @@ def theirs(model: str, **more: Any) -> Keywords:
     return base | {"markeredgewidth": 1.5} | more
 
 
+def line(color: str, marker: str, linestyle: str) -> Keywords:
+    return {"color": color, "marker": marker, "linestyle": linestyle}
+
+
+def series(
+    axes: Axes, rows: Sequence[Keywords], x: str, y: str, label: str, look: Keywords
+) -> None:
+    """One column of the rows against another, with error bars where there are repetitions."""
+    spread = [row.get(f"{y}_sd") or 0.0 for row in rows]
+    axes.errorbar(
+        [row[x] for row in rows], [row[y] for row in rows], yerr=spread, label=label, **look
+    )
+
+
+def printed(axes: Axes, model: str, key: str, label: str) -> None:
+    """The paper's own numbers."""
+    axes.errorbar(*published.series(model, key), label=f"{label}, paper", **theirs(model))
+
+
 def line_and_points(
-    axes: Axes,
-    x: Sequence[float],
-    expected: Sequence[float],
-    points: Sequence[Keywords],
-    label: str,
-    look: Keywords,
+    axes: Axes, points: Sequence[Keywords], x: str, label: str, look: Keywords
 ) -> None:
     """What theory expects as a line, what was sampled as points with their standard errors."""
-    line = {key: value for key, value in look.items() if key != "marker"}
-    axes.plot(x, expected, linewidth=1.4, **line)
+    at = [point[x] for point in points]
+    without_marker = look | {"marker": "none"}
+    axes.plot(at, [point["expected_rmse"] for point in points], linewidth=1.4, **without_marker)
     axes.errorbar(
-        x,
+        at,
         [point["rmse"] for point in points],
         yerr=[point["standard_error"] or 0.0 for point in points],
         markersize=5,
@@ -90,14 +108,29 @@ def line_and_points(
     axes.plot([], [], label=label, markersize=5, linewidth=1.4, **look)  # both, for the legend
 
 
-def participants_axis(axes: Axes, sizes: Sequence[int]) -> None:
+def legend_beside(figure: Figure, axes: Axes) -> None:
+    """One legend for all panels, from the first of them."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize="small")
+
+
+def over_participants(axes: Axes, rows: Sequence[Keywords], title: str) -> None:
+    """Logarithmic axes, the horizontal one with ticks for our sizes and for the paper's."""
+    sizes_axis(
+        axes, [row["participants"] for row in rows] + published.series(MODELS[0], "total_s")[0]
+    )
+    plain_log_axis(axes)
+    axes.set_title(title, loc="left")
+
+
+def sizes_axis(axes: Axes, sizes: Sequence[int], label: str = "participants") -> None:
     """Logarithmic, with the sizes that were simulated as its ticks."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(FixedLocator(sorted(set(sizes))))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _place: f"{n:,.0f}"))
     axes.tick_params(axis="x", labelrotation=30 if len(set(sizes)) > 4 else 0)
-    axes.set_xlabel("participants")
+    axes.set_xlabel(label)
 
 
 def plain_log_axis(axes: Axes) -> None:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from dhdmm.baselines.central import exact_answers
-from dhdmm.paper import studies
-from dhdmm.paper.item import Row
-from dhdmm.paper.settings import MODELS, Settings
-from dhdmm.paper.work import Result, Results, Unit
 from dhdmm.simulation.engines import Engine
 from dhdmm.simulation.network import Network
 from dhdmm.simulation.records import uniform_records
@@ -22,6 +18,11 @@ from dhdmm.simulation.result import Simulation
 from dhdmm.simulation.simulate import simulate
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
+from research.baselines.central import exact_answers
+from research.paper import published, studies
+from research.paper.item import Found, Row
+from research.paper.settings import MODELS, Settings
+from research.paper.work import Result, Unit
 
 NETWORKS = {
     "unlimited": Network(),
@@ -56,89 +57,78 @@ def round_of(
     **variation: Any,
 ) -> Unit:
     """A round of Census SF1, unless the settings say otherwise."""
-    parameters = {
-        "study": settings.simulated,
-        "participants": participants,
-        "threat_model": threat_model,
-        "records": records,
-        "dropout": dropout,
-        "seed": settings.seed + repetition,
-        **variation,
-    }
-
-    def run() -> Result:
-        study = studies.varied(
-            studies.study(settings.simulated),
-            participants,
-            threat_model=threat_model,
-            records=records,
+    seed = settings.seed + repetition
+    study = partial(
+        _varied, settings.simulated, participants, threat_model, records=records, **variation
+    )
+    return Unit(
+        "simulation",
+        {
+            "study": settings.simulated,
+            "participants": participants,
+            "threat_model": threat_model,
+            "records": records,
+            "dropout": dropout,
+            "seed": seed,
             **variation,
-        )
-        return _simulated(study, records, dropout, settings.seed + repetition)
-
-    return Unit("simulation", parameters, run)
+        },
+        lambda: _simulated(study(), seed, records, dropout),
+    )
 
 
 def counting(settings: Settings, rows: int, threat_model: str) -> Unit:
     """A round that measures so many cells."""
-    participants = settings.rows_participants
-    parameters = {
-        "rows": rows,
-        "participants": participants,
-        "threat_model": threat_model,
-        "seed": settings.seed,
-    }
-
-    def run() -> Result:
-        study = studies.varied(studies.counting(rows), participants, threat_model=threat_model)
-        return _simulated(study, 1, 0.0, settings.seed)
-
-    return Unit("counting", parameters, run)
+    n, seed = settings.rows_participants, settings.seed
+    parameters = {"rows": rows, "participants": n, "threat_model": threat_model, "seed": seed}
+    return Unit(
+        "counting",
+        parameters,
+        lambda: _simulated(
+            studies.varied(studies.counting(rows), n, threat_model=threat_model), seed
+        ),
+    )
 
 
 def counted(settings: Settings, participants: int, threat_model: str) -> Unit:
     """The same round as `round_of`, not executed: its messages and operations are counted."""
+    name, seed = settings.simulated, settings.seed
     parameters = {
-        "study": settings.simulated,
+        "study": name,
         "participants": participants,
         "threat_model": threat_model,
-        "seed": settings.seed,
+        "seed": seed,
     }
-
-    def run() -> Result:
-        study = studies.study(settings.simulated)
-        varied = studies.varied(study, participants, threat_model=threat_model)
-        return _simulated(varied, 1, 0.0, settings.seed, engine="model")
-
-    return Unit("counted", parameters, run)
+    return Unit(
+        "counted",
+        parameters,
+        lambda: _simulated(_varied(name, participants, threat_model), seed, engine="model"),
+    )
 
 
-def by_participants(settings: Settings) -> Iterator[tuple[int, str, list[Unit]]]:
-    """For every size and model the repetitions with one record a participant; large ones once."""
-    for threat_model in MODELS:
+def _varied(name: str, participants: int, threat_model: str, **variation: Any) -> Study:
+    base = studies.study(name)
+    return studies.varied(base, participants, threat_model=threat_model, **variation)
+
+
+def by_participants(
+    settings: Settings, models: Sequence[str] = MODELS
+) -> Iterator[tuple[str, int, list[Unit]]]:
+    """For every model and size the repetitions with one record each; large sizes once."""
+    for threat_model in models:
         for n in settings.all_participants:
             times = settings.repetitions if n in settings.participants else 1
             units = [round_of(settings, n, threat_model, repetition=i) for i in range(times)]
-            yield n, threat_model, units
+            yield threat_model, n, units
 
 
-def rows_by_participants(settings: Settings, results: Results) -> list[Row]:
-    """Means and standard deviations over the repetitions."""
-    return [averaged(units, results) for _, _, units in by_participants(settings)]
+def averages(found: Found) -> list[Row]:
+    """Means and standard deviations over the repetitions, with the paper's figures beside them."""
+    rows = [averaged(results) | labels for labels, results in found]
+    return [row | published.beside(row["threat_model"], row["participants"]) for row in rows]
 
 
-def units_by_participants(settings: Settings) -> list[Unit]:
-    return [unit for _, _, units in by_participants(settings) for unit in units]
-
-
-def units_of_counted(settings: Settings) -> list[Unit]:
-    """Beyond what is executed."""
-    return [counted(settings, n, model) for model in MODELS for n in settings.counted_participants]
-
-
-def averaged(units: Sequence[Unit], results: Results) -> Row:
+def averaged(found: Sequence[Result]) -> Row:
     """The mean of every figure over repetitions, and of the measured ones their spread."""
-    found = [results[unit.name] for unit in units]
     row: Row = {"repetitions": len(found)}
     for key, first in found[0].items():
         values = [result[key] for result in found]
@@ -155,7 +145,7 @@ def averaged(units: Sequence[Unit], results: Results) -> Row:
 
 
 def _simulated(
-    study: Study, records: int, dropout: float, seed: int, engine: Engine = "processes"
+    study: Study, seed: int, records: int = 1, dropout: float = 0.0, engine: Engine = "processes"
 ) -> Result:
     before = agreement_us()
     simulation = simulate(

@@ -27,12 +27,12 @@ from typing import Literal
 
 import numpy as np
 
-from dhdmm.baselines.patterns import PatternTable, pattern_table
-from dhdmm.baselines.randomisers import Randomiser, candidates
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats
 from dhdmm.study.attributes import Codes
 from dhdmm.study.workload import Term, Workload
+from research.baselines.patterns import PatternTable, pattern_table
+from research.baselines.randomisers import Randomiser, candidates
 
 Chances = Literal["equal", "best"]
 """π_t = 1/M, or π_t in proportion to the root of the table's total variance, which is best."""
