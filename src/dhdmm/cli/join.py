@@ -53,9 +53,9 @@ def join(
     ] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Take part in a round that you have reviewed. After a crash, the same command goes on.
+    """Take part in a round that you have reviewed. After a crash, the same command continues.
 
-    Without --round, a round that you are in still is gone on with; `dhdmm rounds` lists those.
+    Without --round, it continues a round that you are in; `dhdmm rounds` lists those.
 
     Records stay here; what leaves is masked, noisy, and paid for from your ledger beforehand.
     """

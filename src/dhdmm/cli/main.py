@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -16,10 +16,6 @@ from typer.core import TyperGroup
 import dhdmm
 from dhdmm.cli import output
 from dhdmm.errors import DhdmmError, ExitCode
-
-if TYPE_CHECKING:
-    from click import Command, Context, HelpFormatter
-    from click.shell_completion import CompletionItem
 
 ROLES = {
     "Ask a study": {
@@ -69,28 +65,35 @@ class _Interrupted(Exception):
     """Ctrl-C, and what there is to say about it."""
 
 
+class _Completion(NamedTuple):
+    """What a shell is offered."""
+
+    value: str
+    help: str
+    type: str = "plain"
+
+
 class _Commands(TyperGroup):
     """Commands that are loaded when they are needed, and listed by role."""
 
-    def list_commands(self, ctx: Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return load(cmd_name) if cmd_name in COMMANDS else None
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, COMMANDS))
         for role, commands in ROLES.items():
             with formatter.section(role):
                 formatter.write_dl([(name.ljust(width), commands[name]) for name in commands])
 
-    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The commands' names, without loading any of them."""
+        offered = [_Completion(*entry) for entry in COMMANDS.items()]
+        return [one for one in offered if one.value.startswith(incomplete)]
 
-        names = [name for name in COMMANDS if name.startswith(incomplete)]
-        return [CompletionItem(name, help=COMMANDS[name]) for name in names]
-
-    def invoke(self, ctx: Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """Ctrl-C becomes ours before Typer turns it into an exit code without a word."""
         try:
             return super().invoke(ctx)
@@ -99,7 +102,7 @@ class _Commands(TyperGroup):
 
 
 @cache
-def load(name: str) -> Command:
+def load(name: str) -> Any:
     """The command of this name, its module imported."""
     module = name.replace("-", "_")
     found = import_module(f"dhdmm.cli.{MODULES.get(name, module)}")

@@ -16,7 +16,7 @@ FREE = "Answered from the release: this costs no privacy budget."
 
 def query(
     directory: Annotated[Path, typer.Argument(help="The release directory.")],
-    sql: Annotated[str, typer.Argument(help="SELECT …, COUNT(*) FROM data WHERE … GROUP BY …")],
+    sql: Annotated[str, typer.Argument(help="SELECT ..., COUNT(*) FROM data WHERE ... GROUP BY ...")],
     rows: Annotated[
         int, typer.Option("--rows", min=0, help="Rows on the screen; 0 for all of them.")
     ] = DEFAULT_ROWS,

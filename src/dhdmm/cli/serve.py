@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Begin = Callable[..., Chosen]
 
 STORE = "sqlite:///coordinator.db"
-OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
+OTHER_ROSTER = "it keeps its own roster; the next round has the new one"
 
 
 def serve(
@@ -102,9 +102,9 @@ def serve(
 ) -> None:
     """Coordinate rounds of these studies over HTTPS.
 
-    A round that the store knows is gone on with: a coordinator that was killed loses nothing that
-    it had acknowledged. SIGTERM ends it after what is under way. Started again, also with --again,
-    it begins no round while one of the study is going on.
+    A round that the store has continues: a coordinator that was killed loses nothing that it had
+    acknowledged. SIGTERM stops it after the requests under way. Started again, also with --again,
+    it begins no new round while one of the study is running.
     """
     extras.require("serve")
 
