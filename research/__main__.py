@@ -23,7 +23,7 @@ def paper(
         list[str] | None,
         typer.Argument(metavar="[NAME]...", help="Tables and figures; all if none is named."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder to write to, or to go on in.")] = Path(
+    out: Annotated[Path, typer.Option(help="The folder to write to, or to continue in.")] = Path(
         "paper"
     ),
     quick: Annotated[
@@ -34,7 +34,7 @@ def paper(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of records and simulated secrets.")] = SEED,
 ) -> None:
-    """Reproduce the paper's evaluation. An interrupted run goes on where it was."""
+    """Reproduce the paper's evaluation. An interrupted run continues where it stopped."""
     wanted = names or []
     settings = (quick_settings if quick else Settings)(seed=seed, adult=adult)
     if out.exists() and not out.is_dir():

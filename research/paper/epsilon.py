@@ -92,7 +92,7 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     shuffled = group(rows, study=rows[0]["study"], model="shuffle")
     yield f"Shuffled reports may have ε₀ = {_listed(shuffled, 'report_epsilon')}."
     yield (
-        "More than one message a participant would let the shuffle model match the distributed"
+        "More than one message per participant would let the shuffle model match the distributed"
         " error, at other costs."
     )
     yield accuracy.largest_deviation(rows)

@@ -55,7 +55,7 @@ def fingerprint(name: str, adult: Path | None) -> str:
 
 
 def records(name: str, schema: Schema, count: int, seed: int, adult: Path | None) -> Codes:
-    """(count, attributes): one record a participant."""
+    """(count, attributes): one record per participant."""
     generator = np.random.default_rng(seed)
     if name == "adult-5" and adult is not None:
         everyone = _adult_file(adult, schema)

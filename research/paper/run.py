@@ -12,7 +12,7 @@ from research.paper import report
 from research.paper.catalogue import chosen
 from research.paper.report import Finished
 from research.paper.settings import Settings
-from research.paper.work import Unit, Workshop
+from research.paper.work import ResultStore, Unit
 
 WORK = "work"
 
@@ -29,7 +29,7 @@ def reproduce(
     """The named items, or all; results of units that are in `folder` already are used."""
     items, units = chosen(names), units_of(names, settings)
     _make_side_by_side(names, folder, settings, advance)
-    results = Workshop(folder / WORK).results(units, advance)
+    results = ResultStore(folder / WORK).results(units, advance)
     finished = [Finished(item, item.compute(settings, results)) for item in items]
     report.write(folder, finished, settings, command)
     return finished
@@ -45,7 +45,7 @@ def _make_side_by_side(
 ) -> None:
     """On all cores, and before anything is timed: the units that need not be alone."""
     units = units_of(names, settings)
-    missing = Workshop(folder / WORK).missing(units)
+    missing = ResultStore(folder / WORK).missing(units)
     waiting = [unit for unit in missing if not unit.alone]
     if not waiting:
         return
@@ -63,4 +63,4 @@ def _make_side_by_side(
 def _make(names: Sequence[str], folder: Path, settings: Settings, name: str) -> None:
     """In a process of its own, to which only names and settings are sent."""
     [unit] = [unit for unit in units_of(names, settings) if unit.name == name]
-    Workshop(folder / WORK).make(unit)
+    ResultStore(folder / WORK).make(unit)

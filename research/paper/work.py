@@ -1,7 +1,7 @@
 """Units of work: what takes time, done once and kept, so that a run can be interrupted.
 
 A unit is named by its kind and everything that determines its result apart from the machine. Its
-result is a JSON document in the workshop's folder; whoever asks again is handed the document.
+result is a JSON document in the folder of the store; whoever asks again is handed the document.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class ResultStore:
     """Where results are kept."""
 
     folder: Path

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.errors import DhdmmError
 from dhdmm.release.directory import file_stems
 from dhdmm.release.release import Release
@@ -18,7 +18,7 @@ REPORT = "adjusted.json"
 
 
 def adjust(
-    directory: Annotated[Path, typer.Argument(help="The release directory.")],
+    directory: options.ReleaseDirectory,
     out: Annotated[Path, typer.Option("--out", help="A new directory for the tables.")],
     nonnegative: Annotated[
         bool, typer.Option("--nonnegative", help="No answer is below 0.")

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dhdmm.cli import output
@@ -65,9 +64,7 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
 
     for account in document["accounts"]:
         screen.print(Text(printable(f"unit: {account['unit']}, {account['relation']}"), "bold"))
-        table = Table("study", box=None, pad_edge=False)
-        for header in ("rounds", "ρ", "ε", "ε chosen", "at δ"):
-            table.add_column(header, justify="right")
+        table = output.table("study", numbers=("rounds", "ρ", "ε", "ε chosen", "at δ"))
         for name, cost in [*account["studies"].items(), ("together", account["together"])]:
             numbers = [f"{cost[key]:.4g}" for key in ("rho", "epsilon", "epsilon_adaptive")]
             table.add_row(

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.errors import DhdmmError
 from dhdmm.release import comparison
 from dhdmm.release.comparison import MEANING, Difference
@@ -18,7 +18,6 @@ from dhdmm.release.release import Release
 from dhdmm.release.wording import decimals, number, printable
 from dhdmm.study.names import nearest
 
-DEFAULT_ROWS = 12
 NUMBERS = 7
 """Columns of numbers at the end of a difference's table."""
 LABEL_CHARACTERS = 30
@@ -27,10 +26,8 @@ LABEL_CHARACTERS = 30
 def compare(
     first: Annotated[Path, typer.Argument(help="A release directory.")],
     second: Annotated[Path, typer.Argument(help="Another one.")],
-    item: Annotated[str | None, typer.Option("--item", help="Only this table.")] = None,
-    rows: Annotated[
-        int, typer.Option("--rows", min=0, help="Rows of each table; 0 for all of them.")
-    ] = DEFAULT_ROWS,
+    item: options.Item = None,
+    rows: options.Rows = options.ROWS,
     as_json: output.Json = False,
 ) -> None:
     """Compare the queries that two releases share: both answers, the difference, its error.

@@ -147,9 +147,7 @@ def _draw(
 
     for name in SHOWN:
         screen.print(_beside_the_truth(outcome.release[name], truths[name]), "")
-    compared = RichTable(box=None, pad_edge=False, show_header=False)
-    compared.add_column()
-    compared.add_column(justify="right")
+    compared = output.table("", numbers=[""], header=False)
     compared.add_row("error of an answer (root mean square)", "")
     for key, words in ERRORS.items():
         compared.add_row(f"  {words}", f"{document[key]:.1f}")

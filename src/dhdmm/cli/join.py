@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.options import grouped
 from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
 from dhdmm.errors import DataError, Refused, RoundAborted
@@ -45,9 +45,7 @@ def join(
     page: Annotated[
         bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
     ] = False,
-    on_unknown: Annotated[
-        UnknownValues, typer.Option(help="What happens to values outside the domain.")
-    ] = "error",
+    on_unknown: options.OnUnknown = "error",
     out: Annotated[
         Path | None, typer.Option(help="Write the verified release to this folder.")
     ] = None,

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dhdmm.cli import output
@@ -126,13 +125,13 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _draw(screen: Console, document: dict[str, Any]) -> None:
 
-    amounts = Table("", "ρ", box=None, pad_edge=False)
+    amounts = output.table("", "ρ")
     for name in ("budget", "spent", "reserved", "remaining"):
         amounts.add_row(name, _decimal(document[name]))
     screen.print(amounts, "", BUDGET_MEANING.format_map(document["budget_epsilon"]), "", sep="\n")
     if document["accounts"]:
         _draw_accounts(screen, document)
-    entries = Table("entry", "what", "ρ", "when", "round", "plan", box=None, pad_edge=False)
+    entries = output.table("entry", "what", "ρ", "when", "round", "plan")
     for entry in document["entries"]:
         entries.add_row(
             str(entry["sequence"]),
@@ -147,9 +146,8 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
 
 def _draw_accounts(screen: Console, document: dict[str, Any]) -> None:
 
-    accounts = Table("protected", "relation", box=None, pad_edge=False)
-    for header in ("rounds", "ρ spent", "ρ reserved"):
-        accounts.add_column(header, justify="right")
+    counted = ("rounds", "ρ spent", "ρ reserved")
+    accounts = output.table("protected", "relation", numbers=counted)
     for account in document["accounts"]:
         accounts.add_row(
             Text(_named(account, account["unit"] or NOT_RECORDED)),
@@ -158,7 +156,7 @@ def _draw_accounts(screen: Console, document: dict[str, Any]) -> None:
             _decimal(account["spent"]),
             _decimal(account["reserved"]),
         )
-    bounds = Table("ρ spent, in all, for", "removed", "replaced", box=None, pad_edge=False)
+    bounds = output.table("ρ spent, in all, for", "removed", "replaced")
     for bound in document["bounds"]:
         bounds.add_row(
             Text(_named(bound, SUBJECTS[bound["unit"]])),

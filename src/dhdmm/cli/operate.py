@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.durations import seconds_of
 from dhdmm.cli.options import grouped
 from dhdmm.errors import DhdmmError, RoundAborted
@@ -35,9 +35,7 @@ def begin(
     study: Annotated[
         str | None, typer.Option(help="The study's digest, if the coordinator has several.")
     ] = None,
-    roster: Annotated[
-        Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
-    ] = None,
+    roster: options.Roster = None,
     occurrence: Annotated[
         str | None, typer.Option(help="Such as 2026-W47; a study has one round of each.")
     ] = None,
@@ -99,9 +97,7 @@ def purge(
     older_than: Annotated[
         str, typer.Option(help="How long ago a round must have ended, such as 90d.")
     ],
-    store: Annotated[
-        str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
-    ] = "sqlite:///coordinator.db",
+    store: options.Store = options.STORE,
     as_json: output.Json = False,
 ) -> None:
     """Delete the messages of rounds that are long over, in the store itself.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -15,6 +15,7 @@ from dhdmm.errors import DhdmmError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -23,6 +24,18 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False)
+
+
+def table(*words: str, numbers: Sequence[str] = (), header: bool = True) -> Table:
+    """A table without lines: columns of words, which fold, then columns of numbers."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, show_header=header)
+    for name in words:
+        made.add_column(name, overflow="fold")
+    for name in numbers:
+        made.add_column(name, justify="right", no_wrap=True)
+    return made
 
 
 def replace_unprintable() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,14 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.cli.figures import STEPS, figures
 from dhdmm.release.wording import byte_size, figure, large
 from dhdmm.study.spec import Study
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     participants: Annotated[
         int | None,
         typer.Option(min=2, help="How many take part; by default the most the study allows."),

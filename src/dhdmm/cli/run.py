@@ -16,9 +16,8 @@ import typer
 from numpy.typing import NDArray
 from rich.console import Console
 
-from dhdmm.cli import answers, output
+from dhdmm.cli import answers, options, output
 from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
-from dhdmm.cli.show import DEFAULT_ROWS
 from dhdmm.errors import DataError, DhdmmError
 from dhdmm.participant.address import TableAddress
 from dhdmm.planning.draft import plan as make_plan
@@ -44,7 +43,7 @@ PHASES = 6
 
 
 def run(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     data: Annotated[
         list[str],
         typer.Option(
@@ -55,16 +54,12 @@ def run(
     participants: Annotated[
         int | None, typer.Option(min=3, help="Deal one table out among so many participants.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to write the release to.")] = None,
+    out: options.ReleaseOut = None,
     dropout: Annotated[
         float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
     ] = 0.0,
-    threat_model: Annotated[
-        str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
-    ] = None,
-    on_unknown: Annotated[
-        UnknownValues, typer.Option(help="What happens to values outside the domain.")
-    ] = "error",
+    threat_model: options.ThreatModel = None,
+    on_unknown: options.OnUnknown = "error",
     ledger: Annotated[
         Path | None, typer.Option(help="The budget's file; by default beside the study.")
     ] = None,
@@ -81,9 +76,7 @@ def run(
             "--full-transcript", help="Keep every message, so that the sum can be recomputed."
         ),
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes for the participants.")
-    ] = None,
+    workers: options.Workers = None,
     as_json: output.Json = False,
 ) -> None:
     """Run a whole round here, all parties in one place, with real cryptography."""
@@ -235,7 +228,7 @@ def _now() -> datetime:
 def _draw(screen: Console, outcome: Outcome, document: dict[str, Any]) -> None:
 
     release = outcome.release
-    answers.draw_release(screen, release, [table.head(DEFAULT_ROWS) for table in release.values()])
+    answers.draw_release(screen, release, [table.head(options.ROWS) for table in release.values()])
     expected = f"expected error a query {document['expected_rmse']:.4g}"
     actual = f", measured {document['actual_rmse']:.4g}" if "actual_rmse" in document else ""
     screen.print(expected + actual)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import extras, output
+from dhdmm.cli import extras, options, output
 from dhdmm.cli.durations import seconds_of
 from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.server.occurrences import Every, now, occurrence_at
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     Begin = Callable[..., Chosen]
 
-STORE = "sqlite:///coordinator.db"
 OTHER_ROSTER = "it keeps its own roster; the next round has the new one"
 
 
@@ -39,18 +38,14 @@ def serve(
     studies: Annotated[
         list[Path], typer.Argument(metavar="STUDY", help="The study files, one or more.")
     ],
-    store: Annotated[
-        str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
-    ] = STORE,
+    store: options.Store = options.STORE,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8443,
     tls_cert: Annotated[
         Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
-    roster: Annotated[
-        Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
-    ] = None,
+    roster: options.Roster = None,
     out: Annotated[Path, typer.Option(help="A folder for the releases.")] = Path("releases"),
     enrolment_seconds: Annotated[
         float, typer.Option(min=0.1, help="How long people may take to come.")

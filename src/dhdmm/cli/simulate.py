@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.runner import histogram_of
 from dhdmm.simulation.network import Network, Stragglers
 from dhdmm.simulation.recorder import Progress
@@ -23,14 +23,12 @@ Link = Annotated[float | None, typer.Option(min=1e-6, help="Mbit/s each way; unl
 
 
 def simulate(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     participants: Annotated[
         int | None,
         typer.Option(min=3, help="How many, whatever the study allows; by default its most."),
     ] = None,
-    threat_model: Annotated[
-        str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
-    ] = None,
+    threat_model: options.ThreatModel = None,
     dropout: Annotated[
         float, typer.Option(min=0, max=0.99, help="The share that falls silent before its input.")
     ] = 0.0,
@@ -57,9 +55,7 @@ def simulate(
         Literal["processes", "local", "ray", "model"],
         typer.Option(help="Where participants run; 'model' counts and executes no cryptography."),
     ] = "processes",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes for the participants.")
-    ] = None,
+    workers: options.Workers = None,
     compute_model: Annotated[
         bool,
         typer.Option("--compute-model", help="Count operations at fixed costs, measure nothing."),

@@ -38,16 +38,12 @@ def status(
 
 
 def _draw(screen: Console, rounds: list[dict[str, Any]], more: bool) -> None:
-    from rich.table import Table
-
     from dhdmm.release.wording import printable
 
     if not rounds:
         screen.print("no rounds")
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("study", "state", "enrolled", "alive", "closes in", "round"):
-        table.add_column(heading, overflow="fold")
+    table = output.table("study", "state", "enrolled", "alive", "closes in", "round")
     for entry in rounds:
         state = printable(entry["state"])
         left = entry["remaining_s"]

@@ -10,9 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.errors import StudyError
 from dhdmm.study import skeleton
 from dhdmm.study.describe import describe as described
@@ -45,7 +44,7 @@ def init(
 
 
 def describe(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     as_json: output.Json = False,
 ) -> None:
     """Say in words what a study asks, table by table."""
@@ -82,7 +81,7 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         f"{_count(document['queries'], 'counting query', 'counting queries')} in"
         f" {_count(len(document['tables']), 'table')} over {_count(document['cells'], 'cell')}.\n"
     )
-    schema = Table("attribute", "type", "values", "domain", box=None, pad_edge=False)
+    schema = output.table("attribute", "type", "values", "domain")
     for entry in document["attributes"]:
         size = f"{entry['size']:,}"
         schema.add_row(escape(entry["name"]), entry["type"], size, escape(entry["domain"]))

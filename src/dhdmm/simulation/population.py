@@ -22,7 +22,7 @@ from which phase on."""
 
 
 @dataclass(frozen=True)
-class Cast:
+class Population:
     """`plan` is for this roster."""
 
     plan: Plan
@@ -36,7 +36,7 @@ class Cast:
         return seeded_randomness(self.secret)
 
 
-def cast_for(plan: Plan, records_each: int, data: Histogram | None, seed: int) -> Cast:
+def population_for(plan: Plan, records_each: int, data: Histogram | None, seed: int) -> Population:
     """Seeded participants with records drawn from the schema, or dealt out of `data`."""
     bound = plan.study.aggregation.max_records_per_participant
     if records_each > bound:
@@ -54,7 +54,7 @@ def cast_for(plan: Plan, records_each: int, data: Histogram | None, seed: int) -
     names = tuple(f"participant {i + 1}" for i in people.positions())
     roster = Roster(names, tuple(people.identity(i).public for i in people.positions()))
     final = replace(plan, roster_digest=roster.digest)
-    return Cast(final, people, secret[:16], roster, secret)
+    return Population(final, people, secret[:16], roster, secret)
 
 
 def silent_ones(dropout: Dropout, plan: Plan, seed: int) -> Silent:
