@@ -18,9 +18,9 @@ import dhdmm
 from bench.primitives import COORDINATES, composed_keys, composed_masks, microseconds
 from dhdmm.planning.plan import Plan
 from dhdmm.secagg.costs import MICROSECONDS
-from dhdmm.simulation.cast import cast_for, silent_ones
 from dhdmm.simulation.model import put_modelled_seconds
 from dhdmm.simulation.network import Network
+from dhdmm.simulation.population import population_for, silent_ones
 from dhdmm.simulation.recorder import TraceRecorder
 from dhdmm.simulation.simulate import execute
 from dhdmm.simulation.trace import Trace
@@ -58,11 +58,11 @@ def report(study: Study, strategy: Strategy, size: int) -> None:
 
 def measured_and_modelled(plan: Plan) -> tuple[Trace, Trace]:
     """The same round twice: seconds as measured, and from counts."""
-    cast = cast_for(plan, 1, None, 0)
-    counted = plan.method.counted(cast.plan.round(cast.round_id))
+    population = population_for(plan, 1, None, 0)
+    counted = plan.method.counted(population.plan.round(population.round_id))
     trace = Trace.empty(plan.method.phases, plan.participants)
     recorder = TraceRecorder(trace, lambda _done, _of: None, counted)
-    execute(cast, recorder, silent_ones(DROPOUT, plan, 0), "processes", None)
+    execute(population, recorder, silent_ones(DROPOUT, plan, 0), "processes", None)
     modelled = deepcopy(recorder.trace)
     put_modelled_seconds(modelled, counted, plan.strategy.rows)
     return recorder.trace, modelled

@@ -6,17 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dhdmm.baselines import amplification
-from dhdmm.baselines.central import central, exact_answers, local_gaussian, zero_answer_rmse
-from dhdmm.baselines.hdmm import KroneckerStrategy
-from dhdmm.baselines.local import Chances, LocalModel
-from dhdmm.baselines.patterns import pattern_table
 from dhdmm.errors import PrivacyError, StrategyError
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.zcdp import Conversion
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
+from research.baselines import amplification
+from research.baselines.central import central, exact_answers, local_gaussian, zero_answer_rmse
+from research.baselines.hdmm import KroneckerStrategy
+from research.baselines.local import Chances, LocalModel
+from research.baselines.patterns import pattern_table
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT = 4.5

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dhdmm.baselines.randomisers import (
+from research.baselines.randomisers import (
     Randomiser,
     candidates,
     randomised_response,

@@ -18,6 +18,7 @@ def dhdmm(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         [str(Path(sys.executable).with_name("dhdmm")), *arguments],
         capture_output=True,
         text=True,
+        errors="replace",
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **environment},
         check=False,
     )
@@ -45,6 +46,12 @@ def test_help_loads_nothing_heavy() -> None:
         [sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=False
     )
     assert shown.stderr.strip() == "[]"
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    program = f"import sys, dhdmm; print(sorted(set(sys.modules) & set({HEAVY!r})))"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert shown.stdout.strip() == "[]"
 
 
 def test_error_says_what_where_and_no_traceback(tmp_path: Path) -> None:

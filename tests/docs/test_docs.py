@@ -17,12 +17,11 @@ from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
-import typer.main
 import yaml
 
 from bench.__main__ import NAMES
 from dhdmm.cli import plan
-from dhdmm.cli.main import app
+from dhdmm.cli.main import COMMANDS, load
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.spec import Study
@@ -148,10 +147,9 @@ def test_what_a_page_installs_is_there() -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_commands_in_the_text_exist_with_their_options(page: Path) -> None:
-    known = typer.main.get_command(app)
     for name, *words in commands(page):
-        assert name in known.commands, f"dhdmm {name}"
-        command = known.commands[name]
+        assert name in COMMANDS, f"dhdmm {name}"
+        command = load(name)
         if words and words[0] in getattr(command, "commands", {}):  # a command of a group
             command = command.commands[words[0]]
         options = {option for parameter in command.params for option in parameter.opts}

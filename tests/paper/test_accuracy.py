@@ -8,26 +8,18 @@ import numpy as np
 import pytest
 
 from dhdmm.errors import DataError
-from dhdmm.paper import accuracy, kappa, studies
-from dhdmm.paper.records import description, fingerprint, records
 from dhdmm.participant.measure import measure
 from dhdmm.planning.draft import plan
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.release.decode import decode
 from dhdmm.study.histogram import Histogram
-from dhdmm.study.spec import Study
+from research.paper import accuracy, kappa, studies
+from research.paper.records import description, fingerprint, records
 from tests.paper.tiny import TINY
 from tests.sums import PlainSum
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT = 4.0
 """Standard errors with some forty degrees of freedom: a false alarm of a test has chance 3e-4."""
-
-
-@pytest.mark.parametrize("name", studies.TITLES)
-def test_packaged_studies_are_the_examples(name: str) -> None:
-    example = Study.load(EXAMPLES / name / "study.yaml")
-    assert studies.study(name).canonical_bytes() == example.canonical_bytes()
 
 
 def test_ideal_sum_is_that_of_everybodys_measurements_bit_by_bit() -> None:

@@ -1,33 +1,38 @@
-"""`dhdmm paper` as a person types it."""
+"""`python -m research` as a person types it."""
 
-import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Shell
+from dhdmm.cli.main import run_app
+from research.__main__ import app
 
 
-@pytest.fixture
-def shell(
+def test_one_item_and_whether_the_run_was_quick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Shell:
-    return Shell(tmp_path, monkeypatch, capsys)
-
-
-def test_one_item_for_people_and_as_json(shell: Shell, tmp_path: Path) -> None:
-    said = shell("paper", "kappa", "--quick", "--out", "here")
-    assert said.code == 0
-    assert "9.39e-86" in said.out
+) -> None:
+    assert _run(monkeypatch, "kappa", "--quick", "--out", str(tmp_path / "here")) == 0
+    assert "9.39e-86" in capsys.readouterr().out
     for page in ("report.html", "results.md"):
-        assert "quick run" in (tmp_path / "here" / page).read_text(encoding="utf-8")
-    document = json.loads(shell("paper", "kappa", "--out", "here", "--json").out)
-    assert document["run"] == "full"
-    assert document["items"]["kappa"]["rows"][1]["kappa"] == "9.39e-86"
+        text = (tmp_path / "here" / page).read_text(encoding="utf-8")
+        assert "quick run" in text
+        assert "python -m research kappa --quick --out DIR" in text
+    assert _run(monkeypatch, "kappa", "--out", str(tmp_path / "here")) == 0
     assert "quick run" not in (tmp_path / "here" / "results.md").read_text(encoding="utf-8")
+    rows = (tmp_path / "here" / "results" / "kappa.csv").read_text(encoding="utf-8")
+    assert "9.39e-86" in rows
 
 
-def test_an_unknown_name_is_a_mistake_of_usage(shell: Shell) -> None:
-    said = shell("paper", "kapa")
-    assert said.code == 2
-    assert "kappa" in said.err
+def test_an_unknown_name_is_a_mistake_of_usage(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "kapa") == 2
+    assert "kappa" in capsys.readouterr().err
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["research", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        run_app(app)
+    return int(ended.value.code or 0)

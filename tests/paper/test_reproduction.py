@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dhdmm.paper import published
-from dhdmm.paper.catalogue import ITEMS, UnknownItem, chosen
-from dhdmm.paper.report import Finished
-from dhdmm.paper.run import WORK, reproduce
-from dhdmm.paper.work import Unit, Workshop
+from research.paper import published
+from research.paper.catalogue import ITEMS, UnknownItem, chosen
+from research.paper.report import Finished
+from research.paper.run import WORK, reproduce
+from research.paper.work import ResultStore, Unit
 from tests.paper.tiny import TINY
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,7 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(folder: Path) -> dict[str, Finished]:
-    return {done.item.name: done for done in reproduce([], folder, TINY, "dhdmm paper --tiny")}
+    return {
+        done.item.name: done for done in reproduce([], folder, TINY, "python -m research --tiny")
+    }
 
 
 def test_every_item_has_rows_a_table_and_pictures(
@@ -63,7 +65,7 @@ def test_results_page_names_all_items_and_how_they_came_about(
         assert f"## {item.title}\n" in page
         assert (folder / "results" / f"{item.name}.svg").exists()
         assert f"(results/{item.name}.svg)" in page
-    assert "`dhdmm paper --tiny`" in page
+    assert "`python -m research --tiny`" in page
     assert f"Seed: {TINY.seed}" in page
     assert "cores" in page
     assert str(folder) not in page
@@ -81,9 +83,9 @@ def test_nothing_is_computed_twice(
     folder: Path, finished: dict[str, Finished], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for place in ("simulations.simulate", "accuracy.run_round", "accuracy.planned"):
-        monkeypatch.setattr(f"dhdmm.paper.{place}", _must_not_run)
+        monkeypatch.setattr(f"research.paper.{place}", _must_not_run)
     units = [unit for item in ITEMS for unit in item.units(TINY)]
-    results = Workshop(folder / WORK).results(units)
+    results = ResultStore(folder / WORK).results(units)
     for name, done in finished.items():
         assert done.item.compute(TINY, results) == done.rows, name
 
@@ -95,7 +97,7 @@ def _must_not_run(*_given: object, **_named: object) -> None:
 def test_a_missing_unit_would_be_computed(folder: Path, finished: dict[str, Finished]) -> None:
     larger = replace(TINY, participants=(5, 9))
     units = finished["table-2"].item.units(larger)
-    missing = Workshop(folder / WORK).missing(units)
+    missing = ResultStore(folder / WORK).missing(units)
     assert {unit.parameters["participants"] for unit in missing} == {9}
 
 
@@ -114,15 +116,15 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
 
     units = [work(number) for number in range(4)]
     with pytest.raises(KeyboardInterrupt):
-        Workshop(tmp_path).results(units)
-    assert Workshop(tmp_path).missing(units) == units[2:]
-    found = Workshop(tmp_path).results([*units, units[0]])
+        ResultStore(tmp_path).results(units)
+    assert ResultStore(tmp_path).missing(units) == units[2:]
+    found = ResultStore(tmp_path).results([*units, units[0]])
     assert [found[unit.name]["number"] for unit in units] == [0, 1, 2, 3]
     assert done == [0, 1, 2, 2, 3]
 
 
 def test_a_result_cut_short_or_of_another_version_is_made_again(tmp_path: Path) -> None:
-    unit, workshop = Unit("one", {"a": 1}, lambda: {"x": 5}), Workshop(tmp_path)
+    unit, workshop = Unit("one", {"a": 1}, lambda: {"x": 5}), ResultStore(tmp_path)
     workshop.results([unit])
     file = tmp_path / f"{unit.name}.json"
     document = json.loads(file.read_text())

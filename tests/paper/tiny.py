@@ -1,6 +1,6 @@
 """Settings in which every item takes a second or two."""
 
-from dhdmm.paper.settings import Settings
+from research.paper.settings import Settings
 
 TINY = Settings(
     label="tiny",

@@ -9,8 +9,8 @@ import dhdmm
 from dhdmm.secagg.counted import CountedMessages, expected_proof
 from dhdmm.secagg.merkle import NODE_BYTES, MerkleTree
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.simulation.cast import Cast, cast_for, silent_ones
 from dhdmm.simulation.model import put_modelled_bytes, put_modelled_seconds
+from dhdmm.simulation.population import Population, population_for, silent_ones
 from dhdmm.simulation.recorder import TraceRecorder
 from dhdmm.simulation.simulate import execute
 from dhdmm.simulation.trace import Trace
@@ -28,20 +28,20 @@ N = 210
 
 
 @pytest.fixture(scope="module", params=["semi-honest", "malicious"])
-def executed(request: pytest.FixtureRequest) -> tuple[TraceRecorder, CountedMessages, Cast]:
+def executed(request: pytest.FixtureRequest) -> tuple[TraceRecorder, CountedMessages, Population]:
     """A round on a sparse graph, from which some fall silent in three phases."""
     plan = small_plan(threat_model=request.param, participants=N, corrupt=0.05, dropout=0.06)
-    cast = cast_for(plan, 1, None, 5)
-    counted = plan.method.counted(cast.plan.round(cast.round_id))
+    population = population_for(plan, 1, None, 5)
+    counted = plan.method.counted(population.plan.round(population.round_id))
     trace = Trace.empty(plan.method.phases, N)
     recorder = TraceRecorder(trace, lambda _done, _of: None, counted)
-    ended = execute(cast, recorder, silent_ones(DROPOUT, plan, 5), "local", None)
+    ended = execute(population, recorder, silent_ones(DROPOUT, plan, 5), "local", None)
     assert ended.sum_correct
     assert plan.parameters.degree < N - 1
-    return recorder, counted, cast
+    return recorder, counted, population
 
 
-Executed = tuple[TraceRecorder, CountedMessages, Cast]
+Executed = tuple[TraceRecorder, CountedMessages, Population]
 
 
 def test_sizes_from_counts_are_the_bytes_of_a_real_round(executed: Executed) -> None:
@@ -57,10 +57,10 @@ def test_sizes_from_counts_are_the_bytes_of_a_real_round(executed: Executed) -> 
 def test_drawn_rounds_have_the_size_of_executed_ones(executed: Executed) -> None:
     """Neighbourhoods are drawn, not the real ones: means over 210 participants within 2 %, where
     their standard error is below 0.5 %."""
-    recorder, counted, cast = executed
+    recorder, counted, population = executed
     real = deepcopy(recorder.trace)
-    put_modelled_seconds(real, counted, cast.plan.strategy.rows)
-    drawn = dhdmm.simulate(cast.plan, engine="model", dropout=DROPOUT, seed=5)
+    put_modelled_seconds(real, counted, population.plan.strategy.rows)
+    drawn = dhdmm.simulate(population.plan, engine="model", dropout=DROPOUT, seed=5)
     assert drawn.sum_correct is None
     assert np.array_equal(drawn.trace.answered, real.answered)
     for figure in ("received_bytes", "sent_bytes", "participant_seconds"):

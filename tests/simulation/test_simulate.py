@@ -11,8 +11,8 @@ from dhdmm.participant.measure import measure
 from dhdmm.release.decode import decode
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation import engines
-from dhdmm.simulation.cast import Cast, cast_for, silent_ones
 from dhdmm.simulation.network import Network, Stragglers
+from dhdmm.simulation.population import Population, population_for, silent_ones
 from dhdmm.simulation.result import Simulation
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
@@ -37,38 +37,42 @@ def test_simulator_runner_and_ideal_sum_agree_to_the_bit(
 ) -> None:
     """From the same noise, records and dropouts; keys and shares are the runner's own."""
     simulation = simulated(threat_model)
-    cast = cast_for(small_plan(threat_model=threat_model, participants=N), RECORDS, None, SEED)
-    [silent] = silent_ones(0.1, cast.plan, SEED).values()
+    population = population_for(
+        small_plan(threat_model=threat_model, participants=N), RECORDS, None, SEED
+    )
+    [silent] = silent_ones(0.1, population.plan, SEED).values()
     assert simulation.release is not None
     found = simulation.release.measurement
-    assert np.array_equal(found, _of_runner(cast, list(silent), monkeypatch))
-    assert np.array_equal(found, _of_trusted_party(cast, list(silent)))
+    assert np.array_equal(found, _of_runner(population, list(silent), monkeypatch))
+    assert np.array_equal(found, _of_trusted_party(population, list(silent)))
     assert simulation.sum_correct
     assert len(silent) == 4
 
 
-def _of_runner(cast: Cast, silent: list[int], monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+def _of_runner(
+    population: Population, silent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> np.ndarray:
     class SameNoise(Enrolled):
         def noise(self, position: int) -> object:  # type: ignore[override]
-            return cast.people.noise(position)
+            return population.people.noise(position)
 
     monkeypatch.setattr(runner, "Enrolled", SameNoise)
     monkeypatch.setattr(runner, "dropouts", lambda *_: silent)
-    seats = [cast.people.seat(i) for i in range(N)]
+    seats = [population.people.seat(i) for i in range(N)]
     identities = tuple(seat.identity for seat in seats)
-    enrolment = runner.Enrolment(cast.plan, bytes(16), cast.roster, identities)
+    enrolment = runner.Enrolment(population.plan, bytes(16), population.roster, identities)
     outcome = runner.run_round(enrolment, [seat.histogram for seat in seats], workers=1)
     assert set(outcome.survivors).isdisjoint(silent)
     return outcome.release.measurement
 
 
-def _of_trusted_party(cast: Cast, silent: list[int]) -> np.ndarray:
+def _of_trusted_party(population: Population, silent: list[int]) -> np.ndarray:
     inputs = {
-        i: measure(cast.plan, cast.people.seat(i).histogram, cast.people.noise(i))
+        i: measure(population.plan, population.people.seat(i).histogram, population.people.noise(i))
         for i in range(N)
         if i not in silent
     }
-    return decode(cast.plan, PlainSum(cast.plan.round(bytes(16))).sum(inputs).total)
+    return decode(population.plan, PlainSum(population.plan.round(bytes(16))).sum(inputs).total)
 
 
 @BOTH_MODELS
@@ -177,12 +181,12 @@ def test_records_are_dealt_out_of_a_table_without_repetition() -> None:
     codes = np.stack(np.divmod(np.arange(20), 2), axis=1)
     table = Histogram.of(codes, np.full(20, 6))
     plan = small_plan(participants=N)
-    cast = cast_for(plan, RECORDS, table, SEED)
-    held = Histogram.total(cast.people.seat(i).histogram for i in range(N))
+    population = population_for(plan, RECORDS, table, SEED)
+    held = Histogram.total(population.people.seat(i).histogram for i in range(N))
     assert np.array_equal(held.codes, table.codes)
     assert np.array_equal(held.counts, table.counts)
     with pytest.raises(DataError, match="120 records are too few for 40 × 4"):
-        cast_for(plan, 4, table, SEED)
+        population_for(plan, 4, table, SEED)
 
 
 def test_more_records_than_the_bound_are_refused() -> None:

@@ -5,7 +5,7 @@ import pytest
 from dhdmm.cohort.members import Invitation, permissive, pinned
 from dhdmm.cohort.workers import WorkerCohort
 from dhdmm.errors import RoundAborted
-from dhdmm.simulation.cast import cast_for
+from dhdmm.simulation.population import population_for
 from tests.round.small import small_plan
 
 
@@ -20,10 +20,13 @@ def test_a_worker_that_dies_aborts_the_round() -> None:
 
 
 def test_batches_are_answered_in_the_order_they_were_sent() -> None:
-    cast = cast_for(small_plan(), 1, None, 3)
-    policy = pinned(permissive(cast.plan), cast.roster)
+    population = population_for(small_plan(), 1, None, 3)
+    policy = pinned(permissive(population.plan), population.roster)
     worker = WorkerCohort()
-    worker.invite(Invitation(cast.plan.to_bytes(), cast.round_id, cast.roster, policy), cast.people)
+    worker.invite(
+        Invitation(population.plan.to_bytes(), population.round_id, population.roster, policy),
+        population.people,
+    )
     for batch in ([0, 1], [2], [5, 4]):
         worker.send(dict.fromkeys(batch))
     assert [list(worker.collect()) for _ in range(3)] == [[0, 1], [2], [5, 4]]

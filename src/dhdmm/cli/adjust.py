@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
+from dhdmm.errors import DhdmmError
+from dhdmm.release.directory import file_stems
+from dhdmm.release.release import Release
 
 REPORT = "adjusted.json"
 
 
 def adjust(
-    directory: Annotated[Path, typer.Argument(help="The release directory.")],
+    directory: options.ReleaseDirectory,
     out: Annotated[Path, typer.Option("--out", help="A new directory for the tables.")],
     nonnegative: Annotated[
         bool, typer.Option("--nonnegative", help="No answer is below 0.")
@@ -31,11 +36,6 @@ def adjust(
     as_json: output.Json = False,
 ) -> None:
     """Write tables with raw and adjusted answers, and say how much the adjustment biases them."""
-    import json
-    from dataclasses import asdict
-
-    from dhdmm.release.directory import file_stems
-    from dhdmm.release.release import Release
 
     release = Release.load(directory)
     _make_directory(out)
@@ -56,7 +56,6 @@ def adjust(
 
 
 def _make_directory(out: Path) -> None:
-    from dhdmm.errors import DhdmmError
 
     try:
         out.mkdir(parents=True, exist_ok=True)

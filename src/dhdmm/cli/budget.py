@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from dhdmm.cli import output
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.release.spending import Spent
+from dhdmm.release.release import Release
+from dhdmm.release.spending import Spent, accounts, different_rounds
+from dhdmm.release.wording import printable
 
 MEANING = (
     "Together: the cost to a unit that was in every round, no matter who asked. ε holds if the"
@@ -31,8 +31,6 @@ def budget(
 
     Several releases of one round count once.
     """
-    from dhdmm.release.release import Release
-    from dhdmm.release.spending import accounts, different_rounds
 
     releases = [Release.load(directory) for directory in directories]
     document: dict[str, Any] = {
@@ -63,16 +61,10 @@ def _figures(cost: Spent) -> dict[str, Any]:
 
 
 def _draw(screen: Console, document: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from dhdmm.release.wording import printable
 
     for account in document["accounts"]:
         screen.print(Text(printable(f"unit: {account['unit']}, {account['relation']}"), "bold"))
-        table = Table("study", box=None, pad_edge=False)
-        for header in ("rounds", "ρ", "ε", "ε chosen", "at δ"):
-            table.add_column(header, justify="right")
+        table = output.table("study", numbers=("rounds", "ρ", "ε", "ε chosen", "at δ"))
         for name, cost in [*account["studies"].items(), ("together", account["together"])]:
             numbers = [f"{cost[key]:.4g}" for key in ("rho", "epsilon", "epsilon_adaptive")]
             table.add_row(

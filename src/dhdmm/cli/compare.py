@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
+from dhdmm.errors import DhdmmError
+from dhdmm.release import comparison
+from dhdmm.release.comparison import MEANING, Difference
+from dhdmm.release.release import Release
+from dhdmm.release.wording import decimals, number, printable
+from dhdmm.study.names import nearest
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.release.comparison import Difference
-
-DEFAULT_ROWS = 12
 NUMBERS = 7
 """Columns of numbers at the end of a difference's table."""
 LABEL_CHARACTERS = 30
@@ -23,20 +26,14 @@ LABEL_CHARACTERS = 30
 def compare(
     first: Annotated[Path, typer.Argument(help="A release directory.")],
     second: Annotated[Path, typer.Argument(help="Another one.")],
-    item: Annotated[str | None, typer.Option("--item", help="Only this table.")] = None,
-    rows: Annotated[
-        int, typer.Option("--rows", min=0, help="Rows of each table; 0 for all of them.")
-    ] = DEFAULT_ROWS,
+    item: options.Item = None,
+    rows: options.Rows = options.ROWS,
     as_json: output.Json = False,
 ) -> None:
     """Compare the queries that two releases share: both answers, the difference, its error.
 
     z is the difference in standard errors. Beyond ±1.96 noise alone brings it once in 20 answers.
     """
-    from dhdmm.errors import DhdmmError
-    from dhdmm.release import comparison
-    from dhdmm.release.release import Release
-    from dhdmm.study.names import nearest
 
     releases = Release.load(first), Release.load(second)
     found = comparison.compare(*releases)
@@ -60,10 +57,6 @@ def _document(provenance: list[dict[str, Any]], chosen: list[Difference]) -> dic
 
 
 def _draw(screen: Console, chosen: list[Difference], rows: int) -> None:
-    from rich.text import Text
-
-    from dhdmm.release.comparison import MEANING
-    from dhdmm.release.wording import printable
 
     for one in chosen:
         screen.print(Text(printable(one.name), "bold"))
@@ -75,10 +68,6 @@ def _draw(screen: Console, chosen: list[Difference], rows: int) -> None:
 
 
 def _table(one: Difference, rows: int) -> Any:
-    from rich.table import Table
-    from rich.text import Text
-
-    from dhdmm.release.wording import decimals, number, printable
 
     drawn = Table(box=None, pad_edge=False)
     drawn.add_column("query", overflow="ellipsis", no_wrap=True)

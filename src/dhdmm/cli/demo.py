@@ -6,24 +6,29 @@ import time
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
 
 from dhdmm.cli import output
-from dhdmm.cli.run import PHASES, by_phase, exact_answers, require_free, summary
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from rich.console import Console
-    from rich.table import Table as RichTable
-
-    from dhdmm.planning.plan import Plan
-    from dhdmm.release.release import Release
-    from dhdmm.release.tables import Table
-    from dhdmm.runner import Costs, Outcome
-    from dhdmm.study.histogram import Histogram
+from dhdmm.cli.places import require_free
+from dhdmm.cli.run import PHASES, by_phase, exact_answers, summary
+from dhdmm.demo.picture import draw
+from dhdmm.demo.records import offices
+from dhdmm.planning.draft import plan as make_plan
+from dhdmm.planning.plan import Plan
+from dhdmm.release.directory import MANIFEST
+from dhdmm.release.release import Release
+from dhdmm.release.tables import Table
+from dhdmm.release.wording import decimals, number
+from dhdmm.runner import Costs, Outcome, enrol, histograms_of, run_round
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
 
 SEED = 1994
 DROPOUT = 0.05
@@ -44,11 +49,6 @@ def demo(
     as_json: output.Json = False,
 ) -> None:
     """A whole round with 200 participants and made-up people, answers beside the truth."""
-    from dhdmm.demo.picture import draw
-    from dhdmm.planning.draft import plan as make_plan
-    from dhdmm.release.directory import MANIFEST
-    from dhdmm.runner import enrol, run_round
-    from dhdmm.study.spec import Study
 
     if not (out / MANIFEST).is_file():  # an earlier demo makes room
         require_free(out)
@@ -75,7 +75,6 @@ def errors(outcome: Outcome, exact: NDArray[np.float64]) -> dict[str, float]:
     central: a trusted curator, all data in one place and the same strategy. alone: everybody adds
     the noise that protects it without trusting anyone.
     """
-    import numpy as np
 
     release = outcome.release
     plan = release.plan
@@ -89,8 +88,6 @@ def errors(outcome: Outcome, exact: NDArray[np.float64]) -> dict[str, float]:
 
 
 def _counted(plan: Plan, say: Callable[[str], None]) -> list[Histogram]:
-    from dhdmm.demo.records import offices
-    from dhdmm.runner import histograms_of
 
     started = time.perf_counter()
     with output.progress("tabulating", plan.participants) as advance:
@@ -136,7 +133,6 @@ def _kilobytes(size: float) -> str:
 
 
 def _by_table(release: Release, exact: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-    import numpy as np
 
     sizes = [item.queries for item in release.plan.study.workload.items]
     return dict(zip(release, np.split(exact, np.cumsum(sizes)[:-1]), strict=True))
@@ -148,13 +144,10 @@ def _draw(
     truths: dict[str, NDArray[np.float64]],
     document: dict[str, Any],
 ) -> None:
-    from rich.table import Table
 
     for name in SHOWN:
         screen.print(_beside_the_truth(outcome.release[name], truths[name]), "")
-    compared = Table(box=None, pad_edge=False, show_header=False)
-    compared.add_column()
-    compared.add_column(justify="right")
+    compared = output.table("", numbers=[""], header=False)
     compared.add_row("error of an answer (root mean square)", "")
     for key, words in ERRORS.items():
         compared.add_row(f"  {words}", f"{document[key]:.1f}")
@@ -164,10 +157,6 @@ def _draw(
 
 
 def _beside_the_truth(table: Table, truth: NDArray[np.float64]) -> RichTable:
-    from rich import box
-    from rich.table import Table as RichTable
-
-    from dhdmm.release.wording import decimals, number
 
     labels = table.varying()
     drawn = RichTable(

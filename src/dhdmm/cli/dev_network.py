@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.errors import DataError, DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def dev_network(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     participants: Annotated[
         int | None, typer.Option(min=3, help="How many; by default the fewest the study allows.")
     ] = None,
@@ -31,9 +31,7 @@ def dev_network(
         Path | None,
         typer.Option(help="A folder with a table each, or one table to deal out; else made up."),
     ] = None,
-    threat_model: Annotated[
-        str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
-    ] = None,
+    threat_model: options.ThreatModel = None,
     dropout: Annotated[
         float, typer.Option(min=0, max=0.99, help="The share of participants that is killed.")
     ] = 0.0,
@@ -41,14 +39,15 @@ def dev_network(
         float | None,
         typer.Option(min=1, help="How long a phase waits: 10 for those who are killed, else 300."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to write the release to.")] = None,
+    out: options.ReleaseOut = None,
     as_json: output.Json = False,
 ) -> None:
     """Run a round among real processes on this machine, over TLS, and clean up afterwards."""
     extras.require("join")
     extras.require("serve")
     from dhdmm.cli.local_network import LocalNetwork
-    from dhdmm.cli.run import require_free, study_of
+    from dhdmm.cli.places import require_free
+    from dhdmm.cli.run import study_of
 
     started = time.monotonic()
     asked = study_of(study, threat_model)
@@ -70,7 +69,7 @@ def dev_network(
 
 def _tables(study: Study, participants: int | None, data: Path | None, folder: Path) -> list[Path]:
     """A file for every participant."""
-    from dhdmm.cli.run import tables_given
+    from dhdmm.cli.places import tables_given
     from dhdmm.demo import made_up
     from dhdmm.planning.calibrate import participants_allowed
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, output
+from dhdmm.cli.options import grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,23 +15,20 @@ if TYPE_CHECKING:
 DAY = 24 * 3600
 
 
+@grouped
 def enroll(
-    url: coordinator.Url,
+    at: coordinator.Coordinator,
+    operator: coordinator.Operator,
     count: Annotated[int, typer.Option(min=1, help="How many tokens.")] = 1,
-    operator_token: coordinator.OperatorToken = None,
-    operator_token_file: coordinator.OperatorTokenFile = None,
     expires_seconds: Annotated[
         int, typer.Option(min=1, help="For how long a token can be used.")
     ] = 7 * DAY,
     round_id: coordinator.RoundOption = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
     as_json: output.Json = False,
 ) -> None:
     """Make enrolment tokens. Each takes one seat, once; give every participant its own."""
-    secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin, operator=secret) as client:
-        status = coordinator.the_round(client, url, round_id)
+    with operator.connect(at) as client:
+        status = at.round(client, round_id)
         tokens = client.tokens(bytes.fromhex(status.round), count, expires_seconds)
     document: dict[str, Any] = {"round": status.round, "tokens": tokens}
     output.emit(document, as_json, lambda screen: _draw(screen, tokens))

@@ -10,10 +10,10 @@ from time import perf_counter
 from typing import Any
 
 from dhdmm.aggregation.modulus import Modulus, packed_size
-from dhdmm.baselines import strategies
-from dhdmm.baselines.strategies import Baseline
 from dhdmm.planning.draft import draft
 from dhdmm.planning.figures import draft_figures, strategy_figures
+from dhdmm.strategy import alternatives
+from dhdmm.strategy.alternatives import Baseline
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -48,8 +48,8 @@ def figures(
 
 
 def _comparison(study: Study, strategy: Strategy, bits: int | None) -> list[dict[str, Any]]:
-    ours = strategies.Baseline("dhdmm", strategy.rows, strategy.rmse)
-    others = strategies.compare(study.workload, strategy.rows)
+    ours = alternatives.Baseline("dhdmm", strategy.rows, strategy.rmse)
+    others = alternatives.compare(study.workload, strategy.rows)
     return [_compared(one, strategy.lower_bound, bits) for one in (ours, *others)]
 
 

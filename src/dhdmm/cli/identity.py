@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from dhdmm.cli import output
 from dhdmm.cli.coordinator import StateOption, home
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from dhdmm.network import identity as identities
+from dhdmm.network.files import private_folder
 
 
 def identity(
@@ -29,8 +29,6 @@ def identity(
     as_json: output.Json = False,
 ) -> None:
     """Make an Ed25519 identity, or show the one that is there. The secret stays in its file."""
-    from dhdmm.network import identity as identities
-    from dhdmm.network.files import private_folder
 
     place = out or home(state).identity
     if name is None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, extras, output
-from dhdmm.cli.run import UnknownValues, opened, require_free, tables_given
+from dhdmm.cli import coordinator, extras, options, output
+from dhdmm.cli.options import grouped
+from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
 from dhdmm.errors import DataError, Refused, RoundAborted
 
 if TYPE_CHECKING:
@@ -27,16 +28,13 @@ if TYPE_CHECKING:
     from dhdmm.web.consent import ConsentPage
 
 
+@grouped
 def join(
-    url: coordinator.Url,
     data: Annotated[
         str, typer.Option(help="Your table: CSV, TSV, Parquet, or its address in a warehouse.")
     ],
-    round_id: coordinator.RoundOption = None,
-    identity: coordinator.IdentityOption = None,
-    policy: coordinator.PolicyOption = None,
-    ledger: coordinator.LedgerOption = None,
-    state: coordinator.StateOption = None,
+    at: coordinator.Coordinator,
+    who: coordinator.Participant,
     registrar: Annotated[
         str | None,
         typer.Option(help="Who vouches for the roster: a key, or a file with a public identity."),
@@ -44,24 +42,18 @@ def join(
     roster_fingerprint: Annotated[
         str | None, typer.Option(help="The roster that you compared with the others.")
     ] = None,
-    token: coordinator.TokenOption = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
-    yes: coordinator.Yes = False,
     page: Annotated[
         bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
     ] = False,
-    on_unknown: Annotated[
-        UnknownValues, typer.Option(help="What happens to values outside the domain.")
-    ] = "error",
+    on_unknown: options.OnUnknown = "error",
     out: Annotated[
         Path | None, typer.Option(help="Write the verified release to this folder.")
     ] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Take part in a round that you have reviewed. After a crash, the same command goes on.
+    """Take part in a round that you have reviewed. After a crash, the same command continues.
 
-    Without --round, a round that you are in still is gone on with; `dhdmm rounds` lists those.
+    Without --round, it continues a round that you are in; `dhdmm rounds` lists those.
 
     Records stay here; what leaves is masked, noisy, and paid for from your ledger beforehand.
     """
@@ -75,32 +67,26 @@ def join(
     (table, *more) = tables_given(data)
     if more:
         raise DataError("a participant has one table", where=data)
-    home = coordinator.home(state)
-    limits = home.policy(policy)
+    home = who.home
+    limits = home.policy(who.policy)
     counted = CountedTables(lambda study: counted_for(study, table, on_unknown))
     counted.prepare(home.studies())  # before the coordinator hears of us
     from dhdmm.client.seat import Member  # only now: counting has freed its memory
     from dhdmm.network import identity as identities
 
-    named = identities.load(identity or home.identity)
-    with coordinator.connect(url, ca, pin, named.identity, token=token) as client:
-        known = Member(
-            named, limits, home.ledger(ledger, limits), home, _pin(registrar, roster_fingerprint)
-        )
-        status = _the_round(client, url, round_id, known)
+    named = identities.load(who.identity or home.identity)
+    with at.connect(named.identity, token=who.token) as client:
+        trusted = _pin(registrar, roster_fingerprint)
+        known = Member(named, limits, home.ledger(who.ledger, limits), home, trusted)
+        status = _the_round(client, at, who.round_id, known)
         from dhdmm.client.join import join as take_part
 
         chosen = bytes.fromhex(status.round)
-        with _page(client, status, known, yes) if page else nullcontext() as shown:
-            if yes:
+        with _page(client, status, known, who.yes) if page else nullcontext() as shown:
+            if who.yes:
                 _consent(client, chosen, known)
             outcome = take_part(
-                client,
-                chosen,
-                known,
-                counted,
-                token=token,
-                watch=_changes(shown),
+                client, chosen, known, counted, token=who.token, watch=_changes(shown)
             )
             if outcome.verified is not None and out is not None:
                 outcome.verified.release.save(out)
@@ -111,14 +97,16 @@ def join(
     _require_released(outcome)
 
 
-def _the_round(client: CoordinatorClient, url: str, wanted: str | None, member: Member) -> Status:
+def _the_round(
+    client: CoordinatorClient, at: coordinator.Coordinator, wanted: str | None, member: Member
+) -> Status:
     """The round that was named; or one that we are in still; or the only one that is going on."""
     from dhdmm.client.joined import unfinished
     from dhdmm.network.trust import Address
 
-    named = wanted is not None or Address.parse(url).round_id is not None
+    named = wanted is not None or Address.parse(at.url).round_id is not None
     resumed = None if named else unfinished(client, member, coordinator.note)
-    return resumed or coordinator.the_round(client, url, wanted)
+    return resumed or at.round(client, wanted)
 
 
 def _pin(registrar: str | None, fingerprint: str | None) -> Pin:

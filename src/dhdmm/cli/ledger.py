@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from dhdmm.cli import output
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.privacy.chain import Entry, State
-    from dhdmm.privacy.protection import Exposure
+from dhdmm.planning.plan import REPORTED_DELTA
+from dhdmm.privacy.chain import Entry, Kind, State
+from dhdmm.privacy.ledger import Ledger
+from dhdmm.privacy.protection import Exposure, bounds
+from dhdmm.release.spending import epsilon_within
+from dhdmm.release.wording import printable
 
 SHOWN_DIGITS = 16
 """Of round identifiers and digests on a screen; --json has all of them."""
@@ -57,10 +61,6 @@ def ledger(
 
     The chain of entries is verified first; a ledger that was altered or turned back is refused.
     """
-    from datetime import UTC, datetime
-
-    from dhdmm.planning.plan import REPORTED_DELTA
-    from dhdmm.privacy.ledger import Ledger
 
     state = Ledger(path, clock=lambda: datetime.now(UTC)).state()
     document = _document(state, REPORTED_DELTA if delta is None else delta)
@@ -69,9 +69,6 @@ def ledger(
 
 def _document(state: State, delta: float) -> dict[str, Any]:
     """Amounts of ρ as exact fractions, in text."""
-    from dhdmm.privacy.chain import Kind
-    from dhdmm.privacy.protection import bounds
-    from dhdmm.release.spending import epsilon_within
 
     return {
         "format": state.entries[-1].format,
@@ -97,9 +94,6 @@ def _document(state: State, delta: float) -> dict[str, Any]:
 
 def _accounts(state: State) -> Iterator[dict[str, Any]]:
     """One a unit, identifier and relation: ρ of different ones is not one quantity."""
-    from fractions import Fraction
-
-    from dhdmm.privacy.chain import Kind
 
     spent, reserved = state.amounts(Kind.DEBIT), state.amounts(Kind.RESERVE)
     promises = {(whom.subject, whom.relation) for whom, _ in (*spent, *reserved)}
@@ -130,15 +124,14 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 
 def _draw(screen: Console, document: dict[str, Any]) -> None:
-    from rich.table import Table
 
-    amounts = Table("", "ρ", box=None, pad_edge=False)
+    amounts = output.table("", "ρ")
     for name in ("budget", "spent", "reserved", "remaining"):
         amounts.add_row(name, _decimal(document[name]))
     screen.print(amounts, "", BUDGET_MEANING.format_map(document["budget_epsilon"]), "", sep="\n")
     if document["accounts"]:
         _draw_accounts(screen, document)
-    entries = Table("entry", "what", "ρ", "when", "round", "plan", box=None, pad_edge=False)
+    entries = output.table("entry", "what", "ρ", "when", "round", "plan")
     for entry in document["entries"]:
         entries.add_row(
             str(entry["sequence"]),
@@ -152,12 +145,9 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
 
 
 def _draw_accounts(screen: Console, document: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
 
-    accounts = Table("protected", "relation", box=None, pad_edge=False)
-    for header in ("rounds", "ρ spent", "ρ reserved"):
-        accounts.add_column(header, justify="right")
+    counted = ("rounds", "ρ spent", "ρ reserved")
+    accounts = output.table("protected", "relation", numbers=counted)
     for account in document["accounts"]:
         accounts.add_row(
             Text(_named(account, account["unit"] or NOT_RECORDED)),
@@ -166,7 +156,7 @@ def _draw_accounts(screen: Console, document: dict[str, Any]) -> None:
             _decimal(account["spent"]),
             _decimal(account["reserved"]),
         )
-    bounds = Table("ρ spent, in all, for", "removed", "replaced", box=None, pad_edge=False)
+    bounds = output.table("ρ spent, in all, for", "removed", "replaced")
     for bound in document["bounds"]:
         bounds.add_row(
             Text(_named(bound, SUBJECTS[bound["unit"]])),
@@ -178,7 +168,6 @@ def _draw_accounts(screen: Console, document: dict[str, Any]) -> None:
 
 
 def _named(owner: dict[str, Any], words: str) -> str:
-    from dhdmm.release.wording import printable
 
     return words + (f" ({printable(owner['identifier'], 20)})" if owner["identifier"] else "")
 
@@ -190,6 +179,5 @@ def _sum(exposure: dict[str, str]) -> str:
 
 
 def _decimal(rho: str) -> str:
-    from fractions import Fraction
 
     return f"{float(Fraction(rho)):.6g}"

@@ -53,7 +53,7 @@ GENEROUS = Policy(
 
 
 class LocalNetwork:
-    """One round of a study among `tables`, one a participant; everything is kept in `folder`.
+    """One round of a study among `tables`, one per participant; everything is kept in `folder`.
 
     Use it in a `with` statement: whatever happens, no process is left when it ends.
     """

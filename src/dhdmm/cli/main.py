@@ -1,56 +1,116 @@
-"""`dhdmm`: the commands, and the one place where errors become exit codes."""
+"""`dhdmm`: the commands by role, and the one place where errors become exit codes.
+
+A command's module is imported when the command is used: `dhdmm --help` reads the table below.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
 import dhdmm
-from dhdmm.cli import (
-    adjust,
-    budget,
-    compare,
-    demo,
-    dev_network,
-    enroll,
-    identity,
-    join,
-    ledger,
-    operate,
-    output,
-    paper,
-    plan,
-    policy,
-    query,
-    review,
-    roster,
-    rounds,
-    run,
-    serve,
-    show,
-    simulate,
-    status,
-    study,
-    verify,
-)
+from dhdmm.cli import output
 from dhdmm.errors import DhdmmError, ExitCode
+
+ROLES = {
+    "Ask a study": {
+        "init": "Write a first study file.",
+        "describe": "Say in words what a study asks.",
+        "plan": "Show the expected errors, the privacy and the cost.",
+    },
+    "Run it here": {
+        "demo": "Run a whole round with made-up people.",
+        "run": "Run a whole round on your tables.",
+        "dev-network": "Run a round among real processes over TLS.",
+    },
+    "Take part": {
+        "identity": "Make your identity, or show it.",
+        "policy": "Write a policy file with safe limits.",
+        "review": "See what a round would cost you, and consent.",
+        "join": "Take part in a round.",
+        "rounds": "List the rounds that you are in.",
+        "ledger": "Show your privacy budget.",
+    },
+    "Coordinate": {
+        "serve": "Coordinate rounds over HTTPS.",
+        "roster": "Put public identities on a roster and sign it.",
+        "enroll": "Make enrolment tokens.",
+        "status": "Show what a coordinator's rounds are doing.",
+        "coordinator": "Begin, close and abort rounds, see who is missing, purge.",
+    },
+    "Read a release": {
+        "show": "Show a release's tables with their error bars.",
+        "query": "Ask a release one more question, at no privacy cost.",
+        "compare": "Compare two releases.",
+        "adjust": "Make answers non-negative or whole.",
+        "verify": "Re-derive a release from its transcript.",
+        "budget": "Add up what several releases cost.",
+    },
+    "Research": {
+        "simulate": "Simulate a round under a virtual clock.",
+    },
+}
+COMMANDS = {name: words for commands in ROLES.values() for name, words in commands.items()}
+MODULES = {"init": "study", "describe": "study", "coordinator": "operate"}
+"""Where a command is not in the module of its own name."""
+CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class _Interrupted(Exception):
     """Ctrl-C, and what there is to say about it."""
 
 
+class _Completion(NamedTuple):
+    """What a shell is offered."""
+
+    value: str
+    help: str
+    type: str = "plain"
+
+
 class _Commands(TyperGroup):
-    """Ctrl-C becomes ours before Typer turns it into an exit code without a word."""
+    """Commands that are loaded when they are needed, and listed by role."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return load(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, COMMANDS))
+        for role, commands in ROLES.items():
+            with formatter.section(role):
+                formatter.write_dl([(name.ljust(width), commands[name]) for name in commands])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The commands' names, without loading any of them."""
+        offered = [_Completion(*entry) for entry in COMMANDS.items()]
+        return [one for one in offered if one.value.startswith(incomplete)]
 
     def invoke(self, ctx: Any) -> Any:
+        """Ctrl-C becomes ours before Typer turns it into an exit code without a word."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise _Interrupted(*error.args) from None
+
+
+@cache
+def load(name: str) -> Any:
+    """The command of this name, its module imported."""
+    module = name.replace("-", "_")
+    found = import_module(f"dhdmm.cli.{MODULES.get(name, module)}")
+    if hasattr(found, "app"):
+        return typer.main.get_command(found.app)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, context_settings=CONTEXT)(getattr(found, module))
+    return typer.main.get_command(alone)
 
 
 app = typer.Typer(
@@ -59,7 +119,8 @@ app = typer.Typer(
     help="Answer counting queries over data that many parties hold, without a trusted curator.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings=CONTEXT,
 )
 
 
@@ -81,37 +142,16 @@ def _root(
     """Options that stand before a command."""
 
 
-app.command("demo")(demo.demo)
-app.command("init")(study.init)
-app.command("describe")(study.describe)
-app.command("plan")(plan.plan)
-app.command("run")(run.run)
-app.command("simulate")(simulate.simulate)
-app.command("show")(show.show)
-app.command("query")(query.query)
-app.command("compare")(compare.compare)
-app.command("adjust")(adjust.adjust)
-app.command("verify")(verify.verify)
-app.command("policy")(policy.policy)
-app.command("paper")(paper.paper)
-app.command("ledger")(ledger.ledger)
-app.command("identity")(identity.identity)
-app.command("roster")(roster.roster)
-app.command("review")(review.review)
-app.command("join")(join.join)
-app.command("rounds")(rounds.rounds)
-app.command("dev-network")(dev_network.dev_network)
-app.command("serve")(serve.serve)
-app.command("enroll")(enroll.enroll)
-app.command("status")(status.status)
-app.command("budget")(budget.budget)
-app.add_typer(operate.app, name="coordinator")
-
-
 def main() -> None:
-    """Run the command line; a `DhdmmError` becomes one message and its exit code."""
+    """The command `dhdmm`."""
+    run_app(app)
+
+
+def run_app(commands: typer.Typer) -> None:
+    """Run a command line; a `DhdmmError` becomes one message and its exit code."""
+    output.replace_unprintable()
     try:
-        app()
+        commands()
     except DhdmmError as error:
         output.report(error, as_json="--json" in sys.argv)
         sys.exit(error.exit_code)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.durations import seconds_of
+from dhdmm.cli.options import grouped
 from dhdmm.errors import DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
@@ -19,86 +20,73 @@ if TYPE_CHECKING:
     from dhdmm.network.status import Missing, Status
 
 app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
     help="Operate a coordinator: begin, close and abort rounds, see who is missing, purge.",
     no_args_is_help=True,
 )
 
 
 @app.command()
+@grouped
 def begin(
-    url: coordinator.Url,
+    at: coordinator.Coordinator,
+    operator: coordinator.Operator,
     study: Annotated[
         str | None, typer.Option(help="The study's digest, if the coordinator has several.")
     ] = None,
-    roster: Annotated[
-        Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
-    ] = None,
+    roster: options.Roster = None,
     occurrence: Annotated[
         str | None, typer.Option(help="Such as 2026-W47; a study has one round of each.")
     ] = None,
-    operator_token: coordinator.OperatorToken = None,
-    operator_token_file: coordinator.OperatorTokenFile = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
     as_json: output.Json = False,
 ) -> None:
     """Begin a round of a study that the coordinator knows."""
-    secret = coordinator.operator_secret(operator_token, operator_token_file)
     invited = None if roster is None else _roster(roster)
-    with coordinator.connect(url, ca, pin, operator=secret) as client:
-        digest = study or _the_study(client, url)
+    with operator.connect(at) as client:
+        digest = study or _the_study(client, at.url)
         _show(client.begin(digest, invited, occurrence), as_json)
 
 
 @app.command()
+@grouped
 def close(
-    url: coordinator.Url,
+    at: coordinator.Coordinator,
+    operator: coordinator.Operator,
     round_id: coordinator.RoundOption = None,
-    operator_token: coordinator.OperatorToken = None,
-    operator_token_file: coordinator.OperatorTokenFile = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
     as_json: output.Json = False,
 ) -> None:
     """Close the phase that a round is in, without those who are missing."""
-    secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin, operator=secret) as client:
-        status = coordinator.the_round(client, url, round_id)
-        closed = client.close(bytes.fromhex(status.round), status.state)
-        _show(closed, as_json)
+    with operator.connect(at) as client:
+        status = at.round(client, round_id)
+        _show(client.close(bytes.fromhex(status.round), status.state), as_json)
 
 
 @app.command()
+@grouped
 def abort(
-    url: coordinator.Url,
+    at: coordinator.Coordinator,
+    operator: coordinator.Operator,
     round_id: coordinator.RoundOption = None,
-    operator_token: coordinator.OperatorToken = None,
-    operator_token_file: coordinator.OperatorTokenFile = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
     as_json: output.Json = False,
 ) -> None:
     """End a round without a release. What has been paid for it stays paid."""
-    secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin, operator=secret) as client:
-        status = coordinator.the_round(client, url, round_id)
+    with operator.connect(at) as client:
+        status = at.round(client, round_id)
         _show(client.abort(bytes.fromhex(status.round)), as_json)
 
 
 @app.command()
+@grouped
 def missing(
-    url: coordinator.Url,
+    at: coordinator.Coordinator,
+    operator: coordinator.Operator,
     round_id: coordinator.RoundOption = None,
-    operator_token: coordinator.OperatorToken = None,
-    operator_token_file: coordinator.OperatorTokenFile = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
     as_json: output.Json = False,
 ) -> None:
     """Show whom a round is waiting for in its phase."""
-    secret = coordinator.operator_secret(operator_token, operator_token_file)
-    with coordinator.connect(url, ca, pin, operator=secret) as client:
-        status = coordinator.the_round(client, url, round_id)
+    with operator.connect(at) as client:
+        status = at.round(client, round_id)
         found = client.missing(bytes.fromhex(status.round))
     document = {"round": status.round, **found.model_dump()}
     output.emit(document, as_json, lambda screen: _draw_missing(screen, found))
@@ -109,9 +97,7 @@ def purge(
     older_than: Annotated[
         str, typer.Option(help="How long ago a round must have ended, such as 90d.")
     ],
-    store: Annotated[
-        str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
-    ] = "sqlite:///coordinator.db",
+    store: options.Store = options.STORE,
     as_json: output.Json = False,
 ) -> None:
     """Delete the messages of rounds that are long over, in the store itself.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -14,6 +15,7 @@ from dhdmm.errors import DhdmmError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -24,10 +26,35 @@ def console() -> Console:
     return Console(highlight=False)
 
 
+def table(*words: str, numbers: Sequence[str] = (), header: bool = True) -> Table:
+    """A table without lines: columns of words, which fold, then columns of numbers."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, show_header=header)
+    for name in words:
+        made.add_column(name, overflow="fold")
+    for name in numbers:
+        made.add_column(name, justify="right", no_wrap=True)
+    return made
+
+
+def replace_unprintable() -> None:
+    """A terminal without ε, ± or a study's letters shows others; it is no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def to_json(document: dict[str, Any], stream: TextIO, indent: int | None = None) -> str:
+    """Escaped where the stream cannot write every letter, so that nothing of it is replaced."""
+    encoding = (stream.encoding or "ascii").lower().replace("-", "")
+    return json.dumps(document, indent=indent, ensure_ascii=not encoding.startswith("utf"))
+
+
 def emit(document: dict[str, Any], as_json: bool, render: Callable[[Console], None]) -> None:
     """Print the document as JSON, or let `render` draw it for a person."""
     if as_json:
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        print(to_json(document, sys.stdout, indent=2))
     else:
         render(console())
 
@@ -36,7 +63,7 @@ def report(error: DhdmmError, as_json: bool) -> None:
     """One error on standard error: where, what, and what to do."""
     if as_json:
         detail = {"what": error.what, "where": error.where, "hint": error.hint}
-        print(json.dumps({"error": detail}, ensure_ascii=False), file=sys.stderr)
+        print(to_json({"error": detail}, sys.stderr), file=sys.stderr)
         return
     place = f"{error.where}: " if error.where else ""
     print(f"error: {_safe(place + error.what)}", file=sys.stderr)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
+from dhdmm.cli.figures import STEPS, figures
 from dhdmm.release.wording import byte_size, figure, large
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from dhdmm.study.spec import Study
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     participants: Annotated[
         int | None,
         typer.Option(min=2, help="How many take part; by default the most the study allows."),
@@ -31,8 +31,6 @@ def plan(
 
     Touches no data. A study without privacy and aggregation sections shows its strategy alone.
     """
-    from dhdmm.cli.figures import STEPS, figures
-    from dhdmm.study.spec import Study
 
     with output.progress("planning", STEPS) as advance:
         document = figures(Study.load(study), participants, compare, advance)
@@ -41,7 +39,6 @@ def plan(
 
 def draw(screen: Console, document: dict[str, Any]) -> None:
     """The same for a person, in 80 columns."""
-    from rich.markup import escape
 
     queries = _count(document["queries"], "query", "queries")
     sums = _count(document["rows"], "measured sum", "measured sums")
@@ -67,7 +64,6 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
 
 
 def draw_items(screen: Console, document: dict[str, Any]) -> None:
-    from rich.markup import escape
 
     table = _table("table", "queries", "median", "largest")
     for item in document["items"]:
@@ -79,8 +75,6 @@ def draw_items(screen: Console, document: dict[str, Any]) -> None:
 
 
 def _draw_plan(screen: Console, document: dict[str, Any]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
@@ -126,7 +120,6 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
-    from rich.markup import escape
 
     table = _table("strategy", "rows", "error", "times best", "message")
     for one in document["compare"]:
@@ -148,7 +141,6 @@ def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
 
 
 def _table(first: str, *numbers: str) -> Table:
-    from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     table.add_column(first, overflow="fold", max_width=36)

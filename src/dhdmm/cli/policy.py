@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from dhdmm.cli import output
-from dhdmm.errors import DhdmmError
+from dhdmm.network.files import create_new
+from dhdmm.participant.limits import commented
 
 
 def policy(
@@ -16,17 +17,8 @@ def policy(
     as_json: output.Json = False,
 ) -> None:
     """Write a policy file with safe limits, each explained. Never overwrites one."""
-    from dhdmm.participant.limits import commented
 
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(commented())
-    except FileExistsError:
-        raise DhdmmError(
-            "the file exists", where=str(path), hint="choose another name, or move it away"
-        ) from None
-    except OSError as error:
-        raise DhdmmError(f"cannot write the file: {error.strerror}", where=str(path)) from None
+    create_new(path, commented().encode(), private=False)
     output.emit(
         {"written": str(path)},
         as_json,

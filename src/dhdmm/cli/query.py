@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dhdmm.cli import output
+from dhdmm.cli import answers, options, output
+from dhdmm.release.release import Release
 
 DEFAULT_ROWS = 40
 FREE = "Answered from the release: this costs no privacy budget."
 
 
 def query(
-    directory: Annotated[Path, typer.Argument(help="The release directory.")],
-    sql: Annotated[str, typer.Argument(help="SELECT …, COUNT(*) FROM data WHERE … GROUP BY …")],
+    directory: options.ReleaseDirectory,
+    sql: Annotated[
+        str, typer.Argument(help="SELECT ..., COUNT(*) FROM data WHERE ... GROUP BY ...")
+    ],
     rows: Annotated[
         int, typer.Option("--rows", min=0, help="Rows on the screen; 0 for all of them.")
     ] = DEFAULT_ROWS,
@@ -26,8 +28,6 @@ def query(
 
     A query that the round did not measure is refused, with the nearest ones that it did.
     """
-    from dhdmm.cli import answers
-    from dhdmm.release.release import Release
 
     release = Release.load(directory)
     table = release.query(sql, level=level)

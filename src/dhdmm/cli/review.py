@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli.options import grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,21 +18,14 @@ if TYPE_CHECKING:
     from dhdmm.participant.policy import Review
 
 
+@grouped
 def review(
-    url: coordinator.Url,
-    round_id: coordinator.RoundOption = None,
-    identity: coordinator.IdentityOption = None,
-    token: coordinator.TokenOption = None,
-    policy: coordinator.PolicyOption = None,
-    ledger: coordinator.LedgerOption = None,
+    at: coordinator.Coordinator,
+    who: coordinator.Participant,
     data: Annotated[
         str | None,
         typer.Option(help="Your table: checked here against the study; nothing of it leaves."),
     ] = None,
-    state: coordinator.StateOption = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
-    yes: coordinator.Yes = False,
     as_json: output.Json = False,
 ) -> None:
     """Show what a round would measure, what it would cost you, and ask for consent.
@@ -43,28 +37,28 @@ def review(
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
 
-    home = coordinator.home(state)
-    limits = home.policy(policy)
-    own = coordinator.identity_at(home, identity)
-    with coordinator.connect(url, ca, pin, own, token=token) as client:
-        status = coordinator.the_round(client, url, round_id)
+    home = who.home
+    limits = home.policy(who.policy)
+    with at.connect(who.known(), token=who.token) as client:
+        status = at.round(client, who.round_id)
         draft = client.preview(bytes.fromhex(status.round))
     reviewed = review_preview(draft, limits)
     if data is not None:
         _check_table(reviewed, data)
-    document = figures(reviewed, limits, home.existing_ledger(ledger), status)
+    document = figures(reviewed, limits, home.existing_ledger(who.ledger), status)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))
     if not document["consented"] and document["left_after"] >= 0:
-        document["consented"] = _consent(home, reviewed, ask=not (yes or as_json), given=yes)
+        ask = not (who.yes or as_json)
+        document["consented"] = _consent(home, reviewed, ask=ask, given=who.yes)
     output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
 
 
 def _check_table(reviewed: Review, data: str) -> None:
     """Counts the table as `join` would, for its warnings and errors alone."""
     from dhdmm.cli.join import counted_for
-    from dhdmm.cli.run import tables_given
+    from dhdmm.cli.places import tables_given
 
     for table in tables_given(data):
         counted_for(reviewed.plan.study, table, "error")

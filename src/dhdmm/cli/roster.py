@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from dhdmm.cli import output
+from dhdmm.client.home import now
 from dhdmm.errors import DhdmmError
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.network.roster import Edition
+from dhdmm.network import identity as identities
+from dhdmm.network.files import create_new
+from dhdmm.network.roster import Edition, RosterFile, roster_of
 
 
 def roster(
     members: Annotated[
-        list[Path], typer.Argument(metavar="PUBLIC…", help="Everybody's public half, in order.")
+        list[Path], typer.Argument(metavar="PUBLIC", help="Everybody's public half, in order.")
     ],
     out: Annotated[Path, typer.Option(help="The roster file to write.")],
     registrar: Annotated[
@@ -40,9 +40,6 @@ def roster(
     A signed roster has a serial number, by default 1. Whoever has seen a higher one refuses it:
     to revoke or change a key, sign a roster that replaces the last one.
     """
-    from dhdmm.network import identity as identities
-    from dhdmm.network.files import create_new
-    from dhdmm.network.roster import RosterFile, roster_of
 
     listed = roster_of([identities.load_public(path) for path in members])
     made = RosterFile(listed)
@@ -68,8 +65,6 @@ def roster(
 
 
 def _edition(study: str | None, serial: int | None, replaces: Path | None) -> Edition:
-    from dhdmm.client.home import now
-    from dhdmm.network.roster import Edition, RosterFile
 
     last = None if replaces is None else RosterFile.load(replaces)
     before = 0 if last is None else last.serial

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -10,32 +9,41 @@ from fractions import Fraction
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
+from rich.console import Console
 
-from dhdmm.cli import output
+from dhdmm.cli import answers, options, output
+from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
 from dhdmm.errors import DataError, DhdmmError
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-    from rich.console import Console
-
-    from dhdmm.participant.address import TableAddress
-    from dhdmm.runner import Enrolment, Outcome, Progress
-    from dhdmm.study.histogram import Histogram
-    from dhdmm.study.spec import Study
+from dhdmm.participant.address import TableAddress
+from dhdmm.planning.draft import plan as make_plan
+from dhdmm.privacy.ledger import Ledger
+from dhdmm.privacy.protection import Protection
+from dhdmm.runner import (
+    Enrolment,
+    Outcome,
+    Progress,
+    enrol,
+    histogram_of,
+    histograms_of,
+    require_within_bound,
+    run_round,
+    split,
+)
+from dhdmm.study.histogram import Histogram
+from dhdmm.study.spec import Study
 
 SPENT = "inputs had been sent, so the ledger keeps the round's budget as spent"
 PHASES = 6
 """Of a round in the malicious model; the other one skips two."""
-UnknownValues = Literal["error", "drop", "other"]
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 def run(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     data: Annotated[
         list[str],
         typer.Option(
@@ -46,16 +54,12 @@ def run(
     participants: Annotated[
         int | None, typer.Option(min=3, help="Deal one table out among so many participants.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to write the release to.")] = None,
+    out: options.ReleaseOut = None,
     dropout: Annotated[
         float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
     ] = 0.0,
-    threat_model: Annotated[
-        str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
-    ] = None,
-    on_unknown: Annotated[
-        UnknownValues, typer.Option(help="What happens to values outside the domain.")
-    ] = "error",
+    threat_model: options.ThreatModel = None,
+    on_unknown: options.OnUnknown = "error",
     ledger: Annotated[
         Path | None, typer.Option(help="The budget's file; by default beside the study.")
     ] = None,
@@ -72,14 +76,10 @@ def run(
             "--full-transcript", help="Keep every message, so that the sum can be recomputed."
         ),
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes for the participants.")
-    ] = None,
+    workers: options.Workers = None,
     as_json: output.Json = False,
 ) -> None:
     """Run a whole round here, all parties in one place, with real cryptography."""
-    from dhdmm.planning.draft import plan as make_plan
-    from dhdmm.runner import enrol, run_round
 
     asked = study_of(study, threat_model)
     directory = out or Path(f"release-{study.stem}")
@@ -139,7 +139,6 @@ def summary(outcome: Outcome, directory: Path) -> dict[str, Any]:
 
 def actual_rmse(outcome: Outcome, histograms: list[Histogram]) -> float:
     """√(mean squared error) against the exact counts over the survivors' records."""
-    import numpy as np
 
     error = outcome.release.answers - exact_answers(outcome, histograms)
     return float(np.sqrt(np.mean(error**2)))
@@ -147,7 +146,6 @@ def actual_rmse(outcome: Outcome, histograms: list[Histogram]) -> float:
 
 def exact_answers(outcome: Outcome, histograms: list[Histogram]) -> NDArray[np.float64]:
     """W x over the survivors: the strategy reconstructs its own noiseless measurement exactly."""
-    from dhdmm.study.histogram import Histogram
 
     strategy = outcome.release.plan.strategy
     together = Histogram.total(histograms[i] for i in outcome.survivors)
@@ -155,27 +153,9 @@ def exact_answers(outcome: Outcome, histograms: list[Histogram]) -> NDArray[np.f
 
 
 def study_of(path: Path, threat_model: str | None) -> Study:
-    from dhdmm.study.spec import Study
 
     study = Study.load(path)
     return study if threat_model is None else study.with_aggregation(threat_model=threat_model)
-
-
-def require_free(directory: Path) -> None:
-    """Found out before the budget is spent, not after."""
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise DataError(
-            "there is something in the release's place already",
-            where=str(directory),
-            hint="name another folder with --out",
-        )
-    parent = next((folder for folder in directory.parents if folder.exists()), Path())
-    if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise DataError(
-            "no folder can be made here",
-            where=str(parent),
-            hint="name another place with --out",
-        )
 
 
 def _histograms(
@@ -190,7 +170,6 @@ def _histograms(
             where=str(tables[0]),
             hint="--participants deals it out among so many",
         )
-    from dhdmm.runner import histograms_of
 
     with output.progress("tabulating", len(tables)) as advance:
         return histograms_of(study, map(opened, tables), advance, on_unknown=on_unknown)
@@ -199,7 +178,6 @@ def _histograms(
 def _dealt_out(
     study: Study, tables: list[Path | TableAddress], participants: int, on_unknown: UnknownValues
 ) -> list[Histogram]:
-    from dhdmm.runner import histogram_of, require_within_bound, split
 
     if len(tables) != 1:
         raise DataError(
@@ -218,35 +196,12 @@ def _dealt_out(
     return histograms
 
 
-def tables_given(given: str) -> list[Path | TableAddress]:
-    """What `--data` names: an address, a file, or every file of a folder."""
-    from dhdmm.participant.address import TableAddress, is_address
-
-    if is_address(given):
-        return [TableAddress.parse(given)]
-    path = Path(given)
-    if not path.exists():
-        raise DataError("there is no such file", where=given)
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix.lower() in TABLE_SUFFIXES)
-    if not files:
-        raise DataError(f"no {', '.join(TABLE_SUFFIXES)} file in the folder", where=given)
-    return [*files]
-
-
-def opened(table: Path | TableAddress) -> Any:
-    return table if isinstance(table, Path) else table.open()
-
-
 @contextmanager
 def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable[[], None]]:
     """Reserved before the round, debited before inputs are asked for, given back if they never are.
 
     One ledger stands for all participants here, since one person runs all of them.
     """
-    from dhdmm.privacy.ledger import Ledger
-    from dhdmm.privacy.protection import Protection
 
     plan, round_id = enrolment.plan, enrolment.round_id
     if path.exists():
@@ -271,11 +226,9 @@ def _now() -> datetime:
 
 
 def _draw(screen: Console, outcome: Outcome, document: dict[str, Any]) -> None:
-    from dhdmm.cli import answers
-    from dhdmm.cli.show import DEFAULT_ROWS
 
     release = outcome.release
-    answers.draw_release(screen, release, [table.head(DEFAULT_ROWS) for table in release.values()])
+    answers.draw_release(screen, release, [table.head(options.ROWS) for table in release.values()])
     expected = f"expected error a query {document['expected_rmse']:.4g}"
     actual = f", measured {document['actual_rmse']:.4g}" if "actual_rmse" in document else ""
     screen.print(expected + actual)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import extras, output
+from dhdmm.cli import extras, options, output
 from dhdmm.cli.durations import seconds_of
 from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.server.occurrences import Every, now, occurrence_at
@@ -31,26 +31,21 @@ if TYPE_CHECKING:
 
     Begin = Callable[..., Chosen]
 
-STORE = "sqlite:///coordinator.db"
-OTHER_ROSTER = "it goes on under its own roster; the next round has the new one"
+OTHER_ROSTER = "it keeps its own roster; the next round has the new one"
 
 
 def serve(
     studies: Annotated[
-        list[Path], typer.Argument(metavar="STUDY...", help="The study files, one or more.")
+        list[Path], typer.Argument(metavar="STUDY", help="The study files, one or more.")
     ],
-    store: Annotated[
-        str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
-    ] = STORE,
+    store: options.Store = options.STORE,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8443,
     tls_cert: Annotated[
         Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
-    roster: Annotated[
-        Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
-    ] = None,
+    roster: options.Roster = None,
     out: Annotated[Path, typer.Option(help="A folder for the releases.")] = Path("releases"),
     enrolment_seconds: Annotated[
         float, typer.Option(min=0.1, help="How long people may take to come.")
@@ -102,9 +97,9 @@ def serve(
 ) -> None:
     """Coordinate rounds of these studies over HTTPS.
 
-    A round that the store knows is gone on with: a coordinator that was killed loses nothing that
-    it had acknowledged. SIGTERM ends it after what is under way. Started again, also with --again,
-    it begins no round while one of the study is going on.
+    A round that the store has continues: a coordinator that was killed loses nothing that it had
+    acknowledged. SIGTERM stops it after the requests under way. Started again, also with --again,
+    it begins no new round while one of the study is running.
     """
     extras.require("serve")
 

@@ -80,7 +80,7 @@ async def end_with(server: Server, hub: Hub) -> None:
 
 @contextlib.asynccontextmanager
 async def _shown(hub: Hub, rounds: list[str], screen: Console | None) -> AsyncIterator[None]:
-    """A bar a round while a person watches, below what is logged; nothing in a pipe."""
+    """One bar per round while a person watches, below what is logged; nothing in a pipe."""
     if screen is None:
         yield
         return

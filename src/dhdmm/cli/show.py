@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from dhdmm.cli import output
-
-DEFAULT_ROWS = 12
+from dhdmm.cli import answers, options, output
+from dhdmm.release.release import Release
 
 
 def show(
-    directory: Annotated[Path, typer.Argument(help="The release directory.")],
-    item: Annotated[str | None, typer.Option("--item", help="Only this table.")] = None,
-    rows: Annotated[
-        int, typer.Option("--rows", min=0, help="Rows of each table; 0 for all of them.")
-    ] = DEFAULT_ROWS,
+    directory: options.ReleaseDirectory,
+    item: options.Item = None,
+    rows: options.Rows = options.ROWS,
     as_json: output.Json = False,
 ) -> None:
     """Show a release: where it comes from, then each table with its error bars."""
-    from dhdmm.cli import answers
-    from dhdmm.release.release import Release
 
     release = Release.load(directory)
     tables = list(release.values()) if item is None else [release[item]]

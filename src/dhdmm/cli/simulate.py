@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from dhdmm.cli import output
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.simulation.recorder import Progress
-    from dhdmm.simulation.result import Simulation
+from dhdmm.cli import options, output
+from dhdmm.runner import histogram_of
+from dhdmm.simulation.network import Network, Stragglers
+from dhdmm.simulation.recorder import Progress
+from dhdmm.simulation.result import Simulation
+from dhdmm.simulation.simulate import simulate as simulated
+from dhdmm.study.spec import Study
 
 Link = Annotated[float | None, typer.Option(min=1e-6, help="Mbit/s each way; unlimited if absent.")]
 
 
 def simulate(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     participants: Annotated[
         int | None,
         typer.Option(min=3, help="How many, whatever the study allows; by default its most."),
     ] = None,
-    threat_model: Annotated[
-        str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
-    ] = None,
+    threat_model: options.ThreatModel = None,
     dropout: Annotated[
         float, typer.Option(min=0, max=0.99, help="The share that falls silent before its input.")
     ] = 0.0,
@@ -53,9 +55,7 @@ def simulate(
         Literal["processes", "local", "ray", "model"],
         typer.Option(help="Where participants run; 'model' counts and executes no cryptography."),
     ] = "processes",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes for the participants.")
-    ] = None,
+    workers: options.Workers = None,
     compute_model: Annotated[
         bool,
         typer.Option("--compute-model", help="Count operations at fixed costs, measure nothing."),
@@ -69,10 +69,6 @@ def simulate(
 
     All secrets follow from the seed: it is for measuring costs, not for anybody's data.
     """
-    from dhdmm.runner import histogram_of
-    from dhdmm.simulation.network import Network, Stragglers
-    from dhdmm.simulation.simulate import simulate as simulated
-    from dhdmm.study.spec import Study
 
     asked = Study.load(study)
     slow = Stragglers(straggler_share, straggler_slowdown, seed) if straggler_share else None
@@ -104,7 +100,6 @@ def _by_answers(advance: output.Advance) -> Progress:
 
 
 def _draw(screen: Console, simulation: Simulation, document: dict[str, Any]) -> None:
-    from rich.markup import escape
 
     screen.print(
         f"[bold]{escape(document['study'])}[/bold]: {document['participants']:,} participants"
@@ -131,8 +126,6 @@ def _verdict(correct: bool | None) -> str:
 
 def _draw_phases(screen: Console, simulation: Simulation, document: dict[str, Any]) -> None:
     """One line a phase: on the virtual clock, of one participant, of the coordinator."""
-    from rich import box
-    from rich.table import Table
 
     trace, alive = simulation.trace, simulation.trace.survivors
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli.options import grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
+@grouped
 def status(
-    url: coordinator.Url,
-    identity: coordinator.IdentityOption = None,
-    state: coordinator.StateOption = None,
-    token: coordinator.TokenOption = None,
-    operator_token: coordinator.OperatorToken = None,
-    operator_token_file: coordinator.OperatorTokenFile = None,
-    ca: coordinator.AuthorityOption = None,
-    pin: coordinator.PinOption = None,
+    at: coordinator.Coordinator,
+    who: coordinator.Person,
+    operator: coordinator.Operator,
     running: Annotated[
         bool, typer.Option("--running", help="Leave out the rounds that are over.")
     ] = False,
@@ -33,9 +30,7 @@ def status(
     operator, all.
     """
     extras.require("join")
-    operator = coordinator.operator_token(operator_token, operator_token_file)
-    own = coordinator.identity_at(coordinator.home(state), identity)
-    with coordinator.connect(url, ca, pin, own, token=token, operator=operator) as client:
+    with at.connect(who.known(), token=who.token, operator=operator.token()) as client:
         found = client.rounds(running=running, most=last + 1)
     rounds, more = [entry.model_dump() for entry in found[:last]], len(found) > last
     document: dict[str, Any] = {"rounds": rounds, "more": more}
@@ -43,16 +38,12 @@ def status(
 
 
 def _draw(screen: Console, rounds: list[dict[str, Any]], more: bool) -> None:
-    from rich.table import Table
-
     from dhdmm.release.wording import printable
 
     if not rounds:
         screen.print("no rounds")
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("study", "state", "enrolled", "alive", "closes in", "round"):
-        table.add_column(heading, overflow="fold")
+    table = output.table("study", "state", "enrolled", "alive", "closes in", "round")
     for entry in rounds:
         state = printable(entry["state"])
         left = entry["remaining_s"]

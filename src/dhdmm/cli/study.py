@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.errors import StudyError
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from dhdmm.study import skeleton
+from dhdmm.study.describe import describe as described
+from dhdmm.study.spec import Study, json_schema
 
 SHOWN_TERMS = 8
 
@@ -32,11 +35,8 @@ def init(
 ) -> None:
     """Write a first study file: a commented example, or a draft from a table."""
     if schema:
-        from dhdmm.study.spec import json_schema
-
-        print(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+        print(output.to_json(json_schema(), sys.stdout, indent=2))
         return
-    from dhdmm.study import skeleton
 
     text = skeleton.skeleton_from_csv(source) if source else skeleton.example()
     _write(path, text, force)
@@ -44,12 +44,10 @@ def init(
 
 
 def describe(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")],
+    study: options.StudyFile,
     as_json: output.Json = False,
 ) -> None:
     """Say in words what a study asks, table by table."""
-    from dhdmm.study.describe import describe as described
-    from dhdmm.study.spec import Study
 
     document = described(Study.load(study))
     output.emit(document, as_json, lambda screen: draw(screen, document))
@@ -77,15 +75,13 @@ def _next_steps(screen: Console, path: Path, source: Path | None) -> None:
 
 def draw(screen: Console, document: dict[str, Any]) -> None:
     """A described study for a person, in 80 columns."""
-    from rich.markup import escape
-    from rich.table import Table
 
     screen.print(f"[bold]{escape(document['study'])}[/bold]")
     screen.print(
         f"{_count(document['queries'], 'counting query', 'counting queries')} in"
         f" {_count(len(document['tables']), 'table')} over {_count(document['cells'], 'cell')}.\n"
     )
-    schema = Table("attribute", "type", "values", "domain", box=None, pad_edge=False)
+    schema = output.table("attribute", "type", "values", "domain")
     for entry in document["attributes"]:
         size = f"{entry['size']:,}"
         schema.add_row(escape(entry["name"]), entry["type"], size, escape(entry["domain"]))
@@ -109,8 +105,6 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def _draw_table(screen: Console, table: dict[str, Any]) -> None:
-    from rich.markup import escape
-    from rich.padding import Padding
 
     summary = f": {table['summary']}" if table["summary"] else ""
     title = f"[bold]{escape(table['name'])}[/bold]{escape(summary)}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from dhdmm.cli import output
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from dhdmm.release.transcript import Transcript
+from dhdmm.errors import TranscriptError
+from dhdmm.release import directory as directories
+from dhdmm.release import published
+from dhdmm.release.transcript import Transcript
+from dhdmm.release.verify import verify as derive
 
 UNPINNED = "nobody vouched for this key: compare it with the coordinator's, or give it as --key"
 
@@ -30,9 +31,6 @@ def verify(
     as_json: output.Json = False,
 ) -> None:
     """Check a transcript and re-derive its release; any changed byte is an error."""
-    from dhdmm.release import directory as directories
-    from dhdmm.release import published
-    from dhdmm.release.verify import verify as derive
 
     if file.is_dir():
         release, file = release or file, file / directories.TRANSCRIPT
@@ -71,9 +69,6 @@ def _key(written: str) -> bytes:
 
 
 def _read(file: Path) -> Transcript:
-    from dhdmm.errors import TranscriptError
-    from dhdmm.release.transcript import Transcript
-
     try:
         encoded = file.read_bytes()
     except OSError as error:

@@ -13,7 +13,7 @@ import numpy as np
 from dhdmm.aggregation.method import CountedRound
 from dhdmm.cohort.drive import Silent
 from dhdmm.planning.plan import Plan
-from dhdmm.simulation.cast import secret_of
+from dhdmm.simulation.population import secret_of
 from dhdmm.simulation.trace import Trace
 
 PLANNED_WORD, CHECKED_WORD, RELEASED_WORD = 250e-6, 40e-6, 1e-6

@@ -22,10 +22,10 @@ from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
 from dhdmm.session.coordinator import CoordinatorSession
-from dhdmm.simulation.cast import Cast, Dropout, cast_for, silent_ones
 from dhdmm.simulation.engines import Engine, cohorts_on
 from dhdmm.simulation.model import fill_from_model, put_modelled_seconds
 from dhdmm.simulation.network import Network, Stragglers
+from dhdmm.simulation.population import Dropout, Population, population_for, silent_ones
 from dhdmm.simulation.recorder import Progress, TraceRecorder
 from dhdmm.simulation.result import Effort, Simulation
 from dhdmm.simulation.trace import Trace
@@ -90,11 +90,13 @@ def simulate(
             final = fill_from_model(trace, final, silent, seed)
             ended = Ended(None, None, Usage(0.0, 0))
         else:
-            cast = cast_for(final, records_per_participant, data, seed)
-            final = cast.plan
-            counted = final.method.counted(final.round(cast.round_id)) if compute_model else None
+            population = population_for(final, records_per_participant, data, seed)
+            final = population.plan
+            counted = (
+                final.method.counted(final.round(population.round_id)) if compute_model else None
+            )
             recorder = TraceRecorder(trace, progress, counted)
-            ended = execute(cast, recorder, silent, engine, workers)
+            ended = execute(population, recorder, silent, engine, workers)
             if counted is not None:
                 put_modelled_seconds(trace, counted, final.strategy.rows)
     spent = own_usage()
@@ -133,20 +135,26 @@ class Ended(NamedTuple):
 
 
 def execute(
-    cast: Cast, recorder: TraceRecorder, silent: Silent, engine: Engine, workers: int | None
+    population: Population,
+    recorder: TraceRecorder,
+    silent: Silent,
+    engine: Engine,
+    workers: int | None,
 ) -> Ended:
     """The round itself, with the plan's check before it and the release after it."""
-    plan, roster, trace = cast.plan, cast.roster, recorder.trace
+    plan, roster, trace = population.plan, population.roster, recorder.trace
     policy = pinned(permissive(plan), roster)
-    invitation = Invitation(plan.to_bytes(), cast.round_id, roster, policy)
+    invitation = Invitation(plan.to_bytes(), population.round_id, roster, policy)
     trace.plan_bytes = len(invitation.plan)
-    trace.plan_check_seconds = _check_seconds(invitation, cast)
+    trace.plan_check_seconds = _check_seconds(invitation, population)
     store = Spool() if plan.participants > SPOOLED else None
     # without a clock: a simulated round has no date, and is the same whenever it is repeated
-    coordinator = CoordinatorSession(plan, cast.round_id, roster, cast.randomness(), store)
-    with cohorts_on(engine, invitation, cast.people, workers) as cohorts:
+    coordinator = CoordinatorSession(
+        plan, population.round_id, roster, population.randomness(), store
+    )
+    with cohorts_on(engine, invitation, population.people, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first
-        _ideal_total(plan, cohorts, cast.people.positions()[: len(cohorts)])
+        _ideal_total(plan, cohorts, population.people.positions()[: len(cohorts)])
         drive(coordinator, cohorts, silent, recorder)
         started = time.thread_time()
         release = coordinator.release()
@@ -159,13 +167,13 @@ def execute(
     return Ended(release, coordinator.adds_up_to(ideal), elsewhere)
 
 
-def _check_seconds(invitation: Invitation, cast: Cast) -> float:
+def _check_seconds(invitation: Invitation, population: Population) -> float:
     """What one participant takes to check the plan and to prepare for measuring by it."""
     started = time.thread_time()
     reviewed = review(invitation.plan, invitation.policy, invitation.roster)
     times = [time.thread_time()]
     for _ in range(2):
-        measure(reviewed.plan, cast.people.seat(0).histogram, cast.people.noise(0))
+        measure(reviewed.plan, population.people.seat(0).histogram, population.people.noise(0))
         times.append(time.thread_time())
     once, again = np.diff(times)
     return float(times[0] - started + max(0.0, once - again))

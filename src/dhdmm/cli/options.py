@@ -1,0 +1,78 @@
+"""Options that several commands share, as dataclasses: declared once, handed over as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from dhdmm.cli.places import UnknownValues
+
+Command = Callable[..., None]
+
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
+ThreatModel = Annotated[
+    str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
+]
+OnUnknown = Annotated[
+    UnknownValues, typer.Option(help="What happens to values outside the domain.")
+]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes for the participants.")]
+ReleaseOut = Annotated[Path | None, typer.Option(help="The folder to write the release to.")]
+ReleaseDirectory = Annotated[Path, typer.Argument(help="The release directory.")]
+Item = Annotated[str | None, typer.Option("--item", help="Only this table.")]
+Rows = Annotated[int, typer.Option("--rows", min=0, help="Rows of each table; 0 for all of them.")]
+Store = Annotated[
+    str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
+]
+Roster = Annotated[
+    Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
+]
+STORE = "sqlite:///coordinator.db"
+ROWS = 12
+
+
+def grouped(command: Command) -> Command:
+    """The command with every parameter that is a dataclass replaced by the fields of that class.
+
+    Typer sees one option for each field; the command receives the instance.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        if name in groups:
+            parameters += _options(groups[name])
+        else:
+            kept = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
+            parameters.append(kept)
+
+    @wraps(command)
+    def call(**given: Any) -> None:
+        made = {
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
+        }
+        command(**made, **given)
+
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _options(group: Any) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]

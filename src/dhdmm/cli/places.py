@@ -1,0 +1,53 @@
+"""Where tables are and where a release goes, as given on a command line. Loads nothing heavy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from dhdmm.errors import DataError
+
+if TYPE_CHECKING:
+    from dhdmm.participant.address import TableAddress
+
+UnknownValues = Literal["error", "drop", "other"]
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def require_free(directory: Path) -> None:
+    """Found out before the budget is spent, not after."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise DataError(
+            "there is something in the release's place already",
+            where=str(directory),
+            hint="name another folder with --out",
+        )
+    parent = next((folder for folder in directory.parents if folder.exists()), Path())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        raise DataError(
+            "no folder can be made here",
+            where=str(parent),
+            hint="name another place with --out",
+        )
+
+
+def tables_given(given: str) -> list[Path | TableAddress]:
+    """What `--data` names: an address, a file, or every file of a folder."""
+    from dhdmm.participant.address import TableAddress, is_address
+
+    if is_address(given):
+        return [TableAddress.parse(given)]
+    path = Path(given)
+    if not path.exists():
+        raise DataError("there is no such file", where=given)
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in TABLE_SUFFIXES)
+    if not files:
+        raise DataError(f"no {', '.join(TABLE_SUFFIXES)} file in the folder", where=given)
+    return [*files]
+
+
+def opened(table: Path | TableAddress) -> Any:
+    return table if isinstance(table, Path) else table.open()
