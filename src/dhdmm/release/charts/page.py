@@ -35,10 +35,22 @@ class Chart:
     svg: str = field(repr=False)
 
     def to_svg(self) -> str:
+        """Give the picture as text.
+
+        Returns:
+            A whole SVG document.
+        """
         return self.svg
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file whose name ends in .svg; raises DhdmmError for another."""
+        """Write the picture to a file.
+
+        Args:
+            path: Where to; the name ends in .svg.
+
+        Raises:
+            DhdmmError: The name ends otherwise.
+        """
         path = Path(path)
         if path.suffix.lower() != ".svg":
             raise DhdmmError(
