@@ -4,6 +4,8 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 RUN_STAMP := .venv/.run-installed
 DEV_STAMP := .venv/.dev-installed
+# Many tests wait for a process or a socket: half again as many workers as cores.
+WORKERS = $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
 
 .PHONY: help install demo test test-fast coverage mutants check format soak bench bench-service screenshots docs lock sbom wheel clean
 .DEFAULT_GOAL := help
@@ -29,7 +31,7 @@ demo: $(RUN_STAMP)  ## the main job, here and now
 	$(BIN)/dhdmm demo
 
 test: $(DEV_STAMP)  ## every test but the soak, and which ten took longest
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not soak" --durations=10
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" --durations=10
 
 test-fast: $(DEV_STAMP)  ## the tests that start no process: for while you work
 	$(BIN)/python -m pytest -n auto --dist worksteal -p tests.fast --durations=10

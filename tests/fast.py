@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 FIXTURES = {"browser", "coordinator", "forked_dhdmm", "postgres", "server", "site"}
 """Whoever asks for these has a server, a browser or another process."""
@@ -31,6 +32,8 @@ FORBIDDEN = {
     "socket.bind": "listens at a socket",
 }
 """Audit events of the interpreter."""
+EXAMPLES = 25
+"""Of a property, where its test does not say how many; `make test` has four times as many."""
 
 _spawn = multiprocessing.util.spawnv_passfds
 _guarded = False
@@ -65,6 +68,8 @@ def _is_fast(item: pytest.Item) -> bool:
 
 
 def pytest_configure() -> None:
+    settings.register_profile("fast", settings(), max_examples=EXAMPLES)
+    settings.load_profile("fast")
     sys.addaudithook(_audit)
     multiprocessing.util.spawnv_passfds = _spawn_unless_guarded
 

@@ -100,6 +100,7 @@ def _command(connection: socket.socket) -> int:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

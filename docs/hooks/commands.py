@@ -74,7 +74,7 @@ def reference() -> str:
 def section(name: str, command: Any) -> Iterator[str]:
     yield f"### dhdmm {name}\n"
     yield f"{inspect.cleandoc(command.help)}\n"
-    yield f"```sh\n{EXAMPLES[name]}\n```\n"
+    yield f"<!-- not run: an example of the command's form -->\n```sh\n{EXAMPLES[name]}\n```\n"
     yield "| | |\n|---|---|"
     context = command.make_context(name, [], resilient_parsing=True)
     for parameter in command.params:

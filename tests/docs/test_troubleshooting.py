@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 from dhdmm.errors import ExitCode
@@ -13,6 +14,7 @@ PAGE = (PROJECT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 MESSAGE = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 
 
+@cache
 def texts() -> str:
     """Every string of the sources, the fixed parts of formatted ones among them."""
     found = []

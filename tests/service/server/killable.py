@@ -54,6 +54,16 @@ def deaths(states: Sequence[str]) -> list[Death]:
     ]
 
 
+def half_the_deaths(states: Sequence[str]) -> list[Death]:
+    """One of a message and one of the close of every phase, before and after commits in turn."""
+    return [
+        death
+        for number, state in enumerate(states)
+        for death in deaths([state])
+        if death.committed == (death.closing + number) % 2
+    ]
+
+
 class Mortal(Database):
     """A store whose process dies at one of its commits."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,14 @@ from dhdmm.planning.methods import METHODS
 from dhdmm.release.release import Release
 from dhdmm.server.studies import add_study, current_round
 from tests.participant.postgres import Server
-from tests.service.server.killable import Keeper, Patient, deaths, free_ports
+from tests.service.server.killable import (
+    Death,
+    Keeper,
+    Patient,
+    deaths,
+    free_ports,
+    half_the_deaths,
+)
 from tests.service.server.rounds import (
     Coordinator,
     database_at,
@@ -29,22 +37,23 @@ from tests.service.server.stores import fresh_database
 
 @pytest.mark.fault(4, 5)
 @pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
+@pytest.mark.parametrize("fates", [half_the_deaths, pytest.param(deaths, marks=pytest.mark.soak)])
 def test_a_coordinator_killed_at_every_commit_point_gives_the_same_result(
-    tmp_path: Path, threat_model: str
+    tmp_path: Path, threat_model: str, fates: Callable[[list[str]], list[Death]]
 ) -> None:
     phases = [ENROLMENT.name, *(p.name for p in METHODS[ThreatModel(threat_model)].phases)]
-    _round_through_deaths(sqlite(tmp_path), tmp_path / "out", threat_model, phases)
+    _round_through_deaths(sqlite(tmp_path), tmp_path / "out", threat_model, fates(phases))
 
 
 @pytest.mark.fault(4)
 def test_a_coordinator_on_postgresql_killed_in_the_midst_gives_the_same_result(
     tmp_path: Path, postgres: Server
 ) -> None:
-    fates = ["collecting-inputs", "collecting-reveals"]
+    fates = deaths(["collecting-inputs"])
     _round_through_deaths(fresh_database(postgres), tmp_path / "out", "semi-honest", fates)
 
 
-def _round_through_deaths(url: str, out: Path, threat_model: str, fates: list[str]) -> None:
+def _round_through_deaths(url: str, out: Path, threat_model: str, fates: list[Death]) -> None:
     async def scenario() -> None:
         database = database_at(url)
         round_id = current_round(database, add_study(database, study_of(threat_model)))
@@ -52,7 +61,7 @@ def _round_through_deaths(url: str, out: Path, threat_model: str, fates: list[st
         http = Patient(keeper.ports)
         coordinator = Coordinator(None, None, http, round_id)
         try:
-            living = asyncio.create_task(keeper.survive(deaths(fates)))
+            living = asyncio.create_task(keeper.survive(fates))
             await enrol(coordinator)
             people = visitors(http, round_id)
             await asyncio.gather(*(visitor.take_part() for visitor in people))
