@@ -1,5 +1,6 @@
 """What every test relies on: reproducible hypothesis runs, no timing verdicts, short pauses."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,30 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         if name in sys.modules:
             for constant, seconds in values.items():
                 monkeypatch.setattr(sys.modules[name], constant, seconds)
+
+
+async def _save_here(transcript: bytes, place: Path) -> None:
+    """What `dhdmm.server.saving` does, without the second that its process takes to start."""
+    from dhdmm.errors import DhdmmError, ReleaseError
+    from dhdmm.release.transcript import Transcript
+    from dhdmm.release.verify import verify
+
+    def save() -> None:
+        verify(Transcript.from_bytes(transcript)).release.save(place)
+
+    try:
+        await asyncio.to_thread(save)
+    except DhdmmError as error:
+        raise ReleaseError(str(error), where=str(place)) from None
+
+
+@pytest.fixture(autouse=True)
+def _saving_without_a_process(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coordinators in the test's process save there, but where the saving process is tested."""
+    if "dhdmm.server.studies" in sys.modules and not request.node.get_closest_marker("saving"):
+        monkeypatch.setattr(sys.modules["dhdmm.server.studies"], "save", _save_here)
 
 
 @pytest.fixture(scope="session")

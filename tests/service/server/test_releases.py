@@ -31,6 +31,8 @@ from tests.service.server.rounds import (
 
 Scene = Callable[[Coordinator], Awaitable[None]]
 
+pytestmark = pytest.mark.saving
+
 
 def a_life(tmp_path: Path, scene: Scene) -> None:
     """Of a coordinator with one store and one folder for releases."""
@@ -168,7 +170,7 @@ def test_what_saves_a_release_gives_way_to_all_else(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"no transcript")))
     with pytest.raises(SystemExit) as ended:
         saving.main()
-    assert asked == [saving.LOWEST_PRIORITY]
+    assert asked == [saving.LOWER_PRIORITY]
     assert ended.value.code, "why it was not saved"
 
 
