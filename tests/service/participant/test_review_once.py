@@ -39,6 +39,7 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return made
 
 
+@pytest.mark.saving  # in another process, whose checks are not counted
 def test_a_join_checks_once_what_the_strategy_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
