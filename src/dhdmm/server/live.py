@@ -33,7 +33,7 @@ from dhdmm.server.trouble import Backoff, Trouble
 from dhdmm.server.waiting import Clock, Deadlines, PhaseClock, Signal
 
 BATCH = 256
-CROWD, GATHER_SECONDS = 64, 0.05
+CROWD, GATHER_SECONDS = 64, 0.01
 """Among so many participants a turn is delayed by this much: more of them share one commit."""
 PENDING = 8192
 PENDING_BYTES = 192 * 2**20
