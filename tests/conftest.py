@@ -14,6 +14,8 @@ from tests.forked import forking
 settings.register_profile("dhdmm", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("dhdmm")
 
+# Workers, and the processes that they start, share the cores: a thread each for linear algebra.
+os.environ["OMP_NUM_THREADS"] = "1"
 # Modules are compiled once, not again by each worker and each process that a test starts.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -16,6 +16,8 @@ from tests.cli.commands import Shell
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.round.small import small_text
 
+pytestmark = pytest.mark.slow
+
 ROWS = "SELECT i % 10 AS age, CASE i % 2 WHEN 0 THEN 'F' ELSE 'M' END AS sex"
 IN_DUCKDB = f"CREATE TABLE people AS {ROWS} FROM range(300) AS numbers(i)"
 IN_POSTGRESQL = f"CREATE TABLE people AS {ROWS} FROM generate_series(0, 299) AS i"

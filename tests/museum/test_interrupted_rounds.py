@@ -30,6 +30,8 @@ from tests.museum.wings import WINGS, Wing
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.server.stores import fresh_database
 
+pytestmark = pytest.mark.slow
+
 UNFINISHED = [
     (wing, place)
     for wing in WINGS

@@ -30,6 +30,8 @@ from tests.participant.test_tabulate import RECORD, TYPES, contents
 from tests.participant.test_tabulate import SCHEMA as MIXED
 from tests.participant.warehouse_records import SCHEMA, records, write_parquet
 
+pytestmark = pytest.mark.slow
+
 ROWS = 200_000
 AGE = IntegerAttribute("age", 0, 9)
 ATTACK = "x'); DROP TABLE victims; --"

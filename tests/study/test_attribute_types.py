@@ -151,6 +151,7 @@ def questions_about_types(text: str) -> list[int]:
     return named + compared
 
 
+@pytest.mark.slow
 def test_no_module_elsewhere_asks_for_a_type() -> None:
     homes = SOURCE / "study" / "attributes"
     modules = [path for path in SOURCE.rglob("*.py") if homes not in path.parents]

@@ -25,6 +25,8 @@ from tests.docs.pages import Block, blocks
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.walls.page import PAGE, PROJECT, rewritten
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = PROJECT / "deploy"
 DAY = 86400
 SELECTOR = re.compile(r"(?P<name>\b(?:dhdmm_\w+|up)\b)(?P<labels>\{[^}]*\})?")
