@@ -60,7 +60,7 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
             "aggregation": None,
         },
     },
-    2: {"StudyModel": {"extra_measurements": None}},
+    2: {"StudyModel": {"extra_measurements": None}, "ItemModel": {"coverage": None}},
 }
 """What an absent key means, by the format that first had the key. Entries are added, with the key
 in KEYS_SINCE, and never changed: an encoded study that leaves a key out relies on them."""

@@ -139,6 +139,10 @@ class Attribute(ABC):
     def warehouse_code(self, x: Expression) -> Expression:
         """The same in an expression of ibis, `UNKNOWN` outside the domain."""
 
+    def texts(self) -> Sequence[str]:
+        """The values, where they are texts."""
+        return ()
+
     def other_code(self) -> int | None:
         """The code that takes values outside the domain, if one is meant for them."""
         return None
