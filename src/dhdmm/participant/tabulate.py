@@ -18,7 +18,7 @@ from duckdb import DuckDBPyConnection
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError, Refused
-from dhdmm.participant.coding import PersonBound, by_cell, by_person, coded, person, read
+from dhdmm.participant.coding import PersonBound, by_cell, by_person, coded, missing, person, read
 from dhdmm.participant.sources import LocalSource, Source, open_source
 from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.attributes.columns import UNKNOWN, ColumnKind
@@ -264,16 +264,21 @@ def _count_here(
     ]
     codings = [attribute.coding(i) for i, attribute in enumerate(schema.attributes)]
     names = [f"k{i}" for i in range(len(codings))]
+    also = "".join(
+        f", {missing(f'c{at}', source.kind(at))} AS m{i}"
+        for i, (attribute, at) in enumerate(zip(schema.attributes, positions, strict=True))
+        if attribute.missing_code is not None
+    )
     with source.connection(threads) as connection:
         for i, coding in enumerate(codings):
             if coding.domain is not None:
                 _make_domain(connection, i, coding.domain)
         if limit is None:
             relation = source.attach(connection, positions)
-            query = by_cell(names, coded(readings, codings, relation))
+            query = by_cell(names, coded(readings, codings, relation, also))
         else:
             relation = source.attach(connection, [*positions, limit.position])
-            also = f", {person(f'c{limit.position}', limit.kind)} AS person"
+            also += f", {person(f'c{limit.position}', limit.kind)} AS person"
             query = by_person(names, coded(readings, codings, relation, also), limit)
         result: dict[str, Any] = connection.execute(query).fetchnumpy()
     return result

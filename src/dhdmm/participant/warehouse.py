@@ -33,7 +33,13 @@ from dhdmm.participant.coding import BLANKS, NOBODY, PersonBound, read
 from dhdmm.participant.connection import unreadable
 from dhdmm.participant.sources import Source
 from dhdmm.study.attributes import Attribute
-from dhdmm.study.attributes.columns import UNKNOWN, WHOLE, ColumnKind, Expression
+from dhdmm.study.attributes.columns import (
+    MISSING_TEXTS,
+    UNKNOWN,
+    WHOLE,
+    ColumnKind,
+    Expression,
+)
 
 Table = Any
 """A table expression of ibis, of any backend; ibis has no types that a checker could use."""
@@ -107,9 +113,14 @@ class WarehouseSource(Source):
             f"x{i}": self._read(attribute, at)
             for i, (attribute, at) in enumerate(zip(attributes, positions, strict=True))
         }
+        missing = {
+            f"m{i}": _missing(self.table[self.names[at]], self.kind(at))
+            for i, (attribute, at) in enumerate(zip(attributes, positions, strict=True))
+            if attribute.missing_code is not None
+        }
         also = {} if limit is None else {"person": self._person(limit)}
-        rows = self.table.select(**values, **also)
-        codes = {f"k{i}": a.warehouse_code(rows[f"x{i}"]) for i, a in enumerate(attributes)}
+        rows = self.table.select(**values, **missing, **also)
+        codes = {f"k{i}": _code(attribute, rows, i) for i, attribute in enumerate(attributes)}
         coded = rows.select(**codes, **{name: rows[name] for name in also})
         names = list(codes)
         groups = _by_cell(names, coded) if limit is None else _by_person(names, coded, limit)
@@ -158,6 +169,22 @@ def _kind(held: Any) -> ColumnKind:
 
 
 # ---- from a value to a code ---------------------------------------------------------------------
+
+
+def _code(attribute: Attribute, rows: Table, i: int) -> Expression:
+    code, missing = attribute.warehouse_code(rows[f"x{i}"]), attribute.missing_code
+    if missing is None:
+        return code
+    return ((code == UNKNOWN) & rows[f"m{i}"]).ifelse(missing, code)
+
+
+def _missing(value: Expression, kind: ColumnKind) -> Expression:
+    """Whether the column holds no value; the same rules as `coding.missing`."""
+    if kind is ColumnKind.TEXT:
+        return (value + "").strip().lower().fill_null("").isin(MISSING_TEXTS)
+    if value.type().is_floating():
+        return value.isnull() | value.isnan()
+    return value.isnull()
 
 
 def _whole(x: Expression) -> Expression:
