@@ -137,6 +137,17 @@ def _draw_advice(
         screen.print(f"Read the mapping in {proposal}, then use it: --columns {proposal}")
     elif any(one.proposal() for one in found):
         screen.print("--propose FILE writes a mapping for what can be guessed.")
+    absent = dict.fromkeys(
+        column.attribute
+        for one in found
+        for column in one.columns
+        if any(value.kind == "missing" for value in column.unknown)
+    )
+    if absent:
+        screen.print(
+            f"Missing values of {', '.join(map(escape, absent))} are counted if the study declares"
+            " them: missing: true."
+        )
     worst = max((one.report.loss for one in found), default=0.0)
     if worst > max(accepted, ACCEPTED_LOSS):
         screen.print(

@@ -147,16 +147,16 @@ def _most_frequent(opened: OpenTable, attribute: Attribute, i: int) -> list[tupl
         return source.most_frequent(attribute, said, at, VALUES_LOOKED_AT)
     alone, one = Schema((attribute,)), OpenTable(source, (said,), (at,))
     with source.connection(None) as connection:
-        readings, relation = attached(one, alone, connection)
+        found = attached(one, alone, connection)
         seen = f", {said.sql if at is None else f'c{at}'} AS seen"
         codings = prepared(connection, alone)
-        rows = coded(readings, codings, relation, seen)
+        rows = coded(found.readings, codings, found.relation, found.missing + seen)
         query = (
             f"SELECT seen::VARCHAR, count(*) FROM ({rows}) WHERE k0 IS NULL"
             f" GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {VALUES_LOOKED_AT}"
         )
-        found: list[tuple[str | None, int]] = connection.execute(query).fetchall()
-    return found
+        values: list[tuple[str | None, int]] = connection.execute(query).fetchall()
+    return values
 
 
 def _marginal(attribute: Attribute, histogram: Histogram, i: int) -> list[tuple[str, int]]:
@@ -171,7 +171,7 @@ def _marginal(attribute: Attribute, histogram: Histogram, i: int) -> list[tuple[
 def _explained(attribute: Attribute, said: Column, value: str | None, rows: int) -> Unknown:
     """The first explanation that fits."""
     text = "" if value is None else value.strip()
-    known = {one.casefold(): one for one in attribute.texts()}
+    known = {one.casefold(): one for one in attribute.present.texts()}
     if text.casefold() in ABSENT or text in ("-", "?", "."):
         return Unknown(value, rows, "missing", None, "missing")
     if text.casefold() in known and not said.ignore_case:

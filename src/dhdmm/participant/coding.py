@@ -13,7 +13,13 @@ from dataclasses import dataclass
 
 from dhdmm.errors import DataError
 from dhdmm.study.attributes import Attribute
-from dhdmm.study.attributes.columns import UNKNOWN, WHOLE_FLOAT, Coding, ColumnKind
+from dhdmm.study.attributes.columns import (
+    MISSING_TEXTS,
+    UNKNOWN,
+    WHOLE_FLOAT,
+    Coding,
+    ColumnKind,
+)
 from dhdmm.study.names import literal
 
 BLANKS = "".join(
@@ -26,10 +32,7 @@ BLANKS = "".join(
     for code in range(first, last + 1)
 )
 """White space, and what has no width: no part of a person's identifier at either end."""
-NOBODY = (
-    *("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none"),
-    *("inf", "-inf", "infinity", "-infinity"),
-)
+NOBODY = (*MISSING_TEXTS, "inf", "-inf", "infinity", "-infinity")
 """Identifiers, as text between blanks and in lower case, that name no person: what programs write
 for a missing value, and numbers or dates without end."""
 
@@ -66,6 +69,18 @@ def read(attribute: Attribute, column: RawColumn) -> str:
             hint="convert the column, or map another one to the attribute",
         )
     return sql.format(column.sql)
+
+
+def missing(column: str, kind: ColumnKind) -> str:
+    """SQL that is true where the column holds no value."""
+    match kind:
+        case ColumnKind.FIELD | ColumnKind.TEXT:
+            texts = ", ".join(map(literal, MISSING_TEXTS))
+            return f"coalesce(lower(trim({column}::VARCHAR)), '') IN ({texts})"
+        case ColumnKind.REAL:
+            return f"({column} IS NULL OR isnan({column}::DOUBLE))"
+        case _:
+            return f"{column} IS NULL"
 
 
 def coded(readings: Sequence[str], codings: Sequence[Coding], source: str, also: str = "") -> str:

@@ -67,7 +67,7 @@ class Column(Section):
 
     def recoding(self, attribute: Attribute) -> dict[str, str]:
         """Every text that means another one; in lower case if case does not count."""
-        known = attribute.texts() if self.ignore_case else ()
+        known = attribute.present.texts() if self.ignore_case else ()
         given = {text_of(key): text_of(value) for key, value in self.recode.items()}
         meant = {text: text for text in known} | given
         if not self.ignore_case:

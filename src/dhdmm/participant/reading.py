@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from duckdb import BinderException, DuckDBPyConnection, ParserException
 
 from dhdmm.errors import DataError
-from dhdmm.participant.coding import RawColumn, read
+from dhdmm.participant.coding import RawColumn, missing, read
 from dhdmm.participant.mapping import Column, Given, columns_of
 from dhdmm.participant.sources import LocalSource, Source, open_source
 from dhdmm.study.attributes.columns import Coding, ColumnKind
@@ -110,13 +110,24 @@ def position_of(source: Source, wanted: str) -> int:
 # ---- SQL ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Attached:
+    """SQL for every attribute's value, for columns mi that are true where attribute i has none, and
+    for the relation that they are read from."""
+
+    readings: list[str]
+    missing: str
+    relation: str
+
+
 def attached(
     opened: OpenTable, schema: Schema, connection: DuckDBPyConnection, also: Sequence[int] = ()
-) -> tuple[list[str], str]:
-    """SQL for every attribute's value, and for a relation that it is read from."""
+) -> Attached:
+    """The table as a relation of this connection, and what every attribute is read from."""
     source = opened.source
     assert isinstance(source, LocalSource)
     readings: list[str] = []
+    absent: dict[str, str] = {}
     made: dict[str, str] = {}
     for i, (attribute, said, at, name) in enumerate(
         zip(schema.attributes, opened.columns, opened.positions, opened.names, strict=True)
@@ -128,13 +139,15 @@ def attached(
             made[f"t{i}"] = said.text_sql(said.sql or f"c{at}", attribute)
             raw = RawColumn(name, f"t{i}", ColumnKind.FIELD)
         readings.append(read(attribute, raw))  # refuses a column that can never hold it
+        if attribute.missing_code is not None:
+            absent[f"m{i}"] = missing(raw.sql, raw.kind)
     needed = {at for at in opened.positions if at is not None} | set(also)
     if any(said.sql for said in opened.columns):
-        return readings, _with_expressions(source, connection, needed, made)
-    relation = source.attach(connection, sorted(needed))
-    if made:
-        relation = f"(SELECT *, {_aliases(made)} FROM {relation})"
-    return readings, relation
+        relation = _with_expressions(source, connection, needed, made)
+    else:
+        relation = source.attach(connection, sorted(needed))
+        relation = f"(SELECT *, {_aliases(made)} FROM {relation})" if made else relation
+    return Attached(readings, f", {_aliases(absent)}" if absent else "", relation)
 
 
 def _with_expressions(

@@ -206,13 +206,14 @@ def _count_here(
     names = [f"k{i}" for i in range(len(opened.columns))]
     with opened.source.connection(threads) as connection:
         held = [] if limit is None else [limit.position]
-        readings, relation = attached(opened, schema, connection, held)
+        found = attached(opened, schema, connection, held)
         codings = prepared(connection, schema)
         if limit is None:
-            query = by_cell(names, coded(readings, codings, relation))
+            query = by_cell(names, coded(found.readings, codings, found.relation, found.missing))
         else:
-            also = f", {person(f'c{limit.position}', limit.kind)} AS person"
-            query = by_person(names, coded(readings, codings, relation, also), limit)
+            also = f"{found.missing}, {person(f'c{limit.position}', limit.kind)} AS person"
+            rows = coded(found.readings, codings, found.relation, also)
+            query = by_person(names, rows, limit)
         result: dict[str, Any] = connection.execute(query).fetchnumpy()
     return result
 

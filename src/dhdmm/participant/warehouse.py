@@ -35,6 +35,7 @@ from dhdmm.participant.mapping import Column, text_of
 from dhdmm.participant.sources import Source
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.attributes.columns import (
+    MISSING_TEXTS,
     UNKNOWN,
     WHOLE,
     ColumnKind,
@@ -119,15 +120,19 @@ class WarehouseSource(Source):
     ) -> Mapping[str, NDArray[Any]]:
         """Codes k0, k1, … and counts by group, as `tabulate` needs them."""
         table = self._with_expressions(columns)
+        raw = [*self._raw(table, attributes, columns, positions)]
         values = {
-            f"x{i}": self._read(attribute, *raw)
-            for i, (attribute, raw) in enumerate(
-                zip(attributes, self._raw(table, attributes, columns, positions), strict=True)
-            )
+            f"x{i}": self._read(attribute, *pair)
+            for i, (attribute, pair) in enumerate(zip(attributes, raw, strict=True))
+        }
+        missing = {
+            f"m{i}": _missing(value, column.kind)
+            for i, (attribute, (value, column)) in enumerate(zip(attributes, raw, strict=True))
+            if attribute.missing_code is not None
         }
         also = {} if limit is None else {"person": self._person(table, limit)}
-        rows = table.select(**values, **also)
-        codes = {f"k{i}": a.warehouse_code(rows[f"x{i}"]) for i, a in enumerate(attributes)}
+        rows = table.select(**values, **missing, **also)
+        codes = {f"k{i}": _code(attribute, rows, i) for i, attribute in enumerate(attributes)}
         coded = rows.select(**codes, **{name: rows[name] for name in also})
         names = list(codes)
         groups = _by_cell(names, coded) if limit is None else _by_person(names, coded, limit)
@@ -143,8 +148,10 @@ class WarehouseSource(Source):
         table = self._with_expressions([said])
         (raw,) = self._raw(table, [attribute], [said], [position])
         seen = table[EXPRESSION.format(0)] if position is None else table[self.names[position]]
-        rows = table.select(seen=seen.cast("string"), x=self._read(attribute, *raw))
-        unknown = rows.filter(attribute.warehouse_code(rows.x).fill_null(UNKNOWN) == UNKNOWN)
+        value, column = raw
+        missing = _missing(value, column.kind)
+        rows = table.select(seen=seen.cast("string"), x0=self._read(attribute, *raw), m0=missing)
+        unknown = rows.filter(_code(attribute, rows, 0).fill_null(UNKNOWN) == UNKNOWN)
         counted = unknown.group_by("seen").agg(total=unknown.count())
         ordered = counted.order_by([ibis.desc("total"), "seen"]).limit(most)
         with _in_our_words("the table cannot be counted", self.where), _ONE_STATEMENT_AT_A_TIME:
@@ -247,6 +254,22 @@ def _of_text(text: Expression, reading: Reading) -> Expression:
             number = bare.re_search(NUMERAL).ifelse(bare, ibis.null("string")).cast("float64")
             return _whole(number) if reading is WHOLE else number
     return bare.fill_null("")
+
+
+def _code(attribute: Attribute, rows: Table, i: int) -> Expression:
+    code, missing = attribute.warehouse_code(rows[f"x{i}"]), attribute.missing_code
+    if missing is None:
+        return code
+    return ((code == UNKNOWN) & rows[f"m{i}"]).ifelse(missing, code)
+
+
+def _missing(value: Expression, kind: ColumnKind) -> Expression:
+    """Whether the column holds no value; the same rules as `coding.missing`."""
+    if kind in (ColumnKind.TEXT, ColumnKind.FIELD):
+        return (value + "").strip().lower().fill_null("").isin(MISSING_TEXTS)
+    if value.type().is_floating():
+        return value.isnull() | value.isnan()
+    return value.isnull()
 
 
 def _whole(x: Expression) -> Expression:

@@ -42,7 +42,7 @@ def _attribute(attribute: Attribute) -> dict[str, Any]:
     domain = attribute.set_label(np.arange(attribute.size))
     return {
         "name": attribute.name,
-        "type": attribute.kind,
+        "type": attribute.present.kind,
         "size": attribute.size,
         "domain": domain,
     }

@@ -127,12 +127,16 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
     attribute = names.schema.attributes[base.attribute]
     steps = base.factor
     if not (
-        attribute.ordered and isinstance(steps, Ranges) and np.all(steps.low[1:] == steps.high[:-1])
+        attribute.present.ordered
+        and isinstance(steps, Ranges)
+        and np.all(steps.low[1:] == steps.high[:-1])
     ):
         raise (place / "of").error(
             f"'{model.of}' has no order to take ranges of",
             "ranges are of integers, numbers, or a grouping of them with 'edges'",
         )
+    if attribute.missing_code is not None:  # it is in no range
+        steps = steps.take(np.flatnonzero(steps.high <= attribute.missing_code))
     runs = _runs(model, len(steps.low), place)
     if len(steps.low) == attribute.size:
         return plain_grouping(model.of, names.schema, base.attribute, runs)

@@ -19,7 +19,11 @@ from dhdmm.study import attributes
 from dhdmm.study.attributes.base import AttributeModel
 from dhdmm.study.forms import Delta, Fraction, Label, Name, Names, Positive, Section, Value, problem
 
-KEYS_SINCE: dict[str, str] = {"extra_measurements": "0.2.0", "workload.coverage": "0.2.0"}
+KEYS_SINCE: dict[str, str] = {
+    "extra_measurements": "0.2.0",
+    "schema.*.missing": "0.2.0",
+    "workload.coverage": "0.2.0",
+}
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
 names of attributes and groupings are written *. It may name keys that only a later version knows.
 """

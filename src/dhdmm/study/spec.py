@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from dhdmm.effort import work
 from dhdmm.study import canonical, document
+from dhdmm.study.attributes.missing import declared
 from dhdmm.study.coverage import with_rows
 from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, grouping
@@ -128,7 +129,7 @@ class Study(Summarised):
         place, attributes = self.place / "schema", []
         for name, model in self.model.schema_.items():
             with (place / name).located():
-                attributes.append(model.attribute(name))
+                attributes.append(declared(name, model))
         with place.located():
             return Schema(tuple(attributes))
 

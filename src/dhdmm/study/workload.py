@@ -22,6 +22,7 @@ import numpy as np
 
 from dhdmm.errors import StudyError
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.derived import Derived
 from dhdmm.study.entries import exact_factor
 from dhdmm.study.factor import Factor
 from dhdmm.study.names import LazySequence
@@ -81,6 +82,8 @@ class Term:
     """SQL that holds for every row besides the axes' predicates."""
     table: str = DATA
     """What the SQL counts: the rows of the study, or those that were left out of it."""
+    sum_of: str = ""
+    """The attribute whose values are added up; empty where records are counted."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -98,6 +101,8 @@ class Item:
 
     name: str
     terms: tuple[Term, ...]
+    derived: tuple[Derived, ...] = ()
+    """What the table shows in place of the terms' answers, if not those themselves."""
 
     @property
     def queries(self) -> int:

@@ -63,6 +63,9 @@ class CategoryAttribute(Attribute):
     def size(self) -> int:
         return len(self.values)
 
+    def labels_given(self) -> tuple[str, ...]:
+        return self.labels
+
     @property
     def value_type(self) -> type[Value]:
         return type(self.values[0])

@@ -16,6 +16,8 @@ from dhdmm.study.document import plain_scalar
 
 UNKNOWN = -1
 """The code of a value outside the domain, or of a missing one, once rows are counted."""
+MISSING_TEXTS = ("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none")
+"""What programs write for a missing value, between blanks and in lower case."""
 MOST_TEXTS = 50
 """Different texts of a column that a draft lists."""
 
