@@ -14,7 +14,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -40,7 +40,6 @@ Serial = Annotated[int, Field(ge=0, le=LARGEST_SERIAL)]
 
 class _RosterFile(File):
     FORMAT = formats.ROSTER
-    dhdmm: Literal["roster"] = "roster"
     members: list[PublicIdentity]
     registrar: KeyHex | None
     signature: SignatureHex | None
