@@ -63,6 +63,14 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
     2: {
         "StudyModel": {"extra_measurements": None},
         **{f"{kind}Model": {"missing": None} for kind in ("Integer", "Category", "Number")},
+        **{
+            f"{kind}Model": {
+                **dict.fromkeys(("type", "range"), REQUIRED),
+                **dict.fromkeys(("missing", "format")),
+            }
+            for kind in ("Date", "Datetime")
+        },
+        "GroupingModel": {"by": None},
     },
 }
 """What an absent key means, by the format that first had the key. Entries are added, with the key
@@ -78,8 +86,14 @@ def test_defaults_are_those_of_every_released_format() -> None:
 
 
 def test_keys_after_the_first_format_say_since_when() -> None:
-    added = {key for keys in DEFAULTS[2].values() for key in keys}
-    assert sorted(path.rpartition(".")[2] for path in KEYS_SINCE) == sorted(added)
+    added = {key for keys in DEFAULTS[2].values() for key, value in keys.items() if value is None}
+    words = {f"type.{word}" for word in NEW_TYPES}
+    assert {
+        path.replace("schema.*.", "").rpartition("*.")[2] for path in KEYS_SINCE
+    } == added | words
+
+
+NEW_TYPES = ("date", "datetime")
 
 
 def _defaults() -> dict[str, dict[str, Any]]:

@@ -133,6 +133,12 @@ class WarehouseSource(Source):
         """The column's value as the attribute needs it; the same rules as `coding.read`."""
         name, kind, reading = self.names[position], self.kind(position), attribute.reading
         read(attribute, name, kind, position)  # refuses a column that can never hold it
+        if kind is ColumnKind.TEXT and reading.ibis_type != "string":
+            raise DataError(
+                f"column '{name}' holds text, but '{attribute.name}' needs {reading.words}",
+                where=self.where,
+                hint="convert it in a view: warehouses differ in how they read dates from text",
+            )
         whole = reading is WHOLE and kind is not ColumnKind.NULL
         return _whole(self.table[name]) if whole else self.table[name].cast(reading.ibis_type)
 
@@ -152,12 +158,15 @@ class WarehouseSource(Source):
 
 
 def _kind(held: Any) -> ColumnKind:
+    if isinstance(held, datatypes.Timestamp):
+        return ColumnKind.TIMESTAMP if held.timezone is None else ColumnKind.ZONED
     for kind, types in (
         (ColumnKind.TEXT, datatypes.String),
         (ColumnKind.INTEGER, datatypes.Integer),
         (ColumnKind.REAL, (datatypes.Floating, datatypes.Decimal)),
         (ColumnKind.BOOLEAN, datatypes.Boolean),
         (ColumnKind.NULL, datatypes.Null),
+        (ColumnKind.DATE, datatypes.Date),
         (
             ColumnKind.SCALAR,
             (datatypes.Temporal, datatypes.UUID, datatypes.INET, datatypes.Unknown),
