@@ -62,6 +62,7 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
     },
     2: {
         "StudyModel": {"extra_measurements": None},
+        "ItemModel": {"coverage": None},
         **{f"{kind}Model": {"missing": None} for kind in ("Integer", "Category", "Number")},
         **{
             f"{kind}Model": {
@@ -87,13 +88,11 @@ def test_defaults_are_those_of_every_released_format() -> None:
 
 def test_keys_after_the_first_format_say_since_when() -> None:
     added = {key for keys in DEFAULTS[2].values() for key, value in keys.items() if value is None}
-    words = {f"type.{word}" for word in NEW_TYPES}
-    assert {
-        path.replace("schema.*.", "").rpartition("*.")[2] for path in KEYS_SINCE
-    } == added | words
+    new = {path.rpartition(".")[2] for path in KEYS_SINCE}
+    assert new == added | NEW_TYPES
 
 
-NEW_TYPES = ("date", "datetime")
+NEW_TYPES = {"date", "datetime"}
 
 
 def _defaults() -> dict[str, dict[str, Any]]:

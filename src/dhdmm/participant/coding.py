@@ -50,16 +50,25 @@ class PersonBound:
     """Part of every hash; hexadecimal digits, since it is part of the SQL."""
 
 
-def read(attribute: Attribute, column: str, kind: ColumnKind, position: int) -> str:
+@dataclass(frozen=True)
+class RawColumn:
+    """What an attribute is read from: a column's name for people, its SQL, and what it holds."""
+
+    name: str
+    sql: str
+    kind: ColumnKind
+
+
+def read(attribute: Attribute, column: RawColumn) -> str:
     """SQL for the column's value as the attribute needs it; refuses one that can never hold it."""
-    reading = attribute.reading
-    sql = reading.of(kind)
+    reading, held = attribute.reading, column.kind.value
+    sql = reading.of(column.kind)
     if sql is None:
         raise DataError(
-            f"column '{column}' holds {kind.value}, but '{attribute.name}' needs {reading.words}",
+            f"column '{column.name}' holds {held}, but '{attribute.name}' needs {reading.words}",
             hint="convert the column, or map another one to the attribute",
         )
-    return sql.format(f"c{position}")
+    return sql.format(column.sql)
 
 
 def missing(column: str, kind: ColumnKind) -> str:

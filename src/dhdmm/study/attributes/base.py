@@ -173,6 +173,10 @@ class Attribute(ABC):
     def warehouse_code(self, x: Expression) -> Expression:
         """The same in an expression of ibis, `UNKNOWN` outside the domain."""
 
+    def texts(self) -> Sequence[str]:
+        """The values, where they are texts."""
+        return ()
+
     def labels_given(self) -> Sequence[str]:
         """The labels that the study file gives to values, if it does."""
         return ()
