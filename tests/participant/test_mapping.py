@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
 import pyarrow as pa
 import pytest
 
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant import warehouse
+from dhdmm.participant.mapping import columns_of
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.attributes.missing import WithMissing
@@ -130,3 +133,11 @@ def test_a_mapping_cannot_reach_another_file(tmp_path):
     sql = f"(SELECT max(x) FROM read_csv('{tmp_path / 'secret.csv'}'))"
     with pytest.raises(DataError):
         tabulate(tmp_path / "t.csv", SCHEMA, columns={"age": {"sql": sql}})
+
+
+def test_the_example_of_the_documentation_is_a_mapping(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "tables.md").read_text("utf-8")
+    (tmp_path / "map.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
+    columns = columns_of(tmp_path / "map.yaml")
+    assert columns["outcome"].column == "OUTCOME"
+    assert columns["ward"].sql == "split_part(unit_code, '-', 1)"
