@@ -18,9 +18,11 @@ from starlette.routing import Route
 from dhdmm.errors import DhdmmError, NotMeasured
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.release.charts.draw import draw, key
+from dhdmm.release.charts.svg import NARROW, WIDE
 from dhdmm.release.comparison import MEANING
 from dhdmm.release.directory import file_stems
-from dhdmm.release.pictures import Panel, panels_of
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Panel
 from dhdmm.release.tables import Table
 from dhdmm.server.limits import Buckets, Rate
 from dhdmm.web.listing import MEDIA, encoded, listing
@@ -226,8 +228,14 @@ def _table(request: Request, tables: list[Table]) -> tuple[int, Table]:
 
 
 def _drawn(panel: Panel) -> dict[str, Any]:
+    """The chart twice: the style sheet shows the one that fits."""
+    name = f"Chart of {panel.title}"
+    widths = {"wide": WIDE, "narrow": NARROW}
+    drawn = {
+        kind: tostring(draw(panel.picture, name, at), "unicode") for kind, at in widths.items()
+    }
     return {
-        "chart": Markup(tostring(draw(panel.picture, f"Chart of {panel.title}"), "unicode")),
+        "charts": {kind: Markup(text) for kind, text in drawn.items()},
         "chart_title": panel.title,
         "chart_key": key(panel.picture),
     }

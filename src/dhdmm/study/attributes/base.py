@@ -68,6 +68,16 @@ class Attribute(ABC):
     @abstractmethod
     def size(self) -> int: ...
 
+    @property
+    def present(self) -> Attribute:
+        """The attribute without the value that stands for a missing one."""
+        return self
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of the missing value, the last one; None if no value may be missing."""
+        return None
+
     @abstractmethod
     def code(self, value: Any) -> int:
         """The position of a raw value; refuses values outside the domain without repeating them."""
