@@ -14,6 +14,7 @@ from dhdmm.network.problems import Problem, Reason
 from dhdmm.server.responses import problem_response
 from dhdmm.server.studies import Hub
 from dhdmm.web import builder, releases, rounds
+from dhdmm.web.shelf import HubLibrary, Shelf
 from dhdmm.web.signin import Doors, is_operator
 from dhdmm.web.site import Site, with_headers
 
@@ -34,7 +35,7 @@ class Pages:
 
 def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> Pages:
     """The pages of this coordinator; with `public`, everybody may read what is no secret."""
-    site = Site(hub, Doors(operator_token), public)
+    site = Site(Doors(operator_token), public)
 
     async def no_page(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
@@ -50,9 +51,9 @@ def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> Page
     app = Starlette(
         routes=[
             *site.routes(),
-            *rounds.routes(site),
-            *releases.routes(site),
-            *builder.routes(site),
+            *rounds.routes(site, hub),
+            *releases.routes(site, Shelf(HubLibrary(hub))),
+            *builder.routes(site, hub),
         ],
         exception_handlers={Problem: refused, HTTPException: no_page},
     )

@@ -218,11 +218,15 @@ def _cells(drawing: Drawing, picture: Heat, columns: Slots, rows: Slots) -> None
     values, errors, reach = picture.values, picture.errors, half_width(picture.errors)
     known = [(i, j) for i, j in np.ndindex(*values.shape) if not np.isnan(values[i, j])]
     whole = {at: answer(float(values[at]), float(errors[at]), float(reach[at])) for at in known}
-    room_for = room(columns.width - 6)
-    shown = [text for at, text in whole.items() if not picture.totals[at]]
-    only_number = max(map(len, shown), default=0) > room_for
+    alone = {at: text.partition(" ± ")[0] for at, text in whole.items()}
+    most = room(columns.width - 6)
+
+    def fit(texts: dict[tuple[int, int], str]) -> bool:
+        return all(len(text) <= most for at, text in texts.items() if not picture.totals[at])
+
+    written = [texts for texts in (whole, alone) if fit(texts)]
     for at in known:
-        value, text = float(values[at]), whole[at]
+        value = float(values[at])
         x, y = columns.starts[at[1]], rows.starts[at[0]]
         total, share = bool(picture.totals[at]), _strength(value, picture.limits)
         cell = drawing.rectangle(
@@ -230,16 +234,13 @@ def _cells(drawing: Drawing, picture: Heat, columns: Slots, rows: Slots) -> None
         )
         if not total:
             cell.set("fill-opacity", f"{share:.4f}")
-        said = f"{picture.down.labels[at[0]]}, {picture.across.labels[at[1]]}: {text}"
+        said = f"{picture.down.labels[at[0]]}, {picture.across.labels[at[1]]}: {whole[at]}"
         tell(cell, value, float(errors[at]), said)
         ink = "label" if total else "strong" if share >= STRONG else "faint"
         if abs(value) <= reach[at]:
             drawing.mark("circle", f"dot {ink}", cx=x + columns.width - 5, cy=y + 5, r=2)
-        if only_number or len(text) > room_for:
-            text = text.partition(" ± ")[0]
-        if len(text) <= room_for:
-            middle = x + columns.width / 2
-            drawing.text(middle, y + rows.width / 2 + 4, text, ink, "middle")
+        text = next((texts[at] for texts in written if len(texts[at]) <= most), "")
+        drawing.text(x + columns.width / 2, y + rows.width / 2 + 4, text, ink, "middle")
 
 
 def _colour_scale(drawing: Drawing, picture: Heat, y: float) -> None:
