@@ -21,10 +21,11 @@ from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Ranges
-from dhdmm.study.items import Names, item
+from dhdmm.study.items import item
 from dhdmm.study.models import ItemModel
 from dhdmm.study.names import column
 from dhdmm.study.query import query_label
+from dhdmm.study.spec import names_of
 from dhdmm.study.sql import ParsedQuery, parse_query
 from dhdmm.study.workload import Item, Term
 
@@ -51,12 +52,12 @@ def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
     values = np.concatenate([release.estimate.term(term) for term in asked.terms])
     errors = np.concatenate([_standard_errors(release, term) for term in asked.terms])
     together = asked.queries if joint else None
-    return Table(release.plan.study.schema, asked, values, errors, level, together)
+    return Table(release.plan.study.workload.schema, asked, values, errors, level, together)
 
 
 def _item(release: Release, sql: str) -> Item:
     study = release.plan.study
-    return item(ItemModel(name=NAME, sql=sql), Names(study.schema, study.groupings), Place())
+    return item(ItemModel(name=NAME, sql=sql), names_of(study), Place())
 
 
 def _standard_errors(release: Release, term: Term) -> Floats:
@@ -102,8 +103,7 @@ def _varied(term: Term) -> Iterator[int]:
 
 def _numbers(release: Release, names: tuple[str, ...]) -> list[int]:
     """The attributes that attributes and groupings of these names break down."""
-    study = release.plan.study
-    known = Names(study.schema, study.groupings)
+    known = names_of(release.plan.study)
     return [known.grouping(name, Place()).attribute for name in names]
 
 
