@@ -23,6 +23,7 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from dhdmm.client.consent import words
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.web.local import served_here
 from dhdmm.web.site import environment, static_file
@@ -97,7 +98,8 @@ class ConsentPage:
 
     async def _page(self, _request: Request) -> Response:
         state, template = self._state(), environment().get_template("consent.html")
-        text = template.render(self.document, consented=self.consented, progress=state)
+        shown = self.document | {"consented": self.consented, "words": words(self.document)}
+        text = template.render(shown, progress=state)
         if state["state"] in ("over", "declined"):
             self._seen.set()
         return HTMLResponse(text)

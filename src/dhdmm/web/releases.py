@@ -215,6 +215,7 @@ class _ReleasePages:
             "study": volume.release.plan.study.name,
             "facts": volume.release.provenance(),
             "made": volume.release.maker.words,
+            "rows_counted": volume.rows_counted,
         }
 
 

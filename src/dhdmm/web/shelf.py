@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from dhdmm.network.status import Status
 from dhdmm.release.comparison import Difference, compare
+from dhdmm.release.coverage import coverage_words
 from dhdmm.release.directory import read_manifest
 from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
@@ -36,6 +37,8 @@ class Volume:
     release: Release
     typical_errors: list[float]
     """The median standard error of every table."""
+    rows_counted: str
+    """How many rows were counted and left out, as far as the release knows."""
 
     @cached_property
     def _tables(self) -> list[Table]:
@@ -165,4 +168,5 @@ def _load(place: Path) -> Volume:
     release = Release.load(place)
     written = (place / entry.parquet for entry in read_manifest(place).tables)
     errors = (pq.read_table(path, columns=["standard_error"])[0].to_numpy() for path in written)
-    return Volume(place, release, [float(np.median(column)) for column in errors])
+    typical = [float(np.median(column)) for column in errors]
+    return Volume(place, release, typical, coverage_words(release))
