@@ -157,12 +157,17 @@ schema:
   sex: {type: category, values: {0: Female, 1: "Male, or else", 2: 'so: "quoted"'}}
   zip: {type: category, values: ["01", "2", plain, "true", "a, b"], missing: "12: not known"}
   hours: {type: number, edges: "0:100:25"}
+  day: {type: date, range: [2024-01-01, 2024-01-21], format: "%d.%m.%Y"}
+  hour: {type: datetime, range: [2024-01-01T00, 2024-01-01T03]}
 groupings:
+  weeks: {of: day, by: week}
+  two parts: {of: day, edges: [2024-01-01, 2024-01-11, 2024-01-22]}
   halves: {of: age, edges: [0, 5, 10]}
   odd: {of: age, sets: [{label: odd, where: "age % 2 = 1"}, {label: even, rest: true}]}
   some: {of: zip, sets: [{label: "a: few", values: ["01", "a, b"]}, {label: others, rest: true}]}
 workload:
   - {name: pairs, marginals: {ways: 2}}
+  - {name: weeks, ranges: {of: weeks, kind: prefix}}
   - {name: listed, marginals: {of: [[age, sex], [zip]]}}
   - {name: banded, by: [sex, halves], with_totals: [sex], where: "hours >= 25", weight: 2}
   - {name: windows, ranges: {of: age, kind: width, width: 3}, by: [sex]}

@@ -61,7 +61,8 @@ BAD_TABLES = {
         "age,sex\nyoung,F\nold,M\n3,F\n",
         "error: tables/05.csv: values are missing or outside the study's domain:"
         " column 'age' in 2 rows\n"
-        "  hint: correct the table, or choose what happens with on_unknown: drop or other\n",
+        "  hint: dhdmm check shows which; map the columns (--columns), or choose what happens with"
+        " on_unknown: drop or other\n",
         ExitCode.INPUT,
     ),
     "an empty file": (
@@ -282,7 +283,7 @@ from dhdmm.cli.main import main
 main()
 """
 STAGES = {
-    "tabulating": ("pause_at('dhdmm.runner', 'tabulate')", None),
+    "tabulating": ("pause_at('dhdmm.participant.tabulate', 'tabulate')", None),
     "planning": ("pause_at('dhdmm.planning.draft', 'plan')", None),
     "reviewing": ("pause_at('dhdmm.cohort.workers', 'review')", ["open", "reserve", "cancel"]),
     "sharing": ("pause_in('collecting-shares')", ["open", "reserve", "cancel"]),
