@@ -151,6 +151,7 @@ def covered(rounds, what) -> float:
     return float(np.mean([(low <= truth) & (truth <= high) for low, high in bounds]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what",
     [
