@@ -46,7 +46,7 @@ def review(
     reviewed = review_preview(draft, limits)
     if data is not None:
         _check_table(reviewed, data, reading)
-    document = figures(reviewed, limits, home.existing_ledger(who.ledger), status)
+    document = figures(reviewed, limits, who.paid_so_far(data), status)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))
