@@ -34,7 +34,6 @@ class Reader:
                 [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
             ),
             "COLUMNS": "80",
-            "OMP_NUM_THREADS": "1",
             "DHDMM_STATE": str(folder / "state"),
         }
         shutil.copytree(

@@ -89,6 +89,7 @@ def _empty(folder: Path) -> Path:
     return folder / "empty.csv"
 
 
+@pytest.mark.slow
 def test_processes_at_once_never_overspend(folder: Path) -> None:
     named(folder)
     program = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", "run"]

@@ -87,6 +87,7 @@ BAD_TABLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD_TABLES)
 def test_bad_table_is_named_and_nothing_is_written(shell: Shell, kind: str) -> None:
     content, message, code = BAD_TABLES[kind]
@@ -97,6 +98,7 @@ def test_bad_table_is_named_and_nothing_is_written(shell: Shell, kind: str) -> N
     assert shell.files() == before
 
 
+@pytest.mark.slow
 def test_participant_without_records_takes_part(shell: Shell) -> None:
     assert (shell.folder / "tables" / "00.csv").read_text() == HEADER
     said = shell("run", "study.yaml", "--data", "tables", "--json")
@@ -217,6 +219,7 @@ def test_error_is_one_json_document_when_asked_for(shell: Shell) -> None:
 # ---- the budget ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.fault(33)
 def test_exhausted_budget_refuses_before_anything_is_sent(shell: Shell) -> None:
     options = ["--data", "tables", *PAID, "--budget", "rho=0.03", "--json"]
@@ -229,6 +232,7 @@ def test_exhausted_budget_refuses_before_anything_is_sent(shell: Shell) -> None:
     assert not (shell.folder / "second").exists()
 
 
+@pytest.mark.slow
 def test_too_many_dropouts_abort_and_the_ledger_says_what_is_spent(shell: Shell) -> None:
     said = shell("run", "study.yaml", "--data", "tables", "--dropout", "0.5", "--out", "out", *PAID)
     assert said.err == (
@@ -239,6 +243,7 @@ def test_too_many_dropouts_abort_and_the_ledger_says_what_is_spent(shell: Shell)
     assert not (shell.folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_release_that_cannot_be_written_says_what_is_spent(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +319,7 @@ def interrupted(folder: Path, pause: str, *options: str) -> tuple[str, str, int]
     return out, err, process.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 @pytest.mark.parametrize("stage", STAGES)
 def test_ctrl_c_leaves_one_line_and_a_ledger_that_adds_up(folder: Path, stage: str) -> None:

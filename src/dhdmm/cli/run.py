@@ -223,7 +223,7 @@ def _draw(screen: Console, outcome: Outcome, document: dict[str, Any], report: R
 
     release = outcome.release
     answers.draw_release(screen, release, [table.head(options.ROWS) for table in release.values()])
-    screen.print("tables: " + "; ".join(report.words()), soft_wrap=True)
+    screen.print("tables: " + "; ".join(report.words()))
     expected = f"expected error a query {document['expected_rmse']:.4g}"
     actual = f", measured {document['actual_rmse']:.4g}" if "actual_rmse" in document else ""
     screen.print(expected + actual)

@@ -211,12 +211,15 @@ class WarehouseSource(Source):
 
 
 def _kind(held: Any) -> ColumnKind:
+    if isinstance(held, datatypes.Timestamp):
+        return ColumnKind.TIMESTAMP if held.timezone is None else ColumnKind.ZONED
     for kind, types in (
         (ColumnKind.TEXT, datatypes.String),
         (ColumnKind.INTEGER, datatypes.Integer),
         (ColumnKind.REAL, (datatypes.Floating, datatypes.Decimal)),
         (ColumnKind.BOOLEAN, datatypes.Boolean),
         (ColumnKind.NULL, datatypes.Null),
+        (ColumnKind.DATE, datatypes.Date),
         (
             ColumnKind.SCALAR,
             (datatypes.Temporal, datatypes.UUID, datatypes.INET, datatypes.Unknown),
@@ -257,6 +260,11 @@ def _of_text(text: Expression, reading: Reading) -> Expression:
         case "int64" | "float64":
             number = bare.re_search(NUMERAL).ifelse(bare, ibis.null("string")).cast("float64")
             return _whole(number) if reading is WHOLE else number
+        case "date" | "timestamp":
+            raise DataError(
+                f"a column of text cannot be read as {reading.words} in a warehouse",
+                hint="convert it in a view: warehouses differ in how they read text",
+            )
     return bare
 
 

@@ -32,6 +32,8 @@ from tests.service.participant.people import (
     study_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shell(
@@ -273,7 +275,7 @@ def _dhdmm(folder: Path, scratch: Path, *typed: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", "from dhdmm.cli.main import main; main()", *typed],
         cwd=folder,
-        env=os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"TMPDIR": str(scratch)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
