@@ -26,7 +26,6 @@ from dhdmm.participant.policy import Policy
 from dhdmm.participant.report import ACCEPTED_LOSS, Report, RowsLeftOut, require_accepted
 from dhdmm.participant.tabulate import TableOptions, Tabulation, count_for
 from dhdmm.planning.plan import Plan
-from dhdmm.privacy.ledger import Ledger
 from dhdmm.release import made
 from dhdmm.release.release import Release
 from dhdmm.session.coordinator import CoordinatorSession
@@ -62,7 +61,7 @@ def run(
     tables: Sequence[Any],
     *,
     accept_loss: float = ACCEPTED_LOSS,
-    ledger: Ledger | str | os.PathLike[str] | None = None,
+    ledger: str | os.PathLike[str] | None = None,
     **options: Unpack[TableOptions],
 ) -> Release:
     """Run a whole round on this machine, with real cryptography.
@@ -73,7 +72,7 @@ def run(
             Arrow table, a DuckDB relation or an ibis table.
         accept_loss: The largest share of all rows that may be left out. When any is, a warning
             (`RowsLeftOut`) says how many and why.
-        ledger: What pays for the round: a data set's name, a ledger or its file. Tables that
+        ledger: What pays for the round: a data set's name, or a ledger file. Tables that
             `dhdmm data add` has named pay by themselves; a round over others, without a ledger, is
             accounted for nowhere.
         **options: How the tables are read: `columns`, `on_unknown` and `other`, as in

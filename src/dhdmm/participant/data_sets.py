@@ -217,11 +217,11 @@ def _os_errors(folder: Path) -> Iterator[None]:
 
 
 def ledgers_for(
-    tables: Iterable[Any], given: Ledger | str | os.PathLike[str] | None, state: Path | None = None
+    tables: Iterable[Any], given: str | os.PathLike[str] | None, state: Path | None = None
 ) -> list[Ledger]:
     """The budgets that a round over these tables debits; empty if there is none.
 
-    `given` is a ledger, its file, or a data set's name. A table that has a name debits its own
+    `given` is a ledger file, or a data set's name. A table that has a name debits its own
     budget, and a ledger beside it is refused.
     """
     sets = DataSets(state)
@@ -229,7 +229,7 @@ def ledgers_for(
     found = {one.name: one for table in places if (one := sets.holding(table)) is not None}
     if given is None:
         return [one.ledger() for one in found.values()]
-    ledger = given if isinstance(given, Ledger) else _ledger(given, sets)
+    ledger = _ledger(given, sets)
     for one in found.values():
         if one.ledger().path.resolve() != ledger.path.resolve():
             raise Refused(

@@ -234,7 +234,7 @@ def _kind(held: Any) -> ColumnKind:
 
 
 def _as_text(value: Expression, said: Column, attribute: Attribute) -> Expression:
-    """The text that the attribute reads; the same rules as `Column.text_sql`."""
+    """The text that the attribute reads; the same rules as `Column.value_sql`."""
     if said.date or said.decimal or said.thousands:
         raise DataError(
             f"'{attribute.name}': date, decimal and thousands are not for a warehouse's table",
@@ -265,7 +265,7 @@ def _of_text(text: Expression, reading: Reading) -> Expression:
                 f"a column of text cannot be read as {reading.words} in a warehouse",
                 hint="convert it in a view: warehouses differ in how they read text",
             )
-    return bare
+    return bare.fill_null("")
 
 
 def _code(attribute: Attribute, rows: Table, i: int) -> Expression:

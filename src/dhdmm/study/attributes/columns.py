@@ -76,10 +76,7 @@ _WHOLE = {
 WHOLE = Reading("integers", "int64", "BIGINT", _WHOLE)
 _DOUBLE = dict.fromkeys((_INTEGER, _REAL, *_WORDS), "TRY_CAST({0} AS DOUBLE)")
 REAL = Reading("numbers", "float64", "DOUBLE", _DOUBLE)
-_VARCHAR = {
-    ColumnKind.FIELD: "coalesce(trim({0}), '')",
-    ColumnKind.TEXT: "trim({0}::VARCHAR)",  # NULL and the empty text are two things
-}
+_VARCHAR = dict.fromkeys(_WORDS, "coalesce(trim({0}::VARCHAR), '')")
 TEXT = Reading("text", "string", "VARCHAR", _VARCHAR)
 _BOOLEAN = {
     ColumnKind.BOOLEAN: "{0}",
