@@ -85,7 +85,9 @@ class Coordinator:
         what = "the SHA-256 of a certificate"
         pinned = None if self.pin is None else parse_digest(self.pin, what)
         address, trust = Address.parse(self.url), trusting(self.ca, pinned)
-        return CoordinatorClient(address, trust, identity, token=token, operator=operator)
+        return CoordinatorClient(
+            address, trust, identity, token=token, operator=operator, watch=note
+        )
 
     def round(self, client: CoordinatorClient, wanted: str | None) -> Status:
         """The round that was named, or the only one; of several, the only one that is going on."""
