@@ -14,7 +14,8 @@ import dhdmm
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.release.pictures import Lines, panels_of
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import TYPES
 from dhdmm.study.describe import describe
