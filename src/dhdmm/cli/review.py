@@ -9,6 +9,7 @@ import typer
 
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.options import grouped
+from dhdmm.errors import ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,6 +55,8 @@ def review(
         ask = not (who.yes or as_json)
         document["consented"] = _consent(home, reviewed, ask=ask, given=who.yes)
     output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
+    if not document["consented"] and (who.yes or not as_json):
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def _check_table(reviewed: Review, data: str, reading: options.Tables) -> None:
