@@ -27,7 +27,7 @@ from dhdmm.client.journal import FileJournal
 from dhdmm.client.seat import Member, Seat, require_consent, take_seat
 from dhdmm.errors import Refused, RoundAborted, VerificationError
 from dhdmm.network.status import Status
-from dhdmm.privacy.chain import Kind
+from dhdmm.privacy.chain import Kind, Purpose
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.protection import Protection
 from dhdmm.release.transcript_format import hash_of
@@ -130,7 +130,9 @@ def join(
         plan = seat.reviewed.plan
         _require_budget(member, round_id, plan)
         journal.remember(note(round_id, client, plan.study))
-        member.ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
+        purpose = Purpose(plan.study.name, plan.participants)
+        protection = Protection.of(plan.study)
+        member.ledger.reserve(plan.digest, round_id, plan.rho, protection, purpose)
         watch(f"seat {seat.position + 1} of {plan.participants:,}")
         session = ParticipantSession(
             seat.reviewed,
