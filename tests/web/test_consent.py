@@ -18,6 +18,8 @@ from dhdmm.participant.policy import Policy, review_preview
 from dhdmm.web.consent import ConsentPage
 from tests.round.small import small_plan
 
+pytestmark = pytest.mark.slow
+
 POLICY = Policy(threat_models=["malicious"], max_epsilon=2.0, min_participants=3, total_rho=1.0)
 STATUS = Status(
     round="ab" * 16, study="small", study_digest="", threat_model="malicious", state="enrolling",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhdmm.errors import NotMeasured, StudyError
-from dhdmm.release.intervals import Floats
+from dhdmm.release.covariance import variances
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute, Codes
@@ -50,21 +50,15 @@ def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
         )
     _check_measured(release, sql, asked)
     values = np.concatenate([release.estimate.term(term) for term in asked.terms])
-    errors = np.concatenate([_standard_errors(release, term) for term in asked.terms])
+    errors = np.sqrt(np.concatenate([variances(release, term) for term in asked.terms]))
     together = asked.queries if joint else None
-    return Table(release.plan.study.workload.schema, asked, values, errors, level, together)
+    schema = release.plan.study.workload.schema
+    return Table(schema, asked, values, errors, level, together, release=release)
 
 
 def _item(release: Release, sql: str) -> Item:
     study = release.plan.study
     return item(ItemModel(name=NAME, sql=sql), names_of(study), Place())
-
-
-def _standard_errors(release: Release, term: Term) -> Floats:
-    """√(survivors · σ_c² · diag(W (A'ᵀA')⁺ Wᵀ)); what rounding leaves below 0 is 0."""
-    variance = float(release.survivors * release.plan.participant_variance)
-    unit = release.plan.strategy.reconstruction.variances(term)
-    return np.asarray(np.sqrt(variance * np.maximum(unit, 0)))
 
 
 # ---- refusing -----------------------------------------------------------------------------------
