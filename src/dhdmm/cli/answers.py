@@ -111,11 +111,10 @@ def _cut(columns: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
 
 
 def _numbers(table: Table) -> list[list[str]]:
-    shown = slice(len(table))
-    errors = table.standard_errors[shown]
+    errors = table.standard_errors
     places = decimals(float(errors.min())) if len(errors) else 0
     value, error, low, high = (
         [number(entry, places) for entry in column.tolist()]
-        for column in (table.values[shown], errors, *table.bounds())
+        for column in (table.values, errors, *table.bounds())
     )
     return [value, [f"± {text}" for text in error], low, high]

@@ -26,8 +26,9 @@ from scipy.optimize import minimize
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.effect import REPLICATES, Effect, deviation, effect_of, noises, with_bias
+from dhdmm.release.frames import DerivedTable, appended
 from dhdmm.release.intervals import Floats
-from dhdmm.release.tables import DerivedTable, Table, appended
+from dhdmm.release.tables import Table
 from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.estimate import mode_product
 from dhdmm.strategy.strategy import Strategy

@@ -16,6 +16,7 @@ import numpy as np
 
 from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release.covariance import variances
+from dhdmm.release.intervals import Sums
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute, Codes
@@ -52,7 +53,7 @@ def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
     errors = np.sqrt(np.concatenate([variances(release, term) for term in asked.terms]))
     together = asked.queries if joint else None
     schema = release.plan.study.schema
-    return Table(schema, asked, values, errors, level, together, release=release)
+    return Table(schema, asked, Sums(values, errors), level, together, release=release)
 
 
 def _item(release: Release, sql: str) -> Item:

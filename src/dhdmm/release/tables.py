@@ -9,12 +9,9 @@ written.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +21,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
+from dhdmm.release.frames import STATISTICS, extra, in_pandas
+from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, critical
 from dhdmm.study import sqltext
 from dhdmm.study.factor import Integers
 from dhdmm.study.names import nearest
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 PREVIEWED = 5
 """Rows that a notebook shows."""
 CONDITION = "condition"
-STATISTICS = ("value", "standard_error", "low", "high")
 JOINT = ("joint_low", "joint_high")
 IN_WORDS = ("query", "sql")
 TAKEN = frozenset((CONDITION, *STATISTICS, *JOINT, *IN_WORDS))
@@ -83,15 +80,20 @@ class Table(Summarised):
 
     schema: Schema
     item: Item
-    values: Floats
-    standard_errors: Floats
+    numbers: Estimates
+    """One per query of the item, in its order."""
     level: float = DEFAULT_LEVEL
     together: int | None = None
     """With joint bounds: how many answers they hold for at once."""
-    shown: int | None = None
-    """Only the first rows; None for all."""
+    chosen: Integers | None = None
+    """The rows in this table, in its order, by their numbers in the item; None for all."""
     release: Release | None = None
     """Where the answers come from, and with them their covariances."""
+    header: str = "value"
+    others: Mapping[str, Estimates] = field(default_factory=dict)
+    """Further columns of a query that asks for several; `numbers` are then called `header`."""
+    note: str = ""
+    """What whoever reads the rows should know."""
 
     def _summary(self) -> dict[str, Any]:
         return {"name": self.name, "rows": len(self), "level": self.level}
@@ -110,7 +112,12 @@ class Table(Summarised):
         return self.item.name
 
     def __len__(self) -> int:
-        return self.item.queries if self.shown is None else min(self.shown, self.item.queries)
+        return self.item.queries if self.chosen is None else len(self.chosen)
+
+    @property
+    def rows(self) -> Integers:
+        """The numbers of the rows in the item."""
+        return np.arange(self.item.queries) if self.chosen is None else self.chosen
 
     def head(self, rows: int) -> Table:
         """The first rows; the labels of the others are not made.
@@ -121,7 +128,20 @@ class Table(Summarised):
         Returns:
             A table of at most so many rows.
         """
-        return replace(self, shown=max(rows, 0))
+        return replace(self, chosen=self.rows[: max(rows, 0)])
+
+    @property
+    def values(self) -> Floats:
+        """The answers."""
+        return self._in_rows(self.numbers.values)
+
+    @property
+    def standard_errors(self) -> Floats:
+        """Of the answers; exact for counts and sums, to first order for quotients."""
+        return self._in_rows(self.numbers.standard_errors)
+
+    def _in_rows(self, column: Floats) -> Floats:
+        return column if self.chosen is None else column[self.chosen]
 
     def bounds(self, joint: int = 1) -> tuple[Floats, Floats]:
         """The ends of the confidence intervals.
@@ -132,9 +152,8 @@ class Table(Summarised):
         Returns:
             The lower and the upper ends.
         """
-        values, errors = self.values[: len(self)], self.standard_errors[: len(self)]
-        reach = half_width(errors, self.level, joint)
-        return values - reach, values + reach
+        low, high = self.numbers.bounds(critical(self.level, joint))
+        return self._in_rows(low), self._in_rows(high)
 
     # -- arithmetic -------------------------------------------------------------------------------
 
@@ -231,23 +250,25 @@ class Table(Summarised):
     @cached_property
     def _words(self) -> dict[str, pa.Array]:
         """The columns of words, one string per row."""
+        parts = list(self._parts())
+        places = [places for *_, places in parts]
+        back = np.argsort(np.concatenate([np.zeros(0, np.int64), *places]))
         words = {
-            column.name: _stacked([_term_labels(column, *part) for part in self._parts()])
+            column.name: [_term_labels(column, term, rows) for term, rows, _ in parts]
             for column in self.columns
         }
         if self.has_conditions:
-            parts = [pa.repeat(term.condition, rows) for term, rows in self._parts()]
-            words[CONDITION] = _stacked(parts)
-        return words
+            words[CONDITION] = [pa.repeat(term.condition, len(rows)) for term, rows, _ in parts]
+        return {name: _stacked(labels).take(pa.array(back)) for name, labels in words.items()}
 
-    def _parts(self) -> Iterator[tuple[Term, int]]:
-        """The terms with how many of their rows are in the table."""
-        left = len(self)
+    def _parts(self) -> Iterator[tuple[Term, Integers, Integers]]:
+        """The terms with the rows of theirs that are in the table, and their places in it."""
+        rows, start = self.rows, 0
         for term in self.item.terms:
-            if left <= 0:
-                return
-            yield term, min(term.queries, left)
-            left -= term.queries
+            places = np.flatnonzero((rows >= start) & (rows < start + term.queries))
+            if len(places):
+                yield term, rows[places] - start, places
+            start += term.queries
 
     def queries(self) -> Iterator[tuple[str, str]]:
         """Every row in words and in SQL.
@@ -255,9 +276,13 @@ class Table(Summarised):
         Returns:
             An iterator over pairs (label, SQL).
         """
-        for term, rows in self._parts():
-            for row in islice(np.ndindex(*term.row_shape), rows):
-                yield query_label(term, row), query_sql(self.schema, term, row)
+        ends = np.cumsum([term.queries for term in self.item.terms])
+        for number in self.rows:
+            place = int(np.searchsorted(ends, number, side="right"))
+            term = self.item.terms[place]
+            inside = np.unravel_index(number - (ends[place] - term.queries), term.row_shape)
+            row = [int(index) for index in inside]
+            yield query_label(term, row), query_sql(self.schema, term, row)
 
     # -- to other libraries and files -------------------------------------------------------------
 
@@ -269,19 +294,28 @@ class Table(Summarised):
 
         Returns:
             Columns of labels, then `value`, `standard_error`, `low` and `high`; with joint bounds
-            also `joint_low` and `joint_high`.
+            also `joint_low` and `joint_high`. Where a query asks for several numbers, each has
+            these columns, called `name`, `name_standard_error` and so on.
         """
         columns = dict(self._words)
-        shown = slice(len(self))
-        statistics = (self.values[shown], self.standard_errors[shown], *self.bounds())
-        columns |= zip(STATISTICS, map(pa.array, statistics), strict=True)
-        if self.together is not None:
-            columns |= zip(JOINT, map(pa.array, self.bounds(self.together)), strict=True)
+        for header, numbers in {self.header: self.numbers, **self.others}.items():
+            for statistic, column in self._statistics(numbers).items():
+                name = header if statistic == STATISTICS[0] else f"{header}_{statistic}"
+                columns[name if self.others else statistic] = pa.array(self._in_rows(column))
         if queries:
             rows = list(self.queries())
             for i, name in enumerate(IN_WORDS):
                 columns[name] = pa.array([row[i] for row in rows], pa.string())
         return pa.table(columns)
+
+    def _statistics(self, numbers: Estimates) -> dict[str, Floats]:
+        bounds = numbers.bounds(critical(self.level))
+        found = (numbers.values, numbers.standard_errors, *bounds)
+        statistics = dict(zip(STATISTICS, found, strict=True))
+        if self.together is not None:
+            wider = numbers.bounds(critical(self.level, self.together))
+            statistics |= zip(JOINT, wider, strict=True)
+        return statistics
 
     def to_pandas(self, *, queries: bool = False) -> pandas.DataFrame:
         """The table as a pandas frame; needs `dhdmm[pandas]`.
@@ -309,7 +343,7 @@ class Table(Summarised):
         Raises:
             DhdmmError: polars is not installed.
         """
-        frame: polars.DataFrame = _extra("polars").from_arrow(self.to_arrow(queries=queries))
+        frame: polars.DataFrame = extra("polars").from_arrow(self.to_arrow(queries=queries))
         return frame
 
     def to_csv(self, path: str | Path, *, queries: bool = False) -> None:
@@ -329,48 +363,6 @@ class Table(Summarised):
             queries: As in `to_arrow`.
         """
         pa.parquet.write_table(self.to_arrow(queries=queries), str(path))
-
-
-class DerivedTable(ABC):
-    """A table made of released ones, in the forms that people use."""
-
-    @abstractmethod
-    def to_arrow(self) -> pa.Table: ...
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The columns of `to_arrow` as a pandas frame; needs `dhdmm[pandas]`.
-
-        Returns:
-            The frame.
-
-        Raises:
-            DhdmmError: pandas is not installed.
-        """
-        return in_pandas(self.to_arrow())
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the columns of `to_arrow` as CSV.
-
-        Args:
-            path: The file.
-        """
-        pa.csv.write_csv(self.to_arrow(), str(path))
-
-
-def in_pandas(table: pa.Table) -> pandas.DataFrame:
-    _extra("pandas")
-    frame: pandas.DataFrame = table.to_pandas()
-    return frame
-
-
-def appended(table: pa.Table, columns: Mapping[str, Floats]) -> pa.Table:
-    """The table with more columns, their names changed where a label column has them."""
-    for wanted, column in columns.items():
-        name = wanted
-        while name in table.column_names:
-            name += "_"
-        table = table.append_column(name, pa.array(column))
-    return table
 
 
 def _free_names(headers: Sequence[str]) -> list[str]:
@@ -398,12 +390,12 @@ def labels_tell_condition(term: Term) -> bool:
     return all(node.name.casefold() in told for node in nodes if node.key == "column")
 
 
-def _term_labels(column: LabelColumn, term: Term, rows: int) -> pa.Array:
-    """The column's labels of the term's first rows."""
+def _term_labels(column: LabelColumn, term: Term, rows: Integers) -> pa.Array:
+    """The column's labels of these rows of the term."""
     axis = column.axis(term)
     if axis is None:
-        return pa.repeat(column.absent(term), rows)
-    row = np.unravel_index(np.arange(rows), term.row_shape)[column.attribute]
+        return pa.repeat(column.absent(term), len(rows))
+    row = np.unravel_index(rows, term.row_shape)[column.attribute]
     return _taken(axis.labels, row)
 
 
@@ -416,12 +408,3 @@ def _taken(labels: Sequence[str], rows: Integers) -> pa.Array:
 
 def _stacked(parts: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
-
-
-def _extra(library: str) -> Any:
-    try:
-        return import_module(library)
-    except ImportError:
-        raise DhdmmError(
-            f"{library} is not installed", hint=f"pip install 'dhdmm[{library}]', or use to_arrow()"
-        ) from None
