@@ -22,10 +22,11 @@ from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Ranges
-from dhdmm.study.items import Names, item
+from dhdmm.study.items import item
 from dhdmm.study.models import ItemModel
 from dhdmm.study.names import column
 from dhdmm.study.query import query_label
+from dhdmm.study.spec import names_of
 from dhdmm.study.sql import ParsedQuery, parse_query
 from dhdmm.study.workload import Item, Term
 
@@ -52,13 +53,13 @@ def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
     values = np.concatenate([release.estimate.term(term) for term in asked.terms])
     errors = np.sqrt(np.concatenate([variances(release, term) for term in asked.terms]))
     together = asked.queries if joint else None
-    schema = release.plan.study.schema
+    schema = release.plan.study.workload.schema
     return Table(schema, asked, Sums(values, errors), level, together, release=release)
 
 
 def _item(release: Release, sql: str) -> Item:
     study = release.plan.study
-    return item(ItemModel(name=NAME, sql=sql), Names(study.schema, study.groupings), Place())
+    return item(ItemModel(name=NAME, sql=sql), names_of(study), Place())
 
 
 # ---- refusing -----------------------------------------------------------------------------------
@@ -97,8 +98,7 @@ def _varied(term: Term) -> Iterator[int]:
 
 def _numbers(release: Release, names: tuple[str, ...]) -> list[int]:
     """The attributes that attributes and groupings of these names break down."""
-    study = release.plan.study
-    known = Names(study.schema, study.groupings)
+    known = names_of(release.plan.study)
     return [known.grouping(name, Place()).attribute for name in names]
 
 

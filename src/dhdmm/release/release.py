@@ -31,6 +31,7 @@ from dhdmm.summary import Summarised
 if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
     from dhdmm.release.charts.page import Chart
+    from dhdmm.release.coverage import Coverage
     from dhdmm.release.transcript import Transcript
 
 PREVIEWED = 10
@@ -180,6 +181,13 @@ class Release(Summarised, Mapping[str, Table]):
     def __contains__(self, name: object) -> bool:  # without making the table
         return name in self._rows
 
+    @property
+    def coverage(self) -> Coverage | None:
+        """How many rows were counted and left out, with noise; None if the study did not ask."""
+        from dhdmm.release.coverage import coverage_of
+
+        return coverage_of(self)
+
     # -- further questions ------------------------------------------------------------------------
 
     @cached_property
@@ -312,4 +320,5 @@ class Release(Summarised, Mapping[str, Table]):
             "rho": float(self.plan.rho),
             "epsilon": promise.epsilon,
             "delta": promise.delta,
+            "coverage": self.plan.study.coverage,
         }
