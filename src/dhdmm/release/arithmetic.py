@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from dhdmm.errors import DhdmmError
 from dhdmm.release.frames import STATISTICS, DerivedTable, appended
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Quotients, Sums, critical
-from dhdmm.release.tables import Table
+from dhdmm.release.tables import Table, Words
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ Number = float | int
 class _Estimates(Summarised, DerivedTable):
     """What `Answers` and `Ratios` have in common: rows with labels, values and intervals."""
 
-    labels: pa.Table
+    labels: dict[str, Words]
     """Columns of words, possibly none."""
 
     __array_ufunc__ = None  # NumPy leaves the arithmetic to this class
@@ -69,9 +69,8 @@ class _Estimates(Summarised, DerivedTable):
         """
         numbers = (self.values, self.standard_errors, *self.bounds(level))
         statistics = dict(zip(STATISTICS, numbers, strict=True))
-        if not self.labels.num_columns:
-            return pa.table({name: pa.array(column) for name, column in statistics.items()})
-        return appended(self.labels, statistics)
+        words = {name: pa.array(said, pa.string()) for name, said in self.labels.items()}
+        return appended(words, statistics)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +94,7 @@ class Answers(_Estimates):
     """Tables and C; each table of each release once."""
 
     @classmethod
-    def of(cls, table: Table, rows: NDArray[np.int64], labels: pa.Table) -> Answers:
+    def of(cls, table: Table, rows: NDArray[np.int64], labels: dict[str, Words]) -> Answers:
         weights = np.zeros((len(rows), table.item.queries))
         weights[np.arange(len(rows)), rows] = 1
         return cls(labels, ((table, weights),))
@@ -103,7 +102,7 @@ class Answers(_Estimates):
     @cached_property
     def values(self) -> Floats:
         """The combinations of the answers."""
-        return np.asarray(sum(C @ table.values for table, C in self.parts))
+        return np.asarray(sum(C @ table.numbers.values for table, C in self.parts))
 
     @cached_property
     def standard_errors(self) -> Floats:
@@ -152,8 +151,7 @@ class Answers(_Estimates):
     def __getitem__(self, rows: Any) -> Answers:
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         parts = tuple((table, C[chosen]) for table, C in self.parts)
-        labels = self.labels.take(pa.array(chosen)) if self.labels.num_columns else self.labels
-        return Answers(labels, parts)
+        return Answers({name: said[chosen] for name, said in self.labels.items()}, parts)
 
     def sum(self) -> Answers:
         """All rows added up.
@@ -162,7 +160,7 @@ class Answers(_Estimates):
             One row.
         """
         parts = tuple((table, C.sum(axis=0, keepdims=True)) for table, C in self.parts)
-        return Answers(pa.table({}), parts)
+        return Answers({}, parts)
 
     def __add__(self, other: Answers) -> Answers:
         if not isinstance(other, Answers):

@@ -52,14 +52,19 @@ def in_pandas(table: pa.Table) -> pandas.DataFrame:
     return frame
 
 
-def appended(table: pa.Table, columns: Mapping[str, Floats]) -> pa.Table:
-    """The table with more columns, their names changed where a label column has them."""
-    for wanted, column in columns.items():
+def appended(labels: Mapping[str, pa.Array], numbers: Mapping[str, Floats]) -> pa.Table:
+    """A table of both, the numbers' names changed where a label column has them."""
+    columns = dict(labels)
+    for wanted, column in numbers.items():
         name = wanted
-        while name in table.column_names:
+        while name in columns:
             name += "_"
-        table = table.append_column(name, pa.array(column))
-    return table
+        columns[name] = pa.array(column)
+    return pa.table(columns)
+
+
+def columns_of(table: pa.Table) -> dict[str, pa.Array]:
+    return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def extra(library: str) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.frames import STATISTICS, extra, in_pandas
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
     from dhdmm.release.arithmetic import Answers
     from dhdmm.release.release import Release
+
+Words = NDArray[np.object_]
+"""A column of words. Arrow is for whoever asks for it: it takes long to get ready."""
 
 PREVIEWED = 5
 """Rows that a notebook shows."""
@@ -89,7 +93,7 @@ class Table(Summarised):
     """The rows in this table, in its order, by their numbers in the item; None for all."""
     release: Release | None = None
     """Where the answers come from, and with them their covariances."""
-    header: str = "value"
+    header: str = STATISTICS[0]
     others: Mapping[str, Estimates] = field(default_factory=dict)
     """Further columns of a query that asks for several; `numbers` are then called `header`."""
     note: str = ""
@@ -180,14 +184,13 @@ class Table(Summarised):
         """
         from dhdmm.release.arithmetic import Answers
 
-        words = pa.table(self._words)
         kept = np.ones(len(self), np.bool_)
         for name, label in labels.items():
             if name not in self._words:
                 raise DhdmmError(
-                    f"'{self.name}' has no column '{name}'", hint=nearest(name, words.column_names)
+                    f"'{self.name}' has no column '{name}'", hint=nearest(name, list(self._words))
                 )
-            said = np.array(words[name].to_pylist(), object)
+            said = self._words[name]
             if label not in said:
                 hint = nearest(str(label), list(dict.fromkeys(said)))
                 raise DhdmmError(f"no row says '{label}' under '{name}'", hint=hint)
@@ -195,9 +198,8 @@ class Table(Summarised):
         rows = np.flatnonzero(kept)
         if not len(rows):
             raise DhdmmError("no row has all of these labels")
-        others = words.drop_columns(list(labels)) if labels else words
-        chosen = others.take(pa.array(rows)) if others.num_columns else pa.table({})
-        return Answers.of(self, rows, chosen)
+        others = {name: said[rows] for name, said in self._words.items() if name not in labels}
+        return Answers.of(self, self.rows[rows], others)
 
     # -- labels -----------------------------------------------------------------------------------
 
@@ -228,9 +230,7 @@ class Table(Summarised):
         Returns:
             What each says row by row, by its name.
         """
-        return {
-            name: told.to_pylist() for name, told in self._words.items() if name not in self.fixed
-        }
+        return {name: told.tolist() for name, told in self._words.items() if name not in self.fixed}
 
     def _said(self, column: LabelColumn) -> set[str]:
         """Up to two different labels of the column."""
@@ -248,18 +248,18 @@ class Table(Summarised):
         return not all(labels_tell_condition(term) for term in self.item.terms)
 
     @cached_property
-    def _words(self) -> dict[str, pa.Array]:
+    def _words(self) -> dict[str, Words]:
         """The columns of words, one string per row."""
-        parts = list(self._parts())
-        places = [places for *_, places in parts]
-        back = np.argsort(np.concatenate([np.zeros(0, np.int64), *places]))
-        words = {
-            column.name: [_term_labels(column, term, rows) for term, rows, _ in parts]
-            for column in self.columns
-        }
+        names = [column.name for column in self.columns]
+        words = {name: np.empty(len(self), object) for name in names}
         if self.has_conditions:
-            words[CONDITION] = [pa.repeat(term.condition, len(rows)) for term, rows, _ in parts]
-        return {name: _stacked(labels).take(pa.array(back)) for name, labels in words.items()}
+            words[CONDITION] = np.empty(len(self), object)
+        for term, rows, places in self._parts():
+            for column in self.columns:
+                words[column.name][places] = _term_labels(column, term, rows)
+            if self.has_conditions:
+                words[CONDITION][places] = term.condition
+        return words
 
     def _parts(self) -> Iterator[tuple[Term, Integers, Integers]]:
         """The terms with the rows of theirs that are in the table, and their places in it."""
@@ -274,7 +274,7 @@ class Table(Summarised):
         """Every row in words and in SQL.
 
         Returns:
-            An iterator over pairs (label, SQL).
+            An iterator over pairs (label, SQL); no SQL where a query calculated the numbers.
         """
         ends = np.cumsum([term.queries for term in self.item.terms])
         for number in self.rows:
@@ -282,7 +282,8 @@ class Table(Summarised):
             term = self.item.terms[place]
             inside = np.unravel_index(number - (ends[place] - term.queries), term.row_shape)
             row = [int(index) for index in inside]
-            yield query_label(term, row), query_sql(self.schema, term, row)
+            sql = query_sql(self.schema, term, row) if self.header == STATISTICS[0] else ""
+            yield query_label(term, row), sql
 
     # -- to other libraries and files -------------------------------------------------------------
 
@@ -297,7 +298,7 @@ class Table(Summarised):
             also `joint_low` and `joint_high`. Where a query asks for several numbers, each has
             these columns, called `name`, `name_standard_error` and so on.
         """
-        columns = dict(self._words)
+        columns = {name: pa.array(said, pa.string()) for name, said in self._words.items()}
         for header, numbers in {self.header: self.numbers, **self.others}.items():
             for statistic, column in self._statistics(numbers).items():
                 name = header if statistic == STATISTICS[0] else f"{header}_{statistic}"
@@ -390,21 +391,11 @@ def labels_tell_condition(term: Term) -> bool:
     return all(node.name.casefold() in told for node in nodes if node.key == "column")
 
 
-def _term_labels(column: LabelColumn, term: Term, rows: Integers) -> pa.Array:
-    """The column's labels of these rows of the term."""
+def _term_labels(column: LabelColumn, term: Term, rows: Integers) -> Words | str:
+    """The column's labels of these rows of the term, each label made once."""
     axis = column.axis(term)
     if axis is None:
-        return pa.repeat(column.absent(term), len(rows))
+        return column.absent(term)
     row = np.unravel_index(rows, term.row_shape)[column.attribute]
-    return _taken(axis.labels, row)
-
-
-def _taken(labels: Sequence[str], rows: Integers) -> pa.Array:
-    """labels[row] for every row, each label made once."""
-    needed, places = np.unique(rows, return_inverse=True)
-    made = pa.array([labels[int(row)] for row in needed], pa.string())
-    return made.take(pa.array(places))
-
-
-def _stacked(parts: Sequence[pa.Array]) -> pa.Array:
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+    needed, places = np.unique(row, return_inverse=True)
+    return np.array([axis.labels[int(one)] for one in needed], object)[places]

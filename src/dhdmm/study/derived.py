@@ -23,7 +23,7 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Quantiles:
-    """Per group and per share p of `at`, the first step whose prefix holds p of the group's records.
+    """Per group and share p of `at`, the first step whose prefix holds p of the group's records.
 
     The prefixes are the rows of axis number `axis` (an attribute) of the term `prefixes`; the last
     of them holds all records of the group whose value is known. Row (group, p) has p fastest.
