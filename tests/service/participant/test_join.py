@@ -57,7 +57,7 @@ def test_a_phase_is_one_request(
         here.consent(*persons)
         monkeypatch.setattr(CoordinatorClient, "_once", counted)
         here.join_all(persons)
-    read = ["GET /draft", "GET /seat", "GET /roster"]
+    read = ["GET /draft", "GET /seat"]
     each = {"POST /message": phases, **dict.fromkeys(read, 1)}
     assert asked == {route: 6 * times for route, times in each.items()}
 

@@ -24,6 +24,7 @@ from dhdmm.release.transcript import Transcript
 from dhdmm.secagg import messages
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.server.store import read_transcript
+from dhdmm.session.introductions import split
 from tests.protocol.network import Stream
 from tests.service.participant.between import Malice, Trouble
 from tests.service.participant.people import (
@@ -199,7 +200,7 @@ def _told(person: Person, change: Callable[[bytes], bytes]) -> Any:
 
 def _declared_dead(position: int) -> Callable[[bytes], bytes]:
     def change(body: bytes) -> bytes:
-        said = None if body.startswith(MAGIC) else messages.decode(body)
+        said = None if body.startswith(MAGIC) else messages.decode(split(body).message)
         if isinstance(said, messages.Survivors):
             return replace(said, alive=said.alive.without([position])).encode()
         return body
