@@ -18,14 +18,15 @@ import numpy as np
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.coverage import coverage_terms, of_counted
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
-from dhdmm.study.grouping import Grouping, plain_grouping
+from dhdmm.study.grouping import Grouping, grouping_by_unit, plain_grouping
 from dhdmm.study.models import ItemModel, MarginalsModel, RangesModel, TermModel
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
-from dhdmm.study.sql import parse_query
+from dhdmm.study.sql import parse_query, unit_name
 from dhdmm.study.workload import Axis, Item, Product, Term
 
 LARGEST_TERMS = 20_000
@@ -47,13 +48,23 @@ class Names:
 
     schema: Schema
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
+    coverage: bool = False
+    """Rows that are left out are counted too: terms say which rows they are about."""
 
     def grouping(self, name: str, place: Place) -> Grouping:
-        found = self.groupings.get(name) or self._attributes.get(name)
+        found = self.groupings.get(name) or self._attributes.get(name) or self._by_unit(name)
         if found is None:
             known = [*self.schema.names, *self.groupings]
             raise place.error(f"unknown attribute or grouping '{name}'", nearest(name, known))
         return found
+
+    def _by_unit(self, name: str) -> Grouping | None:
+        """`week of visit` needs no entry in the study."""
+        for a, attribute in enumerate(self.schema.attributes):
+            for unit in attribute.present.units:
+                if name == unit_name(unit, attribute.name):
+                    return grouping_by_unit(name, unit, self.schema, a)
+        return None
 
     @cached_property
     def _attributes(self) -> dict[str, Grouping]:
@@ -68,9 +79,13 @@ class Names:
 
 def item(model: ItemModel, names: Names, place: Place) -> Item:
     """One entry of the workload."""
+    if model.coverage:
+        return Item(model.name, coverage_terms(names.schema, model.weight))
     if model.sql is not None:
-        return Item(model.name, tuple(_sql_terms(model, names, place / "sql")))
-    return Item(model.name, tuple(_terms(model, names, place)))
+        terms = _sql_terms(model, names, place / "sql")
+    else:
+        terms = _terms(model, names, place)
+    return Item(model.name, tuple(map(of_counted, terms) if names.coverage else terms))
 
 
 def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
@@ -120,12 +135,16 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
     attribute = names.schema.attributes[base.attribute]
     steps = base.factor
     if not (
-        attribute.ordered and isinstance(steps, Ranges) and np.all(steps.low[1:] == steps.high[:-1])
+        attribute.present.ordered
+        and isinstance(steps, Ranges)
+        and np.all(steps.low[1:] == steps.high[:-1])
     ):
         raise (place / "of").error(
             f"'{model.of}' has no order to take ranges of",
             "ranges are of integers, numbers, or a grouping of them with 'edges'",
         )
+    if attribute.missing_code is not None:  # it is in no range
+        steps = steps.take(np.flatnonzero(steps.high <= attribute.missing_code))
     runs = _runs(model, len(steps.low), place)
     if len(steps.low) == attribute.size:
         return plain_grouping(model.of, names.schema, base.attribute, runs)

@@ -40,6 +40,8 @@ from tests.service.participant.people import (
     study_of,
 )
 
+pytestmark = pytest.mark.slow
+
 SIX = study_of()
 
 

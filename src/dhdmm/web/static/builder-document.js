@@ -74,6 +74,9 @@ function sets(text) {
   });
 }
 
+const UNITS = ["day", "week", "month", "quarter", "year", "weekday", "month of year"];
+const moments = ({ low, high, format }) => ({ range: [low.trim(), high.trim()], format: format.trim() || undefined });
+const readMoments = ({ range: [low, high], format = "" }) => ({ low, high, format });
 const NUMERIC = { inputmode: "numeric", size: 8 };
 
 /** What the builder knows of each type of attribute: its fields (label, key, properties, path and
@@ -91,6 +94,26 @@ export const TYPES = {
     write: ({ low, high }) => ({ range: [word(low), word(high)] }),
     read: ({ range: [low, high] }) => ({ low: String(low), high: String(high) }),
   },
+  date: {
+    words: "date", shape: "row", ordered: true, units: UNITS,
+    fields: [
+      ["First day", "low", { size: 12, placeholder: "2024-01-01" }, ["range"]],
+      ["Last day", "high", { size: 12, placeholder: "2024-12-31" }, ["range", 1], "both included"],
+      ["Form of texts", "format", { size: 12, placeholder: "2024-01-31" }, ["format"], "if not as 2024-01-31: %d.%m.%Y"],
+    ],
+    write: moments,
+    read: readMoments,
+  },
+  datetime: {
+    words: "date and hour", shape: "row", ordered: true, units: [...UNITS, "hour"],
+    fields: [
+      ["First hour", "low", { size: 14, placeholder: "2024-01-01T00" }, ["range"]],
+      ["Last hour", "high", { size: 14, placeholder: "2024-12-31T23" }, ["range", 1], "both included"],
+      ["Form of texts", "format", { size: 14, placeholder: "2024-01-31 13:45" }, ["format"], "if not as 2024-01-31 13:45: %d.%m.%Y %H:%M"],
+    ],
+    write: moments,
+    read: readMoments,
+  },
   number: {
     words: "number, in bins", shape: "row", ordered: true,
     fields: [["Edges of the bins", "edges", { placeholder: "0:100:5" }, ["edges"], "first:last:step, or a list such as 0, 18, 65, 120"]],
@@ -101,8 +124,14 @@ export const TYPES = {
 
 // ---- from the fields to the file ----------------------------------------------------------------
 
+function attributeEntry(attribute) {
+  const missing = attribute.missing.trim() ? textOf(attribute.missing) : undefined;
+  return { type: attribute.type, ...TYPES[attribute.type].write(attribute), missing };
+}
+
 function grouping(entry) {
   if (entry.kept) return entry.kept;
+  if (entry.form === "unit") return { of: entry.of, by: entry.unit };
   return entry.form === "sets" ? { of: entry.of, sets: sets(entry.sets) } : { of: entry.of, edges: edges(entry.edges) };
 }
 
@@ -153,7 +182,7 @@ function aggregation(given) {
 export function textOfStudy(study) {
   return yaml({
     study: study.name,
-    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, { type: attribute.type, ...TYPES[attribute.type].write(attribute) }])),
+    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, attributeEntry(attribute)])),
     groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
     workload: study.tables.map(item),
     privacy: privacy(study.privacy),
@@ -179,6 +208,7 @@ function typedEdges(given) {
 
 function groupingOf([name, entry]) {
   const made = newGrouping(name, entry.of);
+  if (entry.by) return { ...made, form: "unit", unit: entry.by };
   if (entry.edges) return { ...made, edges: typedEdges(entry.edges) };
   if (!entry.sets.every((set) => set.values || set.rest)) return { ...made, kept: entry };
   const lines = entry.sets.map((set) => `${typed(set.label)}: ${set.rest ? "*" : set.values.map(typed).join(", ")}`);
@@ -223,7 +253,9 @@ function aggregationOf(given) {
 export function studyOf(form) {
   return {
     name: form.study,
-    attributes: form.schema.map((entry) => ({ ...newAttribute(entry.name, entry.type), ...TYPES[entry.type].read(entry) })),
+    attributes: form.schema.map((entry) => ({
+      ...newAttribute(entry.name, entry.type), ...TYPES[entry.type].read(entry), missing: entry.missing === undefined ? "" : typed(entry.missing),
+    })),
     groupings: Object.entries(form.groupings).map(groupingOf),
     tables: form.workload.map(tableOf),
     privacy: privacyOf(form.privacy),
@@ -233,11 +265,11 @@ export function studyOf(form) {
 
 export function newAttribute(name = "", type = "category") {
   const keys = Object.values(TYPES).flatMap(({ fields }) => fields.map(([, key]) => key));
-  return { name, type, ...Object.fromEntries(keys.map((key) => [key, ""])) };
+  return { name, type, missing: "", ...Object.fromEntries(keys.map((key) => [key, ""])) };
 }
 
 export function newGrouping(name, of) {
-  return { name, of, form: "edges", edges: "", sets: "", kept: null };
+  return { name, of, form: "edges", unit: "month", edges: "", sets: "", kept: null };
 }
 
 export function newTable(kind, name) {
