@@ -92,7 +92,8 @@ def goes_on_under_another(
     with database.reading() as connection:
         _require_newest(connection, study, roster)
         row = store.read_row(connection, round_id)
-    return row is not None and not row.over and row.roster_digest != roster.roster.digest.hex()
+    names = [fingerprint.hex() for fingerprint in roster.fingerprints]
+    return row is not None and not row.over and row.roster_digest not in names
 
 
 @dataclass(frozen=True)
