@@ -40,6 +40,7 @@ EXAMPLES = {
     "coordinator missing": "dhdmm coordinator missing https://coordinator.example:8443",
     "coordinator purge": "dhdmm coordinator purge --older-than 90d",
     "show": 'dhdmm show release --item "age and sex"',
+    "open": "dhdmm open release-2025 release-2026",
     "query": 'dhdmm query release "SELECT sex, COUNT(*) FROM data WHERE age >= 65 GROUP BY sex"',
     "compare": "dhdmm compare release-2025 release-2026",
     "adjust": "dhdmm adjust release --out adjusted --nonnegative --integers",

@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -23,6 +23,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import DhdmmError, ExitCode, Refused
 from dhdmm.network import signing
+from dhdmm.network.offer import Offer
 from dhdmm.network.problems import LONGEST_RETRY
 from dhdmm.network.status import Missing, NamedKey, Status
 from dhdmm.network.trust import Address
@@ -72,11 +73,19 @@ class Answered(DhdmmError):
         super().__init__(what, where=f"coordinator ({status} {reason})", hint=hint)
 
 
+class Delivered(NamedTuple):
+    """The coordinator's word on a message, and what it sends next if there is something."""
+
+    word: str
+    following: bytes | None
+
+
 @dataclass(frozen=True)
 class _Reply:
     status: int
     body: bytes
     retry_after: float
+    word: str
 
 
 class CoordinatorClient:
@@ -107,6 +116,7 @@ class CoordinatorClient:
         self._headers |= {} if token is None else {signing.TOKEN_HEADER: token}
         self._headers |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
         self._lines = _connections(address, trust)
+        self._previews: dict[bytes, bytes] = {}
 
     def __enter__(self) -> CoordinatorClient:
         return self
@@ -162,7 +172,15 @@ class CoordinatorClient:
         self._ask("POST", f"{_path(round_id)}/enrolment", content, "application/json")
 
     def preview(self, round_id: bytes) -> bytes:
-        return self._bytes(round_id, "draft").body
+        """What is reviewed; asked for once, however often it is looked at."""
+        if round_id not in self._previews:
+            self._previews[round_id] = self._bytes(round_id, "draft").body
+        return self._previews[round_id]
+
+    def offer(self, round_id: bytes, *, wait: bool = False) -> Offer:
+        """The terms of a round in which we have a seat; `Answered` while people still enrol."""
+        waiting = f"?wait={LONGEST_WAIT}" if wait else ""
+        return Offer.from_bytes(self._bytes(round_id, f"seat{waiting}").body)
 
     def plan(self, round_id: bytes) -> bytes:
         return self._bytes(round_id, "plan").body
@@ -181,11 +199,16 @@ class CoordinatorClient:
         reply = self._bytes(round_id, f"message?after={after}&wait={LONGEST_WAIT}")
         return None if reply.status == 204 else reply.body
 
-    def send(self, round_id: bytes, message: bytes) -> str:
-        """Deliver a message; the coordinator's word on it: accepted, repeated or excluded."""
-        target = f"{_path(round_id)}/message"
-        reply = self._ask("POST", target, message, "application/octet-stream")
-        return _parsed(dict[str, str], reply.body).get("reply", "")
+    def send(self, round_id: bytes, message: bytes, after: str | None) -> Delivered:
+        """Deliver a message, and wait for the next one after the one with this digest.
+
+        Nothing is waited for if `after` is None.
+        """
+        wait = 0 if after is None else LONGEST_WAIT
+        target = f"{_path(round_id)}/message?after={after or ''}&wait={wait}"
+        kind = "application/octet-stream"
+        reply = self._ask("POST", target, message, kind, LARGEST_REPLY_BYTES)
+        return Delivered(reply.word, None if reply.status == 204 else reply.body)
 
     def tokens(self, round_id: bytes, count: int, expires_s: int) -> list[str]:
         """Fresh enrolment tokens, for whoever has the operator's token."""
@@ -286,7 +309,8 @@ class CoordinatorClient:
             named = {name.lower(): value for name, value in response.headers}
             later = named.get(b"retry-after", b"")
             seconds = float(later) if later.isdigit() else 0.0
-            return _Reply(response.status, b"".join(parts), seconds)
+            word = named.get(signing.REPLY_HEADER.encode(), b"").decode("latin-1")
+            return _Reply(response.status, b"".join(parts), seconds, word)
 
 
 def _connections(address: Address, trust: ssl.SSLContext) -> httpcore.ConnectionPool:

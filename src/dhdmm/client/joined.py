@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
 from dhdmm import formats
 from dhdmm.client.home import Home, now
@@ -34,7 +33,6 @@ class Note(File):
     """Where a round is, and since when this participant has been in it. Nothing secret."""
 
     FORMAT = formats.JOINED
-    dhdmm: Literal["joined round"] = "joined round"
     round: str
     coordinator: str
     study: str
