@@ -133,8 +133,9 @@ def words(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("conspiracy", _conspiracy_words(document, people)),
         (
             "cost",
-            f"this round costs ε = {document['epsilon']:g} at your δ = {document['delta']:g}, where your policy"
-            f" allows {document['largest_epsilon']:g}; ρ = {document['rho']:.6g} of your budget",
+            f"this round costs ε = {document['epsilon']:g} at your δ = {document['delta']:g}, where"
+            f" your policy allows {document['largest_epsilon']:g}; ρ = {document['rho']:.6g} of your"
+            " budget",
         ),
         ("budget", _budget_words(document)),
         (
