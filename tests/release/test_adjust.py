@@ -48,6 +48,12 @@ NO_EFFECT = effects.Effect(
 )
 
 
+@pytest.fixture(autouse=True)
+def few_components(monkeypatch):
+    """Enough for small domains, and quicker."""
+    monkeypatch.setattr("dhdmm.release.model.COMPONENTS", 40)
+
+
 @pytest.fixture(scope="module")
 def release():
     return release_of()
