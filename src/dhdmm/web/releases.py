@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 from xml.etree.ElementTree import tostring
 
+import numpy as np
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
@@ -132,10 +133,12 @@ class _ReleasePages:
         if sql:
             try:
                 table = await self._answer(request, volume, sql)
-                panel = panels_of(table)[0]
                 sort = request.query_params.get("sort", "")
-                answer |= {"table": table, "listing": listing(table.to_arrow(), page, sort)}
-                answer |= _drawn(panel)
+                parts = table.separately()
+                answer |= {
+                    "table": table,
+                    "parts": {name: _part(one, page, sort) for name, one in parts.items()},
+                }
             except DhdmmError as refused:
                 nearest = refused.nearest if isinstance(refused, NotMeasured) else ()
                 answer |= {"refused": refused, "nearest": nearest}
@@ -243,6 +246,15 @@ def _drawn(panel: Panel) -> dict[str, Any]:
         "charts": {kind: Markup(text) for kind, text in drawn.items()},
         "chart_title": panel.title,
         "chart_key": key(panel.picture),
+    }
+
+
+def _part(table: Table, page: int, sort: str) -> dict[str, Any]:
+    """One number of an answer: its rows, and a picture if all are there and have errors."""
+    drawable = table.chosen is None and bool(np.isfinite(table.standard_errors).all())
+    return {
+        "listing": listing(table.to_arrow(), page, sort),
+        **(_drawn(panels_of(table)[0]) if drawable else {}),
     }
 
 
