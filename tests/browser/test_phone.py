@@ -53,9 +53,10 @@ LABELS = """() => {
   return shown.flatMap((svg) => {
     const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
     return [...svg.querySelectorAll('text')].filter((one) => one.textContent).map((one) => {
-      const { left, right } = one.getBoundingClientRect();
+      const { left, right, top, bottom } = one.getBoundingClientRect();
       const size = parseFloat(getComputedStyle(one).fontSize) * scale;
-      return [one.textContent, size, left - box.left, box.right - right];
+      const room = [left - box.left, box.right - right, top - box.top, box.bottom - bottom];
+      return [one.textContent, size, ...room];
     });
   });
 }"""
