@@ -7,7 +7,7 @@ the plan is reviewed, and the place has to be one of the roster that the plan na
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import cbor2
@@ -42,7 +42,8 @@ class Offer:
     """None where the plan names the roster as dhdmm 0.1.0 did: then all of it is needed."""
 
     def to_bytes(self) -> bytes:
-        return bytes(cbor2.dumps(asdict(self), canonical=True))
+        place = None if self.place is None else vars(self.place)
+        return bytes(cbor2.dumps(vars(self) | {"place": place}, canonical=True))
 
     @classmethod
     def from_bytes(cls, encoded: bytes) -> Offer:
