@@ -65,7 +65,7 @@ def join(
 
     if out is not None:
         require_free(out)
-    (table, *more) = tables_given(data)
+    (table, *more) = tables_given(data, who.state)
     if more:
         raise DataError("a participant has one table", where=data)
     home = who.home
@@ -78,7 +78,7 @@ def join(
     named = identities.load(who.identity or home.identity)
     with at.connect(named.identity, token=who.token) as client:
         trusted = _pin(registrar, roster_fingerprint)
-        known = Member(named, limits, home.ledger(who.ledger, limits), home, trusted)
+        known = Member(named, limits, who.pays(data, limits), home, trusted)
         status = _the_round(client, at, who.round_id, known)
         from dhdmm.client.join import join as take_part
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from dhdmm import formats
 from dhdmm.errors import DhdmmError
@@ -32,7 +32,6 @@ class Consent(File):
     """Who looked at a draft here has agreed to it."""
 
     FORMAT = formats.CONSENT
-    dhdmm: Literal["consent"] = "consent"
     draft: str
     study: str
     rho: str
@@ -44,7 +43,6 @@ class SeenRoster(File):
     """The newest roster of a registrar for a study that was accepted here."""
 
     FORMAT = formats.ROSTER_SEEN
-    dhdmm: Literal["roster seen"] = "roster seen"
     registrar: str
     study: str
     serial: int

@@ -33,6 +33,8 @@ LONGEST_WAIT = 30
 """Seconds that the coordinator may keep a question before it answers "nothing new"."""
 PATIENCE = 600.0
 """Seconds of failures in a row after which a request is given up."""
+FIRST_PATIENCE = 8.0
+"""The same where nothing has ever answered: more likely a wrong address than an outage."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, LONGEST_RETRY
 LARGEST_REPLY_BYTES = 256 * 2**20
 LARGEST_CONTROL_BYTES = 2**20
@@ -104,10 +106,12 @@ class CoordinatorClient:
         randomness: Randomness = os.urandom,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        watch: Callable[[str], None] = lambda _words: None,
     ) -> None:
         self._address, self._identity = address, identity
         self._patience, self._randomness = patience, randomness
-        self._sleep, self._clock = sleep, clock
+        self._sleep, self._clock, self._watch = sleep, clock, watch
+        self._heard = False
         self._headers = {"Host": urlsplit(address.base).netloc, "User-Agent": "dhdmm"}
         self._headers |= {} if token is None else {signing.TOKEN_HEADER: token}
         self._headers |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
@@ -258,23 +262,33 @@ class CoordinatorClient:
             except FAILURES as error:
                 _require_trusted(error, self._address)
                 reply, failure = None, str(error)
+            self._heard = self._heard or reply is not None
             if reply is not None and reply.status not in TRANSIENT:
                 break
             waited_for = pause * (0.5 + self._randomness(1)[0] / 512)
             if reply is not None:
                 failure = str(_answered(reply))
                 waited_for = max(waited_for, min(reply.retry_after, LONGEST_PAUSE))
-            if self._clock() + waited_for - failing_since > self._patience:
-                raise Unreachable(
-                    f"no answer for {self._patience:.0f} seconds: {printable(failure)}",
-                    where=self._address.base,
-                    hint="the same command again goes on from where it was",
-                )
+            patience = self._patience if self._heard else min(self._patience, FIRST_PATIENCE)
+            if self._clock() + waited_for - failing_since > patience:
+                raise self._unreachable(patience, failure)
+            if pause == FIRST_PAUSE:
+                self._watch(f"no answer from {self._address.base} yet, trying again")
             self._sleep(waited_for)
             pause = min(2 * pause, LONGEST_PAUSE)
         if reply.status >= 300:
             raise _answered(reply)
         return reply
+
+    def _unreachable(self, seconds: float, failure: str) -> Unreachable:
+        hint = "the same command again goes on from where it was"
+        if not self._heard:
+            hint = (
+                "check the address and the port, that the coordinator is running there, and that"
+                " your network (firewall, VPN, HTTPS_PROXY) lets you reach it"
+            )
+        what = f"no answer for {seconds:.0f} seconds: {printable(failure)}"
+        return Unreachable(what, where=self._address.base, hint=hint)
 
     def _once(
         self, method: str, target: str, body: bytes, headers: dict[str, str], limit: int

@@ -26,7 +26,7 @@ from dhdmm.client.seat import Member, Seat, require_consent, take_seat
 from dhdmm.errors import Refused, RoundAborted, TranscriptError, VerificationError
 from dhdmm.network.offer import Offer
 from dhdmm.network.problems import Reason
-from dhdmm.privacy.chain import Kind
+from dhdmm.privacy.chain import Kind, Purpose
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.protection import Protection
 from dhdmm.study.histogram import Histogram
@@ -97,7 +97,9 @@ def join(
         plan = seat.reviewed.plan
         _require_budget(member, round_id, plan)
         journal.remember(note(round_id, client, plan.study))
-        member.ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
+        purpose = Purpose(plan.study.name, plan.participants)
+        protection = Protection.of(plan.study)
+        member.ledger.reserve(plan.digest, round_id, plan.rho, protection, purpose)
         watch(f"seat {seat.position + 1} of {plan.participants:,}")
         session = ParticipantSession(
             seat.reviewed,

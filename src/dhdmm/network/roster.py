@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -44,7 +44,6 @@ Serial = Annotated[int, Field(ge=0, le=LARGEST_SERIAL)]
 
 class _RosterFile(File):
     FORMAT = formats.ROSTER
-    dhdmm: Literal["roster"] = "roster"
     members: list[PublicIdentity]
     registrar: KeyHex | None
     signature: SignatureHex | None

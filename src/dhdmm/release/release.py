@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import UnknownTable
 from dhdmm.planning.plan import Plan
-from dhdmm.release.effect import REPLICATES
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
+from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Sums
 from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
 from dhdmm.strategy.estimate import Estimate
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
     from dhdmm.release.charts.page import Chart
     from dhdmm.release.coverage import Coverage
+    from dhdmm.release.synthetic import Synthetic
     from dhdmm.release.transcript import Transcript
 
 PREVIEWED = 10
@@ -75,7 +76,7 @@ class Release(Summarised, Mapping[str, Table]):
     @cached_property
     def answers(self) -> Floats:
         """All answers in the workload's order, unbiased and unweighted; they may be negative."""
-        return self.plan.strategy.reconstruct(self.measurement)
+        return np.concatenate([self.estimate.term(t) for t in self.plan.study.workload.terms])
 
     @cached_property
     def standard_errors(self) -> Floats:
@@ -148,9 +149,9 @@ class Release(Summarised, Mapping[str, Table]):
             UnknownTable: The release has no table of this name.
         """
         item, rows, workload = self._item(name), self._rows[name], self.plan.study.workload
-        numbers = self.answers[rows], self.standard_errors[rows]
+        numbers = Sums(self.answers[rows], self.standard_errors[rows])
         together = workload.queries if joint else None
-        return Table(workload.schema, item, *numbers, level, together, release=self)
+        return Table(workload.schema, item, numbers, level, together, release=self)
 
     def _item(self, name: str) -> Item:
         if name not in self._rows:
@@ -192,7 +193,8 @@ class Release(Summarised, Mapping[str, Table]):
     @cached_property
     def estimate(self) -> Estimate:
         """The least-squares histogram x̂ = A'⁺ M̂, from which every answer is computed."""
-        return self.plan.strategy.estimate(self.measurement)
+        with threadpool_limits(limits=1, user_api="blas"):  # the same bits on any number of cores
+            return self.plan.strategy.estimate(self.measurement)
 
     def query(self, sql: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
         """Answer a counting query that the study did not ask, at no privacy cost.
@@ -220,13 +222,14 @@ class Release(Summarised, Mapping[str, Table]):
         nonnegative: bool = False,
         integers: bool = False,
         consistent: bool = True,
-        replicates: int = REPLICATES,
+        replicates: int = 0,
     ) -> Adjusted:
         """Answers that look like counts, beside the raw ones, and the bias that this brings.
 
         Args:
             nonnegative: No adjusted answer is negative.
-            integers: Every adjusted answer is a whole number.
+            integers: Every adjusted answer is a whole number; with `consistent` they are counts of
+                made-up records, and so not negative either.
             consistent: All answers are counted from one histogram, so that totals and parts agree;
                 otherwise each answer is adjusted by itself.
             replicates: How many simulated rounds the bias is estimated from; 0 for no estimate.
@@ -235,11 +238,28 @@ class Release(Summarised, Mapping[str, Table]):
             A mapping from the names of tables to `AdjustedTable`s, with the effect on all answers.
 
         Raises:
-            DhdmmError: Nothing is to be adjusted, or there are too many cells for one histogram.
+            DhdmmError: Nothing is to be adjusted.
         """
         from dhdmm.release.adjust import Rules, adjust
 
         return adjust(self, Rules(nonnegative, integers, consistent), replicates)
+
+    def synthesize(self, rows: int | None = None, *, seed: int = 1) -> Synthetic:
+        """Make up records whose tables agree with this release about as well as it knows them.
+
+        Args:
+            rows: How many records; None for as many as the release counted.
+            seed: Another number gives other records.
+
+        Returns:
+            The records, with a report of their quality.
+
+        Raises:
+            DhdmmError: The number of records is not possible.
+        """
+        from dhdmm.release.synthetic import synthetic
+
+        return synthetic(self, rows, seed)
 
     # -- files and pictures -----------------------------------------------------------------------
 

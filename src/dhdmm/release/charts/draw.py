@@ -17,10 +17,12 @@ from dhdmm.release.charts.axes import (
     Scale,
     Slots,
     fits_across,
+    half_a_number,
     height_of_key,
     key_of_lines,
     name_across,
     name_upright,
+    numbers_across,
     numbers_upwards,
     width_of_numbers,
 )
@@ -44,6 +46,8 @@ from dhdmm.release.wording import decimals, number
 FAINTEST = 0.05
 STRONG = 0.68
 """From this opacity on, the style sheet's light ink is read more easily than its dark one."""
+BESIDE = 7
+"""Pixels from one point to the next, where those of several lines stand at one position."""
 SCALE_STEPS = 24
 """Patches of the colour scale of a heat map."""
 
@@ -94,16 +98,17 @@ def _bars(picture: Bars, name: str, width: float) -> Element:
     narrow = width < WIDE
     line = 44 if narrow else 24
     labels = [short(label, room(width) - longest - 2 if narrow else 30) for label in picture.labels]
-    left = 12 if narrow else 12 + CHARACTER * max(map(len, labels))
-    right = width - (30 if narrow else 16 + CHARACTER * longest)
-    across = Scale.of(float(low.min()), float(high.max()), left, right)
+    ends = float(low.min()), float(high.max())
+    if narrow:
+        left = beyond = half_a_number(Scale.of(*ends, 0, 1))
+    else:
+        left, beyond = 12 + CHARACTER * max(map(len, labels)), 16 + CHARACTER * longest
+    across = Scale.of(*ends, left, width - beyond)
     gap = GAP if 0 < picture.apart < size else 0
     rows = Slots.of(size, picture.apart, 0, line * size + gap)
     bottom = rows.starts[-1] + line + 8
     drawing = Drawing.of(width, bottom + 26, name)
-    for value in across.ticks():
-        drawing.line("grid", across(value), 0, across(value), bottom)
-        drawing.tick(across(value), bottom + 16, value, "middle")
+    numbers_across(drawing, across, bottom)
     for i, (label, said) in enumerate(zip(labels, texts, strict=True)):
         foot = rows.starts[i] + line
         top, middle = foot - 16, foot - 8
@@ -146,7 +151,8 @@ def _lines(picture: Lines, name: str, width: float) -> Element:
         upwards = Scale.of(*picture.limits, y + height, y)
         drawing.text(x, y - 8, short(words, room(across - 8)), "label")
         numbers_upwards(drawing, upwards, x, right, labels=column == 0)
-        slots = Slots.of(len(direction), direction.apart, x, right)
+        end = right - BESIDE / 2 * (len(picture.names) - 1) * (direction.apart > 0)
+        slots = Slots.of(len(direction), direction.apart, x, end)
         name_across(drawing, direction, slots, y + height + 17, right)
         _curves(drawing, picture, place, slots.middles, upwards)
     drawing.text(width - 4, end - 6, short(direction.header, 60), "axis-name", "end")
@@ -176,7 +182,7 @@ def _curves(
         named = [picture.plots[plot], picture.names[j] if len(picture.names) > 1 else ""]
         title(drawn, " · ".join(filter(None, named)) or picture.direction.header)
         for i in range(joined, len(places)):
-            x = places[i] + 3 * (j - (len(picture.names) - 1) / 2)
+            x = places[i] + BESIDE * (j - (len(picture.names) - 1) / 2)
             drawing.whisker((x, low[i]), (x, high[i]))
             point = drawing.mark("circle", f"point s{j + 1}", cx=x, cy=heights[i], r=3)
             said = answer(float(counts[i]), float(errors[i]), float(reach[i]))
