@@ -109,7 +109,10 @@ def _draw(screen: Console, simulation: Simulation, document: dict[str, Any]) -> 
     )
     _draw_phases(screen, simulation, document)
     screen.print(
-        f"The plan is {_size(document['plan_bytes'])}; checking it took a participant"
+        f"Before the first phase a participant receives"
+        f" {_size(document['participant_joining_bytes'])} (draft and offer), after the\nlast"
+        f" {_size(document['participant_ending_bytes'])} (receipt):"
+        f" {_size(document['participant_bytes'])} in all, both ways. Checking the plan took\nit"
         f" {document['plan_check_ms']:.0f} ms."
     )
     screen.print(
