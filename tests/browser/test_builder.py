@@ -13,6 +13,8 @@ from dhdmm.study.spec import Study
 from tests.browser.participants import joining
 from tests.web.coordinators import Served
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 30_000  # milliseconds; planning shares the machine with other tests
 SECRET = "8541-canary"
 CSV = f'age,sex,"income, yearly"\n41,F,{SECRET}\n17,M,{SECRET}\n'
@@ -215,7 +217,22 @@ def test_the_builder_fits_a_phone(builder: Page):
     expect(builder.get_by_role("heading", name="What it would give")).to_be_in_viewport()
 
 
-def test_from_a_click_to_a_release(builder: Page, coordinator: Served, tmp_path: Path):
+@pytest.mark.parametrize("size", [(1280, 700), (375, 667)])
+def test_export_stays_in_view(builder: Page, size: tuple[int, int]):
+    builder.set_viewport_size({"width": size[0], "height": size[1]})
+    load(builder, MANY_KINDS)
+    planned(builder)
+    export = builder.get_by_role("button", name="Export study.yaml")
+    height = builder.evaluate("document.documentElement.scrollHeight")
+    assert height > 2 * size[1]
+    for share in (0, 0.3, 0.6, 0.9):
+        builder.evaluate("y => scrollTo(0, y)", share * height)
+        expect(export).to_be_in_viewport(ratio=1)
+
+
+def test_from_a_click_to_a_release(
+    builder: Page, coordinator: Served, tmp_path: Path, forked_dhdmm: Path
+):
     """Build a study, start a round with real participants, watch it, read it, download it."""
     describe_small_study(builder)
     builder.get_by_label("At least", exact=True).fill("4")
@@ -232,7 +249,7 @@ def test_from_a_click_to_a_release(builder: Page, coordinator: Served, tmp_path:
 
     builder.get_by_role("link", name="Watch the round").click()
     expect(builder.locator("[data-state]")).to_have_attribute("data-state", "enrolling")
-    with joining(coordinator.address, tmp_path, tables, tokens.split(), "--yes"):
+    with joining(forked_dhdmm, coordinator.address, tmp_path, tables, tokens.split(), "--yes"):
         expect(builder.locator("[data-state]")).to_have_attribute(
             "data-state", "finished", timeout=PATIENCE
         )

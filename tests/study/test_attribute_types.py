@@ -14,7 +14,9 @@ import dhdmm
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.release.pictures import Lines, panels_of
+from dhdmm.release.intervals import Sums
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import TYPES
 from dhdmm.study.describe import describe
@@ -93,7 +95,7 @@ def test_a_new_type_is_compared_and_grouped(study: Study) -> None:
 
 def test_a_new_type_draws_its_own_axis(study: Study) -> None:
     for item in (study.workload.items[0], study.workload.items[4]):
-        table = Table(study.schema, item, np.arange(24.0), np.ones(24))
+        table = Table(study.schema, item, Sums(np.arange(24.0), np.ones(24)))
         (panel,) = panels_of(table)
         assert isinstance(panel.picture, Lines)
         assert list(panel.picture.direction.ticks(8)) == [0, 6, 12, 18]
@@ -156,6 +158,7 @@ def questions_about_types(text: str) -> list[int]:
     return named + compared
 
 
+@pytest.mark.slow
 def test_no_module_elsewhere_asks_for_a_type() -> None:
     homes = SOURCE / "study" / "attributes"
     modules = [path for path in SOURCE.rglob("*.py") if homes not in path.parents]

@@ -85,6 +85,7 @@ def test_refusal_says_what_is_wrong_and_where(condition: str) -> None:
     assert str(error.value) == f"study.yaml:7, {place}{GALLERY[condition]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "message"),
     [

@@ -25,7 +25,7 @@ import ibis  # type: ignore[import-untyped]
 import numpy as np
 from ibis.common.exceptions import IbisError, TableNotFound  # type: ignore[import-untyped]
 from ibis.expr import datatypes  # type: ignore[import-untyped]
-from ibis.expr.operations import DatabaseTable  # type: ignore[import-untyped]
+from ibis.expr.operations import DatabaseTable, SQLStringView  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError
@@ -154,8 +154,17 @@ class WarehouseSource(Source):
         unknown = rows.filter(_code(attribute, rows, 0).fill_null(UNKNOWN) == UNKNOWN)
         counted = unknown.group_by("seen").agg(total=unknown.count())
         ordered = counted.order_by([ibis.desc("total"), "seen"]).limit(most)
+        return self._pairs(ordered)
+
+    def different(self, position: int, most: int) -> list[tuple[str | None, int]]:
+        """The values of a column as text, and in how many rows each is."""
+        rows = self.table.select(seen=self.table[self.names[position]].cast("string"))
+        counted = rows.group_by("seen").agg(total=rows.count()).order_by("seen").limit(most)
+        return self._pairs(counted)
+
+    def _pairs(self, counted: Table) -> list[tuple[str | None, int]]:
         with _in_our_words("the table cannot be counted", self.where), _ONE_STATEMENT_AT_A_TIME:
-            found = ordered.to_pyarrow().to_pylist()
+            found = counted.to_pyarrow().to_pylist()
         return [(row["seen"], row["total"]) for row in found]
 
     def _with_expressions(self, columns: Sequence[Column]) -> Table:
@@ -163,9 +172,13 @@ class WarehouseSource(Source):
         made = {EXPRESSION.format(i): one.sql for i, one in enumerate(columns) if one.sql}
         if not made:
             return self.table
-        more = ", ".join(f"({sql}) AS {name}" for name, sql in made.items())
-        with _in_our_words("the mapping's SQL is not what the warehouse knows", self.where):
-            return self.table.alias("mapped_table").sql(f"SELECT *, {more} FROM mapped_table")
+        more = ", ".join(f"CAST(({sql}) AS VARCHAR) AS {name}" for name, sql in made.items())
+        schema = {**self.table.schema(), **dict.fromkeys(made, "string")}
+        return SQLStringView(
+            parent=self.table.alias("mapped_table"),
+            query=f"SELECT *, {more} FROM mapped_table",
+            schema=ibis.schema(schema),
+        ).to_expr()
 
     def _raw(
         self,
@@ -230,7 +243,7 @@ def _kind(held: Any) -> ColumnKind:
 
 
 def _as_text(value: Expression, said: Column, attribute: Attribute) -> Expression:
-    """The text that the attribute reads; the same rules as `Column.text_sql`."""
+    """The text that the attribute reads; the same rules as `Column.value_sql`."""
     if said.date or said.decimal or said.thousands:
         raise DataError(
             f"'{attribute.name}': date, decimal and thousands are not for a warehouse's table",
