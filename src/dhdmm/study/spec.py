@@ -315,7 +315,9 @@ def _failing(parts: Iterable[Part]) -> Iterator[StudyError]:
 
 def names_of(study: Study) -> Names:
     """What a query over the study's table may name."""
-    return Names(study.schema, study.groupings, study.coverage is not None)
+    privacy = study.model.privacy
+    person = None if privacy is None else privacy.person
+    return Names(study.schema, study.groupings, study.coverage is not None, person)
 
 
 def json_schema() -> dict[str, Any]:
