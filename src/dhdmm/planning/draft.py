@@ -61,6 +61,11 @@ class Draft:
         parts = self.study.digest, self.strategy.to_bytes(), str(self.rho).encode()
         return hashlib.sha256(b"dhdmm draft" + b"".join(parts)).digest()
 
+    def plan_for(self, roster: Roster) -> Plan:
+        """The plan for this roster, which a draft of dhdmm 0.1.0 names as that version did."""
+        digest = roster.flat_digest if self.made_by is None else roster.digest
+        return self.plan(len(roster), digest)
+
     def plan(self, participants: int, roster_digest: bytes = NO_ROSTER) -> Plan:
         """The plan for so many participants of this roster: a pure function of its arguments."""
         privacy, aggregation = self.study.privacy, self.study.aggregation
