@@ -15,6 +15,7 @@ NAMES = (
     "simulation",
     "tabulate",
     "warehouse",
+    "adjust",
     "join",
 )
 
