@@ -68,6 +68,18 @@ def test_every_page_of_a_release_is_there_and_nothing_of_a_coordinator(reader: h
 
 
 @pytest.mark.slow
+def test_every_example_of_a_question_has_an_answer(reader: httpx.Client):
+    page = reader.get("/releases/1/ask").text
+    assert '<dt class="code"><bdi>band</bdi></dt>' in page
+    examples = re.findall(r'<a class="code" href="(\?sql=[^"]+)"', page)
+    assert len(examples) >= 8
+    assert any("GROUP+BY" in one for one in examples)
+    for one in examples:
+        answer = reader.get(f"/releases/1/ask{one}", headers={"Accept": "text/html"})
+        assert answer.status_code == 200, one
+
+
+@pytest.mark.slow
 def test_strangers_and_other_names_see_nothing(address: str, reader: httpx.Client):
     for path in ("/", "/releases/1", "/releases/1/tables/1.csv", "/static/style.css"):
         assert httpx.get(str(reader.base_url).rstrip("/") + path).status_code == 401

@@ -29,6 +29,7 @@ from dhdmm.release.tables import Table
 from dhdmm.release.wording import moment
 from dhdmm.server.limits import Buckets, Rate
 from dhdmm.study.describe import describe
+from dhdmm.study.names import column
 from dhdmm.web.listing import MEDIA, encoded, listing
 from dhdmm.web.shelf import Shelf, Volume
 from dhdmm.web.site import Site, address_of
@@ -37,7 +38,8 @@ LONGEST_SQL = 4000
 QUESTIONS = Rate(per_second=0.5, burst=20)
 """Of one address: each may take a second of this machine."""
 CALLERS = 10_000
-MOST_EXAMPLES = 6
+MOST_EXAMPLES = 8
+COUNTED = "SELECT COUNT(*) FROM data"
 COMPARED = ("first", "second", "difference", "standard_error", "z")
 
 
@@ -259,9 +261,16 @@ def _part(table: Table, page: int, sort: str) -> dict[str, Any]:
 
 
 def _examples(tables: list[Table]) -> list[str]:
-    """Questions that surely have an answer: the first one of some tables, and the total of all."""
-    found = [next(table.queries())[1] for table in tables[:MOST_EXAMPLES]]
-    return list(dict.fromkeys(found))
+    """Questions that surely have an answer: what some tables count, as a whole and one by one."""
+    found: dict[str, None] = {}
+    for table in tables:
+        term, first = table.item.terms[0], next(table.queries())[1]
+        if first.startswith(COUNTED) and len(found) < MOST_EXAMPLES:
+            by = ", ".join(column(one.header) for one in term.axes if one and not one.is_fixed)
+            if by and not term.condition:
+                found[f"SELECT {by}, COUNT(*) FROM data GROUP BY {by}"] = None
+            found[first] = None
+    return list(found)
 
 
 def _links(request: Request) -> Callable[..., str]:
