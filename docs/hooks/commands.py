@@ -23,6 +23,7 @@ EXAMPLES = {
     "dev-network": "dhdmm dev-network study.yaml --participants 5",
     "identity": 'dhdmm identity --name "St Mary" --public st-mary.json',
     "policy": "dhdmm policy policy.yaml",
+    "check": "dhdmm check study.yaml --data visits.csv --propose visits.map.yaml",
     "review": "dhdmm review https://coordinator.example:8443",
     "join": "dhdmm join https://coordinator.example:8443 --data patients.csv --out release",
     "rounds": "dhdmm rounds",

@@ -17,7 +17,7 @@ import httpx
 from playwright.sync_api import Browser, expect
 
 import dhdmm
-from dhdmm.runner import histograms_of
+from dhdmm.runner import count_tables
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.server.studies import add_study, next_round
 from dhdmm.study.histogram import Histogram
@@ -72,8 +72,9 @@ def fill(coordinator: Served) -> tuple[str, str]:
         add_finished(coordinator, study, release)
     stored = add_study(coordinator.database, study)
     live = next_round(coordinator.database, stored, roster_file(len(HOSPITALS)))
+    histograms = [one.histogram for one in count_tables(study, tables)]
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, begin(coordinator, live, histograms_of(study, tables))).result()
+        thread.submit(asyncio.run, begin(coordinator, live, histograms)).result()
     return stored.digest, live
 
 

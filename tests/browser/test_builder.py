@@ -151,9 +151,9 @@ def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path):
 MANY_KINDS = """
 study: all kinds
 schema:
-  age: {type: integer, range: [0, 9]}
+  age: {type: integer, range: [0, 9], missing: true}
   sex: {type: category, values: {0: Female, 1: "Male, or else", 2: 'so: "quoted"'}}
-  zip: {type: category, values: ["01", "2", plain, "true", "a, b"]}
+  zip: {type: category, values: ["01", "2", plain, "true", "a, b"], missing: "12: not known"}
   hours: {type: number, edges: "0:100:25"}
 groupings:
   halves: {of: age, edges: [0, 5, 10]}

@@ -21,11 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.cli.join import counted_for
+from dhdmm.cli.options import Tables
 from dhdmm.errors import DataError
 from dhdmm.participant import coding
 from dhdmm.participant.coding import BLANKS, NOBODY
-from dhdmm.participant.tabulate import Tabulation, tabulate
-from dhdmm.runner import histogram_of
+from dhdmm.participant.tabulate import Tabulation, count_for, tabulate
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import Schema
@@ -232,8 +232,8 @@ def test_a_round_has_the_studys_digest_as_its_key(tmp_path):
         contents(tabulate(given, planned.schema, unit=bound(20), key=key).histogram)
         for key in (planned.digest, b"")
     )
-    assert contents(histogram_of(planned, given)) == with_digest != without
-    assert contents(counted_for(planned, path, "error")) == with_digest
+    assert contents(count_for(planned, given, accept_loss=0.8).histogram) == with_digest != without
+    assert contents(counted_for(planned, path, Tables(accept_loss="80%"))) == with_digest
 
 
 ROWS = st.lists(

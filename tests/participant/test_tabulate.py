@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -193,10 +194,28 @@ def test_csv_text_that_looks_like_a_number_stays_text(tmp_path):
     assert contents(tabulate(path, schema).histogram) == {(0,): 1, (1,): 1, (2,): 1}
 
 
-def test_text_and_number_categories_differ_in_a_typed_table():
-    table = pa.table({"code": ["1", "1"]})
-    with pytest.raises(DataError, match="column 'code' holds text, but 'code' needs integers"):
-        tabulate(table, Schema((CategoryAttribute("code", (1, 2)),)), on_unknown="drop")
+def test_a_frame_of_texts_is_counted_as_the_same_csv_file(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "age": ["7", " 8", "7.0", "x", None, ""],
+            "word": ["a", " a ", "b", "a", "a", None],
+            "consent": ["yes", "F", "true", "0", "maybe", ""],
+        }
+    )
+    schema = Schema(
+        (
+            IntegerAttribute("age", 0, 9),
+            CategoryAttribute("word", ("a", "b")),
+            CategoryAttribute("consent", (False, True)),
+        )
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    here = tabulate(frame, schema, on_unknown="drop")
+    there = tabulate(tmp_path / "t.csv", schema, on_unknown="drop")
+    stored = tabulate(ibis.memtable(pa.table(frame)), schema, on_unknown="drop")
+    assert contents(here.histogram) == contents(there.histogram) == contents(stored.histogram)
+    assert contents(here.histogram) == {(7, 0, 1): 1, (8, 0, 0): 1, (7, 1, 1): 1}
+    assert here.report == there.report == stored.report
 
 
 def test_histogram_is_sorted_by_cell_and_hides_its_contents():

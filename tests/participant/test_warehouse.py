@@ -18,6 +18,7 @@ from ibis.backends.sql import compilers
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant import warehouse
 from dhdmm.participant.coding import PersonBound
+from dhdmm.participant.mapping import Column
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.attributes.base import LONGEST_LIST
@@ -163,7 +164,7 @@ def test_ibis_writes_the_statement_for_other_warehouses(dialect, limit, monkeypa
     unbound = ibis.table({"id": "string", "age": "float64", "race": "string"}, name="stays")
     source = warehouse.WarehouseSource.of(unbound)
     with pytest.raises(KeyError):  # since the answer is none
-        source.count(SCHEMA.attributes, [1, 2], limit)["total"]
+        source.count(SCHEMA.attributes, [Column(), Column()], [1, 2], limit)["total"]
     compiler = getattr(compilers, f"{dialect}Compiler")()
     (statement,) = [compiler.to_sqlglot(table).sql(compiler.dialect) for table in asked]
     assert statement.count("GROUP BY") == 1

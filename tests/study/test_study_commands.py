@@ -68,7 +68,7 @@ def test_draft_reads_the_columns_and_warns(table):
     study = Study.from_text(text)
     assert "WARNING: the ranges and lists of values below were" in text
     assert study.name == "people"
-    domains = {a.name: (a.kind, a.label(0), a.size) for a in study.schema.attributes}
+    domains = {a.name: (a.present.kind, a.label(0), a.size) for a in study.schema.attributes}
     assert domains == {
         "age": ("integer", "17", 75),
         "sex": ("category", "F", 2),
@@ -76,11 +76,12 @@ def test_draft_reads_the_columns_and_warns(table):
         "height": ("number", "[1.5, 1.55)", 10),
         "smoker": ("category", "false", 2),
         "zip": ("category", "00501", 3),
-        "gap": ("integer", "1", 3),
+        "gap": ("integer", "1", 4),
         "wide": ("number", "[0, 100000)", 20),
     }
     assert "# empty: no values" in text
-    assert "# 1 empty values: decide what they mean" in text
+    gap = study.schema.attributes[study.schema.names.index("gap")]
+    assert gap.label(gap.missing_code) == "missing"
 
 
 def test_draft_command_writes_a_study(table, tmp_path):

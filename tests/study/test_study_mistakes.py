@@ -159,7 +159,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "by: [age], sql: SELECT 1",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql' is needed, not 'by' and 'sql'",
+        "'terms', 'sql', 'coverage' is needed, not 'by' and 'sql'",
     ),
     (
         "marginals: {ways: 2}",
@@ -182,7 +182,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "weight: 3",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql' is needed",
+        "'terms', 'sql', 'coverage' is needed",
     ),
     (
         "unit: record",

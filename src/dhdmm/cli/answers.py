@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from dhdmm.release.coverage import coverage_words
 from dhdmm.release.release import Release
 from dhdmm.release.tables import CONDITION, Table
 from dhdmm.release.wording import decimals, number, printable
@@ -27,6 +28,7 @@ def document(release: Release, tables: list[Table]) -> dict[str, Any]:
     """Provenance and rows as plain values."""
     return {
         "provenance": release.provenance(),
+        "rows_counted": coverage_words(release),
         "tables": [
             {
                 "item": table.name,
@@ -59,6 +61,7 @@ def draw_provenance(screen: Console, release: Release) -> None:
         "privacy",
         f"ε = {facts['epsilon']:.4g} at δ = {facts['delta']:.2g} (ρ = {facts['rho']:.4g})",
     )
+    lines.add_row("rows", coverage_words(release))
     lines.add_row("plan", f"{facts['plan_digest'][:16]}…")
     lines.add_row("release", release.maker.words)
     screen.print(lines, "")

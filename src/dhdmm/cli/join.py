@@ -11,7 +11,7 @@ import typer
 
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.options import grouped
-from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
+from dhdmm.cli.places import opened, require_free, tables_given
 from dhdmm.errors import DataError, Refused, RoundAborted
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def join(
     page: Annotated[
         bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
     ] = False,
-    on_unknown: options.OnUnknown = "error",
+    reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     out: Annotated[
         Path | None, typer.Option(help="Write the verified release to this folder.")
     ] = None,
@@ -69,7 +69,7 @@ def join(
         raise DataError("a participant has one table", where=data)
     home = who.home
     limits = home.policy(who.policy)
-    counted = CountedTables(lambda study: counted_for(study, table, on_unknown))
+    counted = CountedTables(lambda study: counted_for(study, table, reading))
     counted.prepare(home.studies())  # before the coordinator hears of us
     from dhdmm.client.seat import Member  # only now: counting has freed its memory
     from dhdmm.network import identity as identities
@@ -162,22 +162,20 @@ def _page(
         yield shown
 
 
-def counted_for(study: Study, table: Path | TableAddress, on_unknown: UnknownValues) -> Histogram:
-    from dhdmm.participant.tabulate import tabulate
+def counted_for(study: Study, table: Path | TableAddress, reading: options.Tables) -> Histogram:
+    """The table, counted as a round will; says what is left out, and refuses too much of it."""
+    from dhdmm.participant.tabulate import count_for
 
-    unit = study.privacy.person
-    tabulated = tabulate(
-        opened(table),
-        study.schema,
-        unit=unit,
-        max_records=study.aggregation.max_records_per_participant,
-        key=study.digest,
-        on_unknown=on_unknown,
+    counted = count_for(
+        study, opened(table), accept_loss=reading.accepted, **reading.reading(study)
     )
-    warning = None if unit is None else tabulated.report.identifier_warning(unit)
+    for line in counted.report.words():
+        coordinator.note(line)
+    unit = study.privacy.person
+    warning = None if unit is None else counted.report.identifier_warning(unit)
     if warning is not None:
         coordinator.note(f"warning: {warning}")
-    return tabulated.histogram
+    return counted.histogram
 
 
 def _changes(shown: ConsentPage | None) -> Watch:

@@ -30,6 +30,7 @@ ROLES = {
     },
     "Take part": {
         "identity": "Make your identity, or show it.",
+        "check": "See what of your table a study would count.",
         "policy": "Write a policy file with safe limits.",
         "review": "See what a round would cost you, and consent.",
         "join": "Take part in a round.",

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dhdmm.cli import answers, options, output
+from dhdmm.release.coverage import coverage_words
 from dhdmm.release.release import Release
 
 DEFAULT_ROWS = 40
@@ -33,6 +34,7 @@ def query(
     table = release.query(sql, level=level)
     document: dict[str, Any] = {
         "provenance": release.provenance(),
+        "rows_counted": coverage_words(release),
         "sql": sql,
         "level": level,
         "rho_spent": 0,
@@ -41,6 +43,7 @@ def query(
 
     def draw(screen: Any) -> None:
         answers.draw_table(screen, table.head(rows) if rows else table)
+        screen.print(f"rows: {coverage_words(release)}")
         screen.print(FREE)
 
     output.emit(document, as_json, draw)

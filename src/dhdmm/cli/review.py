@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.options import grouped
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def review(
         str | None,
         typer.Option(help="Your table: checked here against the study; nothing of it leaves."),
     ] = None,
+    reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     as_json: output.Json = False,
 ) -> None:
     """Show what a round would measure, what it would cost you, and ask for consent.
@@ -44,7 +45,7 @@ def review(
         draft = client.preview(bytes.fromhex(status.round))
     reviewed = review_preview(draft, limits)
     if data is not None:
-        _check_table(reviewed, data)
+        _check_table(reviewed, data, reading)
     document = figures(reviewed, limits, home.existing_ledger(who.ledger), status)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
@@ -55,13 +56,13 @@ def review(
     output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
 
 
-def _check_table(reviewed: Review, data: str) -> None:
+def _check_table(reviewed: Review, data: str, reading: options.Tables) -> None:
     """Counts the table as `join` would, for its warnings and errors alone."""
     from dhdmm.cli.join import counted_for
     from dhdmm.cli.places import tables_given
 
     for table in tables_given(data):
-        counted_for(reviewed.plan.study, table, "error")
+        counted_for(reviewed.plan.study, table, reading)
 
 
 def _consent(home: Home, reviewed: Review, *, ask: bool, given: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dhdmm.cli import answers, options, output
-from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
+from dhdmm.cli.places import opened, require_free, tables_given
 from dhdmm.errors import DataError, DhdmmError
 from dhdmm.participant.address import TableAddress
+from dhdmm.participant.report import Report
+from dhdmm.participant.tabulate import count_for
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.privacy.protection import Protection
@@ -27,9 +30,8 @@ from dhdmm.runner import (
     Enrolment,
     Outcome,
     Progress,
+    count_tables,
     enrol,
-    histogram_of,
-    histograms_of,
     require_within_bound,
     run_round,
     split,
@@ -42,6 +44,7 @@ PHASES = 6
 """Of a round in the malicious model; the other one skips two."""
 
 
+@options.grouped
 def run(
     study: options.StudyFile,
     data: Annotated[
@@ -59,7 +62,7 @@ def run(
         float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
     ] = 0.0,
     threat_model: options.ThreatModel = None,
-    on_unknown: options.OnUnknown = "error",
+    reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     ledger: Annotated[
         Path | None, typer.Option(help="The budget's file; by default beside the study.")
     ] = None,
@@ -84,9 +87,11 @@ def run(
     asked = study_of(study, threat_model)
     directory = out or Path(f"release-{study.stem}")
     require_free(directory)
-    histograms = _histograms(asked, data, participants, on_unknown)
+    histograms, report = _counted(asked, data, participants, reading)
     with output.progress("planning", 1):
         enrolment = enrol(make_plan(asked, participants=len(histograms)))
+    if not as_json:
+        told(report)
     with (
         _budget(ledger or study.with_suffix(".ledger"), budget, enrolment) as debit,
         output.progress("round", PHASES) as advance,
@@ -101,7 +106,7 @@ def run(
             progress=by_phase(advance),
         )
         outcome.release.save(directory)
-    document = summary(outcome, directory)
+    document = summary(outcome, directory) | {"table_rows": report.figures()}
     if truth:
         document["actual_rmse"] = actual_rmse(outcome, histograms)
     output.emit(document, as_json, lambda screen: _draw(screen, outcome, document))
@@ -158,26 +163,33 @@ def study_of(path: Path, threat_model: str | None) -> Study:
     return study if threat_model is None else study.with_aggregation(threat_model=threat_model)
 
 
-def _histograms(
-    study: Study, data: list[str], participants: int | None, on_unknown: UnknownValues
-) -> list[Histogram]:
+def told(report: Report) -> None:
+    """What is counted and what is not, beside what the command prints."""
+    for line in report.words():
+        print(line, file=sys.stderr)
+
+
+def _counted(
+    study: Study, data: list[str], participants: int | None, reading: options.Tables
+) -> tuple[list[Histogram], Report]:
     tables = [table for given in data for table in tables_given(given)]
     if participants is not None:
-        return _dealt_out(study, tables, participants, on_unknown)
+        return _dealt_out(study, tables, participants, reading)
     if len(tables) == 1:
         raise DataError(
             "one table is one participant",
             where=str(tables[0]),
             hint="--participants deals it out among so many",
         )
-
+    accepted, how = reading.accepted, reading.reading(study)
     with output.progress("tabulating", len(tables)) as advance:
-        return histograms_of(study, map(opened, tables), advance, on_unknown=on_unknown)
+        counted = count_tables(study, map(opened, tables), advance, accept_loss=accepted, **how)
+    return [one.histogram for one in counted], Report.total([one.report for one in counted])
 
 
 def _dealt_out(
-    study: Study, tables: list[Path | TableAddress], participants: int, on_unknown: UnknownValues
-) -> list[Histogram]:
+    study: Study, tables: list[Path | TableAddress], participants: int, reading: options.Tables
+) -> tuple[list[Histogram], Report]:
 
     if len(tables) != 1:
         raise DataError(
@@ -189,11 +201,12 @@ def _dealt_out(
             "a table cannot be dealt out by rows when the unit is a person",
             hint="give one table per participant",
         )
+    table, how = opened(tables[0]), reading.reading(study)
     with output.progress("tabulating", 1):
-        together = histogram_of(study, opened(tables[0]), on_unknown=on_unknown)
-        histograms = split(together, participants)
+        counted = count_for(study, table, accept_loss=reading.accepted, bounded=False, **how)
+        histograms = split(counted.histogram, participants)
     require_within_bound(study, histograms)
-    return histograms
+    return histograms, counted.report
 
 
 @contextmanager

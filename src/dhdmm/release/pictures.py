@@ -188,10 +188,11 @@ class Found:
 
     @property
     def runs(self) -> Ranges | None:
-        """The direction's ranges of an ordered attribute, without the total."""
-        if not self.attribute.ordered or not isinstance(self.factor, Ranges):
+        """The direction's ranges of an ordered attribute: no total, nothing missing."""
+        if not self.attribute.present.ordered or not isinstance(self.factor, Ranges):
             return None
-        return self.factor.take(np.arange(len(self.direction) - self.has_total))
+        along = np.arange(len(self.direction) - self.has_total)
+        return self.factor.take(along[self.factor.high[along] <= self.attribute.present.size])
 
     @property
     def ordered(self) -> bool:
@@ -239,7 +240,7 @@ def _one_way(found: Found, values: Floats, errors: Floats) -> Picture:
     if found.ordered:
         return _without_total(found, [""], values[None], errors[None])
     if runs is not None:
-        attribute = found.attribute
+        attribute = found.attribute.present
         every = AxisDirection(direction.header, [attribute.label(i) for i in range(attribute.size)])
         count = len(runs.low)
         return Intervals(every, runs.low, runs.high, values[:count], errors[:count])
@@ -264,6 +265,6 @@ def _without_total(found: Found, names: Sequence[str], values: Floats, errors: F
     runs = found.runs
     assert runs is not None, "only ranges are in an order"
     count, prefixes = len(runs.low), runs.low[0] == runs.low[-1]
-    named = partial(found.attribute.ticks, runs.high - 1 if prefixes else runs.low)
+    named = partial(found.attribute.present.ticks, runs.high - 1 if prefixes else runs.low)
     direction = AxisDirection(found.direction.header, found.direction.labels[:count], named)
     return Lines(direction, names, values[:, :count], errors[:, :count])

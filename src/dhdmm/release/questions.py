@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhdmm.errors import NotMeasured, StudyError
-from dhdmm.release.intervals import Floats
+from dhdmm.release.covariance import variances
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Ranges
-from dhdmm.study.items import Names, item
+from dhdmm.study.items import item
 from dhdmm.study.models import ItemModel
 from dhdmm.study.names import column
 from dhdmm.study.query import query_label
+from dhdmm.study.spec import names_of
 from dhdmm.study.sql import ParsedQuery, parse_query
 from dhdmm.study.workload import Item, Term
 
@@ -49,21 +50,15 @@ def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
         )
     _check_measured(release, sql, asked)
     values = np.concatenate([release.estimate.term(term) for term in asked.terms])
-    errors = np.concatenate([_standard_errors(release, term) for term in asked.terms])
+    errors = np.sqrt(np.concatenate([variances(release, term) for term in asked.terms]))
     together = asked.queries if joint else None
-    return Table(release.plan.study.schema, asked, values, errors, level, together)
+    schema = release.plan.study.workload.schema
+    return Table(schema, asked, values, errors, level, together, release=release)
 
 
 def _item(release: Release, sql: str) -> Item:
     study = release.plan.study
-    return item(ItemModel(name=NAME, sql=sql), Names(study.schema, study.groupings), Place())
-
-
-def _standard_errors(release: Release, term: Term) -> Floats:
-    """√(survivors · σ_c² · diag(W (A'ᵀA')⁺ Wᵀ)); what rounding leaves below 0 is 0."""
-    variance = float(release.survivors * release.plan.participant_variance)
-    unit = release.plan.strategy.reconstruction.variances(term)
-    return np.asarray(np.sqrt(variance * np.maximum(unit, 0)))
+    return item(ItemModel(name=NAME, sql=sql), names_of(study), Place())
 
 
 # ---- refusing -----------------------------------------------------------------------------------
@@ -102,8 +97,7 @@ def _varied(term: Term) -> Iterator[int]:
 
 def _numbers(release: Release, names: tuple[str, ...]) -> list[int]:
     """The attributes that attributes and groupings of these names break down."""
-    study = release.plan.study
-    known = Names(study.schema, study.groupings)
+    known = names_of(release.plan.study)
     return [known.grouping(name, Place()).attribute for name in names]
 
 

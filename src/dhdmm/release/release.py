@@ -24,15 +24,19 @@ from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.study.names import nearest
+from dhdmm.study.workload import Item
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
     from dhdmm.release.charts.page import Chart
+    from dhdmm.release.coverage import Coverage
     from dhdmm.release.transcript import Transcript
 
 PREVIEWED = 10
 """Tables that a notebook lists."""
+KEPT_COVARIANCES = 10_000_000
+"""Entries of covariance matrices above which the oldest is forgotten."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,6 +82,50 @@ class Release(Summarised, Mapping[str, Table]):
         """The standard errors of `answers`; exact if all survivors followed the protocol."""
         return self.plan.expected_error(self.survivors).standard_errors
 
+    @property
+    def measurement_variance(self) -> float:
+        """Of the noise in every measurement: every survivor's noise is in the sum."""
+        return float(self.survivors * self.plan.participant_variance)
+
+    def covariance(self, name: str, other: str | None = None) -> Floats:
+        """The exact covariances of the answers of one table, or of one table with another.
+
+        Args:
+            name: The name of a table.
+            other: The name of the table of the columns; None for the same table.
+
+        Returns:
+            A matrix with a row for every answer of the table.
+
+        Raises:
+            UnknownTable: The release has no table of this name.
+            DhdmmError: The matrix would be too large.
+        """
+        return self.covariance_of(self._item(name), self._item(name if other is None else other))
+
+    def covariance_of(self, left: Item, right: Item) -> Floats:
+        """`covariance` of items, also of items that `query` made.
+
+        Args:
+            left: The rows.
+            right: The columns.
+
+        Returns:
+            The matrix; it is computed once.
+        """
+        from dhdmm.release.covariance import covariance
+
+        known = self._covariances
+        if (left, right) not in known:
+            while sum(matrix.size for matrix in known.values()) > KEPT_COVARIANCES:
+                del known[next(iter(known))]
+            known[left, right] = covariance(self, left, right)
+        return known[left, right]
+
+    @cached_property
+    def _covariances(self) -> dict[tuple[Item, Item], Floats]:
+        return {}
+
     # -- tables -----------------------------------------------------------------------------------
 
     @cached_property
@@ -99,12 +147,15 @@ class Release(Summarised, Mapping[str, Table]):
         Raises:
             UnknownTable: The release has no table of this name.
         """
+        item, rows, workload = self._item(name), self._rows[name], self.plan.study.workload
+        numbers = self.answers[rows], self.standard_errors[rows]
+        together = workload.queries if joint else None
+        return Table(workload.schema, item, *numbers, level, together, release=self)
+
+    def _item(self, name: str) -> Item:
         if name not in self._rows:
             raise UnknownTable(f"the release has no table '{name}'", hint=nearest(name, self._rows))
-        rows, workload = self._rows[name], self.plan.study.workload
-        item = next(item for item in workload.items if item.name == name)
-        numbers = self.answers[rows], self.standard_errors[rows]
-        return Table(workload.schema, item, *numbers, level, workload.queries if joint else None)
+        return next(item for item in self.plan.study.workload.items if item.name == name)
 
     def rows(self, name: str) -> slice:
         """Where the answers of one table are.
@@ -128,6 +179,13 @@ class Release(Summarised, Mapping[str, Table]):
 
     def __contains__(self, name: object) -> bool:  # without making the table
         return name in self._rows
+
+    @property
+    def coverage(self) -> Coverage | None:
+        """How many rows were counted and left out, with noise; None if the study did not ask."""
+        from dhdmm.release.coverage import coverage_of
+
+        return coverage_of(self)
 
     # -- further questions ------------------------------------------------------------------------
 
@@ -260,4 +318,5 @@ class Release(Summarised, Mapping[str, Table]):
             "rho": float(self.plan.rho),
             "epsilon": promise.epsilon,
             "delta": promise.delta,
+            "coverage": self.plan.study.coverage,
         }

@@ -27,6 +27,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
 from dhdmm.study import sqltext
 from dhdmm.study.factor import Integers
+from dhdmm.study.names import nearest
 from dhdmm.study.query import TOTAL, query_label, query_sql
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Axis, Item, Term
@@ -35,6 +36,9 @@ from dhdmm.summary import Summarised
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from dhdmm.release.arithmetic import Answers
+    from dhdmm.release.release import Release
 
 PREVIEWED = 5
 """Rows that a notebook shows."""
@@ -86,6 +90,8 @@ class Table(Summarised):
     """With joint bounds: how many answers they hold for at once."""
     shown: int | None = None
     """Only the first rows; None for all."""
+    release: Release | None = None
+    """Where the answers come from, and with them their covariances."""
 
     def _summary(self) -> dict[str, Any]:
         return {"name": self.name, "rows": len(self), "level": self.level}
@@ -129,6 +135,50 @@ class Table(Summarised):
         values, errors = self.values[: len(self)], self.standard_errors[: len(self)]
         reach = half_width(errors, self.level, joint)
         return values - reach, values + reach
+
+    # -- arithmetic -------------------------------------------------------------------------------
+
+    @property
+    def answers(self) -> Answers:
+        """All rows, to calculate with: sums, differences and quotients with exact error bars."""
+        return self.select()
+
+    def select(self, **labels: str) -> Answers:
+        """The rows with these labels, to calculate with.
+
+        Args:
+            labels: What label columns must say, by their names; a column whose name is no Python
+                name goes into `**{"my column": "label"}`.
+
+        Returns:
+            The rows in the table's order, with the other columns of labels.
+
+        Raises:
+            DhdmmError: There is no such column or label.
+
+        Example:
+            `table.select(sex="female") - table.select(sex="male")`
+        """
+        from dhdmm.release.arithmetic import Answers
+
+        words = pa.table(self._words)
+        kept = np.ones(len(self), np.bool_)
+        for name, label in labels.items():
+            if name not in self._words:
+                raise DhdmmError(
+                    f"'{self.name}' has no column '{name}'", hint=nearest(name, words.column_names)
+                )
+            said = np.array(words[name].to_pylist(), object)
+            if label not in said:
+                hint = nearest(str(label), list(dict.fromkeys(said)))
+                raise DhdmmError(f"no row says '{label}' under '{name}'", hint=hint)
+            kept &= said == label
+        rows = np.flatnonzero(kept)
+        if not len(rows):
+            raise DhdmmError("no row has all of these labels")
+        others = words.drop_columns(list(labels)) if labels else words
+        chosen = others.take(pa.array(rows)) if others.num_columns else pa.table({})
+        return Answers.of(self, rows, chosen)
 
     # -- labels -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import numpy as np
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.grouping import Grouping
 from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
+from dhdmm.study.query import LEFT_OUT_TABLE
 from dhdmm.study.spec import Study
 from dhdmm.study.workload import Axis, Item, Term
 
@@ -41,7 +42,7 @@ def _attribute(attribute: Attribute) -> dict[str, Any]:
     domain = attribute.set_label(np.arange(attribute.size))
     return {
         "name": attribute.name,
-        "type": attribute.kind,
+        "type": attribute.present.kind,
         "size": attribute.size,
         "domain": domain,
     }
@@ -83,12 +84,16 @@ def _summary(model: ItemModel, item: Item) -> str:
             "width": f"every window of {size} consecutive values",
         }
         return f"{runs[model.ranges.kind]} of {model.ranges.of}"
+    if model.coverage:
+        return "rows that are counted, and rows that data holders leave out"
     return f"{len(item.terms)} terms" if len(item.terms) > 1 else ""
 
 
 def term_words(term: Term) -> str:
     """`records by sex (2 and total) and age_band (6), where hours >= 35`."""
     by = [_axis_words(axis) for axis in term.axes if axis and not axis.is_fixed]
+    if term.table == LEFT_OUT_TABLE:
+        return "rows left out, for a value that is missing or outside the domain"
     words = f"records by {' × '.join(by)}" if by else "all records"
     if term.condition:
         words = f"{words if by else 'records'} where {term.condition}"

@@ -18,6 +18,7 @@ import numpy as np
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.coverage import coverage_terms, of_counted
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
 from dhdmm.study.grouping import Grouping, plain_grouping
@@ -47,6 +48,8 @@ class Names:
 
     schema: Schema
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
+    coverage: bool = False
+    """Rows that are left out are counted too: terms say which rows they are about."""
 
     def grouping(self, name: str, place: Place) -> Grouping:
         found = self.groupings.get(name) or self._attributes.get(name)
@@ -68,9 +71,13 @@ class Names:
 
 def item(model: ItemModel, names: Names, place: Place) -> Item:
     """One entry of the workload."""
+    if model.coverage:
+        return Item(model.name, coverage_terms(names.schema, model.weight))
     if model.sql is not None:
-        return Item(model.name, tuple(_sql_terms(model, names, place / "sql")))
-    return Item(model.name, tuple(_terms(model, names, place)))
+        terms = _sql_terms(model, names, place / "sql")
+    else:
+        terms = _terms(model, names, place)
+    return Item(model.name, tuple(map(of_counted, terms) if names.coverage else terms))
 
 
 def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
@@ -120,12 +127,16 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
     attribute = names.schema.attributes[base.attribute]
     steps = base.factor
     if not (
-        attribute.ordered and isinstance(steps, Ranges) and np.all(steps.low[1:] == steps.high[:-1])
+        attribute.present.ordered
+        and isinstance(steps, Ranges)
+        and np.all(steps.low[1:] == steps.high[:-1])
     ):
         raise (place / "of").error(
             f"'{model.of}' has no order to take ranges of",
             "ranges are of integers, numbers, or a grouping of them with 'edges'",
         )
+    if attribute.missing_code is not None:  # it is in no range
+        steps = steps.take(np.flatnonzero(steps.high <= attribute.missing_code))
     runs = _runs(model, len(steps.low), place)
     if len(steps.low) == attribute.size:
         return plain_grouping(model.of, names.schema, base.attribute, runs)

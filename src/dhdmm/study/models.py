@@ -19,7 +19,11 @@ from dhdmm.study import attributes
 from dhdmm.study.attributes.base import AttributeModel
 from dhdmm.study.forms import Delta, Fraction, Label, Name, Names, Positive, Section, Value, problem
 
-KEYS_SINCE: dict[str, str] = {"extra_measurements": "0.2.0"}
+KEYS_SINCE: dict[str, str] = {
+    "extra_measurements": "0.2.0",
+    "schema.*.missing": "0.2.0",
+    "workload.coverage": "0.2.0",
+}
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
 names of attributes and groupings are written *. It may name keys that only a later version knows.
 """
@@ -135,6 +139,10 @@ class TermModel(Section):
     weight: Positive = 1.0
 
 
+KINDS = ("by", "total", "marginals", "ranges", "terms", "sql", "coverage")
+"""The keys of which an item has one."""
+
+
 class ItemModel(Section):
     """One table of the release."""
 
@@ -145,6 +153,7 @@ class ItemModel(Section):
     ranges: RangesModel | None = None
     terms: Annotated[list[TermModel], Field(min_length=1)] | None = None
     sql: str | None = None
+    coverage: Literal[True] | None = None
     with_totals: Names | None = None
     where: str | None = None
     weight: Positive = 1.0
@@ -152,14 +161,17 @@ class ItemModel(Section):
     @model_validator(mode="after")
     def _kind_and_options(self) -> ItemModel:
         """`by` stands alone, or crosses every term of `ranges` or `terms`."""
-        if self.by is None or self.total or self.marginals or self.sql is not None:
-            kind = self.exactly_one("by", "total", "marginals", "ranges", "terms", "sql")
+        alone = self.total or self.marginals or self.coverage or self.sql is not None
+        if self.by is None or alone:
+            kind = self.exactly_one(*KINDS)
         else:
             kind = self.exactly_one("ranges", "terms") if self.ranges or self.terms else "by"
         if kind == "sql" and (self.where is not None or self.with_totals):
             raise problem("an sql item says everything in its text", "move it into WHERE or CUBE")
-        if kind in ("marginals", "total") and self.with_totals:
+        if kind in ("marginals", "total", "coverage") and self.with_totals:
             raise problem(f"'with_totals' goes with 'by', not with '{kind}'")
+        if kind == "coverage" and self.where is not None:
+            raise problem("'coverage' is of all rows: one that is left out has no known values")
         return self
 
 

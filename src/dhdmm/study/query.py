@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dhdmm.study.workload import Term
 
 TOTAL = "total"
+DATA, LEFT_OUT_TABLE = "data", "left_out"
+"""The tables of queries: the rows that are counted, and those that are not (ADR 27)."""
 
 
 class Query(NamedTuple):
@@ -58,7 +60,7 @@ def query_sql(schema: Schema, term: Term, rows: Sequence[int]) -> str:
     predicates = [axis.predicates[row] for axis, row in zip(term.axes, rows, strict=True) if axis]
     predicates.append(f"({term.condition})" if term.condition else "")
     where = " AND ".join(predicate for predicate in predicates if predicate)
-    source = f"FROM data WHERE {where}" if where else "FROM data"
+    source = f"FROM {term.table} WHERE {where}" if where else f"FROM {term.table}"
     values = _values(schema, term, rows)
     return f"SELECT {f'COALESCE(SUM({values}), 0)' if values else 'COUNT(*)'} {source}"
 

@@ -73,11 +73,10 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 def _attribute_line(column: SeenColumn) -> str:
     name = inline(column.name)
-    note = f"  # {column.empty} empty values: decide what they mean" if column.empty else ""
     if not column.kinds:
         return f"  # {name}: no values"
     for kind in attributes.TYPES:
         form = kind.draft(column)
         if form is not None:
-            return f"  {name}: {form}{note}"
+            return f"  {name}: {f'{form[:-1]}, missing: true}}' if column.empty else form}"
     return f"  # {name}: more than {MOST_TEXTS} different texts; list or group them"

@@ -12,6 +12,8 @@ from pydantic import ValidationError
 
 from dhdmm.effort import work
 from dhdmm.study import canonical, document
+from dhdmm.study.attributes.missing import declared
+from dhdmm.study.coverage import with_rows
 from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, grouping
 from dhdmm.study.items import Names, item
@@ -127,7 +129,7 @@ class Study(Summarised):
         place, attributes = self.place / "schema", []
         for name, model in self.model.schema_.items():
             with (place / name).located():
-                attributes.append(model.attribute(name))
+                attributes.append(declared(name, model))
         with place.located():
             return Schema(tuple(attributes))
 
@@ -150,17 +152,26 @@ class Study(Summarised):
             for name, model in self.model.groupings.items()
         }
 
+    @property
+    def coverage(self) -> str | None:
+        """The item that counts the rows left out, by name; None if the study does not ask."""
+        return next((item.name for item in self.model.workload if item.coverage), None)
+
     @cached_property
     def workload(self) -> Workload:
         """The queries as weighted Kronecker terms, built once."""
-        place = self.place / "workload"
-        names = Names(self.schema, self.groupings)
+        place, names = self.place / "workload", names_of(self)
         first: dict[str, int] = {}
         for i, model in enumerate(self.model.workload):
             if first.setdefault(model.name, i) != i:
                 raise (place / i / "name").error(f"two items are called '{model.name}'")
+        asked = [i for i, model in enumerate(self.model.workload) if model.coverage]
+        for i in asked[1:]:
+            raise (place / i).error("the coverage is asked for twice")
         items = (item(model, names, place / i) for i, model in enumerate(self.model.workload))
-        return Workload(self.schema, tuple(items))
+        with (self.place / "schema").located():
+            schema = with_rows(self.schema) if names.coverage else self.schema
+        return Workload(schema, tuple(items))
 
     def to_yaml(self) -> str:
         """Write the study as a file.
@@ -255,6 +266,11 @@ class Study(Summarised):
             return Study(StudyModel.model_validate(values), self.place)
         except ValidationError as error:
             raise study_error(error, values, Place()) from None
+
+
+def names_of(study: Study) -> Names:
+    """What a query over the study's table may name."""
+    return Names(study.schema, study.groupings, study.coverage is not None)
 
 
 def json_schema() -> dict[str, Any]:

@@ -12,15 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from dhdmm.errors import DataError, StudyError
 from dhdmm.study.attributes.columns import Coding, Expression, Reading, SeenColumn
 from dhdmm.study.diagram import Mask
-from dhdmm.study.forms import LARGEST_SIZE, Section, Value
+from dhdmm.study.forms import LARGEST_SIZE, Label, Section, Value
 from dhdmm.study.names import literal
 
 LABEL_PIECES = 6
@@ -33,10 +34,19 @@ Constant = str | bool | Decimal
 """In a condition."""
 
 
+def _label_of_missing(given: Any) -> Any:
+    """`true` is a label that need not be chosen, `false` says what is so without it."""
+    return {True: "missing", False: None}[given] if isinstance(given, bool) else given
+
+
+Missing = Annotated[Label | None, BeforeValidator(_label_of_missing)]
+
+
 class AttributeModel(Section):
     """What a study file says of an attribute; the models are told apart by `type`."""
 
     type: str
+    missing: Missing = None
 
     @abstractmethod
     def attribute(self, name: str) -> Attribute: ...
@@ -67,6 +77,16 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def size(self) -> int: ...
+
+    @property
+    def present(self) -> Attribute:
+        """The attribute without the value that stands for a missing one."""
+        return self
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of the missing value, the last one; None if no value may be missing."""
+        return None
 
     @abstractmethod
     def code(self, value: Any) -> int:
@@ -138,6 +158,14 @@ class Attribute(ABC):
     @abstractmethod
     def warehouse_code(self, x: Expression) -> Expression:
         """The same in an expression of ibis, `UNKNOWN` outside the domain."""
+
+    def texts(self) -> Sequence[str]:
+        """The values, where they are texts."""
+        return ()
+
+    def labels_given(self) -> Sequence[str]:
+        """The labels that the study file gives to values, if it does."""
+        return ()
 
     def other_code(self) -> int | None:
         """The code that takes values outside the domain, if one is meant for them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -61,6 +62,9 @@ class CategoryAttribute(Attribute):
     @property
     def size(self) -> int:
         return len(self.values)
+
+    def labels_given(self) -> tuple[str, ...]:
+        return self.labels
 
     @property
     def value_type(self) -> type[Value]:
@@ -128,6 +132,9 @@ class CategoryAttribute(Attribute):
                 f"a value of '{self.name}' contains a backslash",
                 hint="some warehouses take it for part of their SQL; export the table as Parquet",
             )
+
+    def texts(self) -> Sequence[str]:
+        return [value for value in self.values if isinstance(value, str)]
 
     def other_code(self) -> int | None:
         named = [code for code, label in enumerate(self.labels) if label.casefold() == "other"]

@@ -16,6 +16,8 @@ from dhdmm.study.document import plain_scalar
 
 UNKNOWN = -1
 """The code of a value outside the domain, or of a missing one, once rows are counted."""
+MISSING_TEXTS = ("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none")
+"""What programs write for a missing value, between blanks and in lower case."""
 MOST_TEXTS = 50
 """Different texts of a column that a draft lists."""
 
@@ -54,19 +56,27 @@ class Reading:
         return f"NULL::{self.duckdb_type}" if kind is ColumnKind.NULL else self.sql.get(kind)
 
 
-_INTEGER, _REAL, _FIELD = ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.FIELD
+_INTEGER, _REAL, _WORDS = ColumnKind.INTEGER, ColumnKind.REAL, (ColumnKind.FIELD, ColumnKind.TEXT)
+"""Text is read like a field of a CSV file: the same table gives the same counts in either form."""
 WHOLE_FLOAT = "CASE WHEN {0} = floor({0}) THEN TRY_CAST({0} AS BIGINT) END"
-_WHOLE_FIELD = (
+_WHOLE_TEXT = (
     "CASE WHEN TRY_CAST({0} AS DOUBLE) = floor(TRY_CAST({0} AS DOUBLE))"
     " THEN TRY_CAST({0} AS BIGINT) END"
 )
-_WHOLE = {_INTEGER: "TRY_CAST({0} AS BIGINT)", _REAL: WHOLE_FLOAT, _FIELD: _WHOLE_FIELD}
+_WHOLE = {
+    _INTEGER: "TRY_CAST({0} AS BIGINT)",
+    _REAL: WHOLE_FLOAT,
+    **dict.fromkeys(_WORDS, _WHOLE_TEXT),
+}
 WHOLE = Reading("integers", "int64", "BIGINT", _WHOLE)
-_DOUBLE = dict.fromkeys((_INTEGER, _REAL, _FIELD), "TRY_CAST({0} AS DOUBLE)")
+_DOUBLE = dict.fromkeys((_INTEGER, _REAL, *_WORDS), "TRY_CAST({0} AS DOUBLE)")
 REAL = Reading("numbers", "float64", "DOUBLE", _DOUBLE)
-_VARCHAR = {ColumnKind.TEXT: "CAST({0} AS VARCHAR)", _FIELD: "coalesce(trim({0}), '')"}
+_VARCHAR = dict.fromkeys(_WORDS, "coalesce(trim({0}::VARCHAR), '')")
 TEXT = Reading("text", "string", "VARCHAR", _VARCHAR)
-_BOOLEAN = {ColumnKind.BOOLEAN: "{0}", _FIELD: "TRY_CAST(trim({0}) AS BOOLEAN)"}
+_BOOLEAN = {
+    ColumnKind.BOOLEAN: "{0}",
+    **dict.fromkeys(_WORDS, "TRY_CAST(trim({0}::VARCHAR) AS BOOLEAN)"),
+}
 TRUTH = Reading("true and false", "boolean", "BOOLEAN", _BOOLEAN)
 
 

@@ -18,6 +18,7 @@ export function attributeCard(study, entry, changed, render) {
     make("div", { class: "row" },
       field("Attribute", name, at()),
       field("Type", choice(entry, "type", Object.entries(TYPES).map(([type, { words }]) => [type, words]), render), at("type")),
+      field("If missing, called", input(entry, "missing", changed, { size: 10, placeholder: "never missing" }), at("missing")),
       remove(study.attributes, entry, render)),
     make("div", { class: shape }, domain));
 }

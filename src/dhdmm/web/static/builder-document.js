@@ -101,6 +101,11 @@ export const TYPES = {
 
 // ---- from the fields to the file ----------------------------------------------------------------
 
+function attributeEntry(attribute) {
+  const missing = attribute.missing.trim() ? textOf(attribute.missing) : undefined;
+  return { type: attribute.type, ...TYPES[attribute.type].write(attribute), missing };
+}
+
 function grouping(entry) {
   if (entry.kept) return entry.kept;
   return entry.form === "sets" ? { of: entry.of, sets: sets(entry.sets) } : { of: entry.of, edges: edges(entry.edges) };
@@ -153,7 +158,7 @@ function aggregation(given) {
 export function textOfStudy(study) {
   return yaml({
     study: study.name,
-    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, { type: attribute.type, ...TYPES[attribute.type].write(attribute) }])),
+    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, attributeEntry(attribute)])),
     groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
     workload: study.tables.map(item),
     privacy: privacy(study.privacy),
@@ -223,7 +228,9 @@ function aggregationOf(given) {
 export function studyOf(form) {
   return {
     name: form.study,
-    attributes: form.schema.map((entry) => ({ ...newAttribute(entry.name, entry.type), ...TYPES[entry.type].read(entry) })),
+    attributes: form.schema.map((entry) => ({
+      ...newAttribute(entry.name, entry.type), ...TYPES[entry.type].read(entry), missing: entry.missing === undefined ? "" : typed(entry.missing),
+    })),
     groupings: Object.entries(form.groupings).map(groupingOf),
     tables: form.workload.map(tableOf),
     privacy: privacyOf(form.privacy),
@@ -233,7 +240,7 @@ export function studyOf(form) {
 
 export function newAttribute(name = "", type = "category") {
   const keys = Object.values(TYPES).flatMap(({ fields }) => fields.map(([, key]) => key));
-  return { name, type, ...Object.fromEntries(keys.map((key) => [key, ""])) };
+  return { name, type, missing: "", ...Object.fromEntries(keys.map((key) => [key, ""])) };
 }
 
 export function newGrouping(name, of) {
