@@ -62,6 +62,7 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
     },
     2: {
         "StudyModel": {"extra_measurements": None},
+        "AggregationModel": {"validation": "none"},
         "ItemModel": {"coverage": None},
         **{f"{kind}Model": {"missing": None} for kind in ("Integer", "Category", "Number")},
     },

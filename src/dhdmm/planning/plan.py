@@ -25,8 +25,8 @@ from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.method import Method, Parameters, RoundParameters, RoundTerms, ThreatModel
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PlanError, PlanFault, PrivacyError
-from dhdmm.planning.calibrate import modulus_bound, unit_sensitivity_squared
-from dhdmm.planning.methods import METHODS
+from dhdmm.planning.calibrate import modulus_bound, norm_bound, unit_sensitivity_squared
+from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -108,7 +108,7 @@ class Plan(Summarised):
     @property
     def method(self) -> Method:
         """The implementation of the aggregation."""
-        return METHODS[self.threat_model]
+        return method_for(self.study.aggregation)
 
     @cached_property
     def sensitivity_squared(self) -> int:
@@ -124,6 +124,16 @@ class Plan(Summarised):
             self.strategy.rows,
             self.study.aggregation.max_records_per_participant,
             self.strategy.max_entry,
+        )
+
+    @cached_property
+    def norm_bound(self) -> int:
+        """B: what an honest input's length is never above, and a lying one's with validation."""
+        return norm_bound(
+            self.participant_variance,
+            self.strategy.rows,
+            self.study.aggregation.max_records_per_participant,
+            self.strategy.sensitivity_squared,
         )
 
     @property
@@ -178,6 +188,7 @@ class Plan(Summarised):
             self.participants,
             self.modulus,
             self.strategy.rows,
+            self.norm_bound,
         )
         round_parameters: RoundParameters = self.method.round(self.parameters, terms)
         return round_parameters
@@ -233,7 +244,7 @@ class Plan(Summarised):
         made_by = fields.get("dhdmm")
         study = Study.from_canonical_bytes(fields["study"], made_by)
         _ = study.privacy  # refuses a study that only asks
-        method = METHODS[ThreatModel(study.aggregation.threat_model)]
+        method = method_for(study.aggregation)
         _require_fields(fields.keys() ^ {*_FIELDS[fields["version"]], *method.parameter_names})
         plan = cls(
             study=study,

@@ -68,6 +68,8 @@ class Account:
     roster: Roster
     phases: tuple[PhaseRecord, ...]
     root: bytes | None
+    inputs: bytes | None
+    """What the way to add up says of the inputs, for whoever checks the sum."""
     measurement: NDArray[np.int64]
 
     def contents(self) -> Iterator[dict[str, Any]]:
@@ -95,6 +97,8 @@ class Account:
             }
             if number == 0 and self.root is not None:
                 yield {"kind": "root", "root": self.root}
+        if self.inputs is not None:
+            yield {"kind": "inputs", "account": self.inputs}
         yield {"kind": "result", "measurement": self.measurement.astype("<i8").tobytes()}
 
     def senders(self, phase: str) -> PhaseRecord:
@@ -109,7 +113,7 @@ class Account:
             by_kind[content["kind"]].append(content)
         once = {kind: found[0] for kind, found in by_kind.items() if len(found) == 1}
         try:
-            opening, root = once["round"], once.get("root")
+            opening, root, inputs = once["round"], once.get("root"), once.get("inputs")
             names, identities = once["roster"]["names"], once["roster"]["identities"]
             account = cls(
                 version=version,
@@ -122,6 +126,7 @@ class Account:
                 roster=Roster(tuple(names), tuple(identities)),
                 phases=tuple(_phase(phase, len(names)) for phase in by_kind["phase"]),
                 root=root["root"] if root else None,
+                inputs=inputs["account"] if inputs else None,
                 measurement=np.frombuffer(once["result"]["measurement"], "<i8").astype(np.int64),
             )
         except KeyError as missing:

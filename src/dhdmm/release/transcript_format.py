@@ -78,7 +78,11 @@ _FURTHER: Mapping[str, Fields] = {
 }
 ENTRIES: Mapping[int, Mapping[str, Fields]] = {
     1: {"round": _ROUND, **_FURTHER},
-    2: {"round": {**_ROUND, "date": is_date, "formats": are_formats}, **_FURTHER},
+    2: {
+        "round": {**_ROUND, "date": is_date, "formats": are_formats},
+        **_FURTHER,
+        "inputs": {"account": blob},
+    },
 }
 """By version."""
 

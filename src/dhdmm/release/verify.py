@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhdmm.aggregation.errors import AggregationError
-from dhdmm.aggregation.method import Aggregate, Method, Reply, RoundParameters, input_phase
+from dhdmm.aggregation.method import (
+    Aggregate,
+    Checked,
+    Method,
+    Reply,
+    RoundParameters,
+    input_phase,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import PolicyRefusal, VerificationError
 from dhdmm.participant.limits import Policy
@@ -32,10 +39,12 @@ class Verified:
     Attributes:
         release: The release, derived from the transcript.
         checks: What was checked, in words.
+        unproven: What nobody can see from this transcript, in words.
     """
 
     release: Release
     checks: tuple[str, ...]
+    unproven: tuple[str, ...] = ()
 
 
 def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
@@ -75,7 +84,8 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
         total = _replayed(account, transcript.recording, plan.method, parameters)
         _check_replay(account, plan, total)
         checks.append(f"the sum recomputed from {_count(transcript.recording):,} messages")
-    return Verified(release, tuple(checks))
+    inputs = _inputs(account, plan, parameters, transcript.full)
+    return Verified(release, (*checks, *inputs.holds), tuple(inputs.open))
 
 
 def _plan(account: Account) -> Plan:
@@ -153,6 +163,19 @@ def _survivors(account: Account, plan: Plan) -> tuple[int, ...]:
     return account.senders(input_phase(plan.method).name).senders.members()
 
 
+def _inputs(account: Account, plan: Plan, parameters: RoundParameters, replayed: bool) -> Checked:
+    """What the survivors' commitments say of the sum, if they have made any."""
+    survivors = account.senders(input_phase(plan.method).name).senders
+    sums = account.measurement.tolist()
+    try:
+        checked: Checked = plan.method.check_account(
+            parameters, account.roster, survivors, sums, account.inputs, replayed
+        )
+        return checked
+    except AggregationError as error:
+        raise VerificationError(str(error), where="inputs") from None
+
+
 # ---- full transcripts ---------------------------------------------------------------------------
 
 
@@ -171,7 +194,9 @@ def _replayed(
         drawn = _again(recording.coins)
         coordinator = method.coordinator(parameters, account.roster, drawn, {})
         for phase, said in zip(account.phases, recording.messages, strict=True):
-            for position, message in zip(phase.senders.members(), said, strict=True):
+            sent = list(zip(phase.senders.members(), said, strict=True))
+            coordinator.prepare(sent)
+            for position, message in sent:
                 reply = coordinator.receive(position, message)
                 _require(reply is Reply.ACCEPTED, f"a message is {reply}", phase.state)
             coordinator.close_phase()

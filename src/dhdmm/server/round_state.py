@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
+from functools import partial
 
 from sqlalchemy import insert
 
@@ -121,6 +121,9 @@ class RoundState:
         self._coming = None
         with self._database.turn(self._id) as turn:
             running = self._present(turn, kept)
+            if running is not None:
+                uploads = [request for request in requests if isinstance(request, Upload)]
+                running.session.prepare((one.position, one.body) for one in uploads)
             outcomes: list[Outcome] = []
             for request in requests:
                 try:
@@ -199,9 +202,8 @@ class RoundState:
     def _received_before(self, turn: Turn, upload: Upload) -> Reply:
         """The round has ended, perhaps before the sender heard that its message had arrived."""
         assert self.seats is not None
-        name = self.seats.plan.method.record_name(upload.body, upload.position)
-        known = store.read_record(turn.connection, turn.row.id, name)
-        if known is not None and known.startswith(sha256(upload.body).digest()):
+        record = partial(store.read_record, turn.connection, turn.row.id)
+        if self.seats.plan.method.was_received(record, upload.body, upload.position):
             return Reply.REPEATED
         raise Problem(410, Reason.OVER, "the round has ended")
 

@@ -20,6 +20,7 @@ from dhdmm.study.attributes.base import AttributeModel
 from dhdmm.study.forms import Delta, Fraction, Label, Name, Names, Positive, Section, Value, problem
 
 KEYS_SINCE: dict[str, str] = {
+    "aggregation.validation": "0.2.0",
     "extra_measurements": "0.2.0",
     "schema.*.missing": "0.2.0",
     "workload.coverage": "0.2.0",
@@ -250,6 +251,7 @@ class AggregationModel(Section):
     participants: Count
     max_dropout: Fraction = 0.05
     max_records_per_participant: Annotated[int, Field(ge=1, le=10**12)]
+    validation: Literal["none", "sum", "bounded"] = "none"
 
 
 class StudyModel(Section):
