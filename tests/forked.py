@@ -51,7 +51,6 @@ def forking(folder: Path) -> Iterator[Path]:
     with subprocess.Popen(
         command,
         cwd=PROJECT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     ) as process:

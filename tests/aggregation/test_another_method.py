@@ -26,6 +26,8 @@ from tests.cli.commands import Shell
 from tests.round.small import small_text
 from tests.service.participant.people import Coordinator, coordinator, crowd, roster_file, study_of
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = b"open sesame"
 PROOF_BYTES = 32
 

@@ -18,6 +18,8 @@ from research.baselines.central import central, exact_answers, local_gaussian, z
 from research.baselines.local import Chances, LocalModel
 from research.baselines.patterns import pattern_table
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT = 4.5
 """Standard errors; a false alarm of all tests here has chance below 1e-4."""

@@ -19,6 +19,8 @@ from tests.browser.chromium import sign_in
 from tests.service.server.rounds import identity_of
 from tests.web.coordinators import Served, add_finished, served, synthetic
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "<script>document.title='taken'</script>"
 IMAGE = "<img src=x onerror=document.title='taken'>"
 QUOTES = "\"' onmouseover=\"document.title='taken'"

@@ -23,6 +23,8 @@ from tests.round.small import small_text
 from tests.service.server.rounds import PARTICIPANTS, roster_file, visitors
 from tests.web.coordinators import Served, add_finished, served, synthetic
 
+pytestmark = pytest.mark.slow
+
 SF1 = Path(__file__).parents[2] / "examples" / "census-sf1" / "study.yaml"
 MOST_ELEMENTS = 5000
 SECONDS_TO_OPEN = 2.0

@@ -29,6 +29,7 @@ def saved(tmp_path_factory) -> tuple[Path, Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_screen_shows_both_answers_and_what_a_difference_means(saved):
     text = called(compare, *saved)
     assert max(map(len, text.splitlines())) <= 80

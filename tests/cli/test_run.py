@@ -81,6 +81,7 @@ def test_people_see_tables_costs_and_where_the_release_is_at_80_columns(shell: S
     assert {"answers/release.json", "study.ledger"} <= shell.files()
 
 
+@pytest.mark.slow
 def test_every_round_is_debited_once_at_the_price_of_its_plan(shell: Shell) -> None:
     shell("run", *DEALT, "--out", "first")
     shell("run", *DEALT, "--out", "second")

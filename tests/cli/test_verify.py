@@ -104,6 +104,7 @@ def test_a_file_that_is_no_transcript_has_code_3(shell: Shell) -> None:
     assert (said.code, said.err) == (3, "error: nowhere.cbor: No such file or directory\n")
 
 
+@pytest.mark.slow
 def test_a_round_run_here_verifies_with_the_key_it_printed(shell: Shell) -> None:
     (shell.folder / "study.yaml").write_text(small_text())
     table = "age,sex\n" + "".join(f"{i % 10},{'FM'[i % 2]}\n" for i in range(300))

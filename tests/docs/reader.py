@@ -33,7 +33,6 @@ class Reader:
                 [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
             ),
             "COLUMNS": "80",
-            "OMP_NUM_THREADS": "1",
         }
         shutil.copytree(
             PROJECT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.ledger*")

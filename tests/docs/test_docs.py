@@ -42,6 +42,8 @@ from tests.docs.pages import (
 )
 from tests.docs.reader import Reader
 
+pytestmark = pytest.mark.slow
+
 ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?:work|home|root|Users|usr|opt|mnt|tmp|var)/")
 LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\bsrc=\"?([^\s\">]+)")
 LISTING = re.compile(r"<(pre|code|svg|math|table)\b.*?</\1>", re.DOTALL)

@@ -101,6 +101,7 @@ def require_one_record_each(tabulation: Tabulation, persons: list[Any], where: s
     assert tabulation.report.persons == len(kept), where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(data=st.data())
@@ -125,6 +126,7 @@ def test_blanks_are_all_white_space_and_what_has_no_width():
     assert set(NOBODY) == {"", *WORDS.lower().split()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_unknown", ["error", "other"])
 @pytest.mark.parametrize(
     "values",
@@ -203,6 +205,7 @@ def nine_and_one() -> pa.Table:
     return pa.table({"id": identifiers, "sex": records * PERSONS})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_records", [1, 2, 5, 9])
 @pytest.mark.parametrize("key", [b"", b"one study", b"another"])
 def test_every_record_of_a_person_is_as_likely_to_stay(max_records, key):
@@ -246,6 +249,7 @@ ROWS = st.lists(
 SMALL = Schema((IntegerAttribute("x", 0, 3),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [lambda given: given, pa.Table.to_pandas, in_duckdb])
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(rows=ROWS, max_records=st.integers(1, 3))

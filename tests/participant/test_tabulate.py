@@ -95,6 +95,7 @@ def write_csv(path: Path, records: list[Record], delimiter: str = ",") -> Path:
     return path
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(RECORD, max_size=30))
 def test_drop_counts_exactly_the_records_that_the_schema_can_encode(records):
@@ -108,6 +109,7 @@ def test_drop_counts_exactly_the_records_that_the_schema_can_encode(records):
         assert report.unknown[attribute.name] == sum(unknown)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(st.lists(KNOWN, min_size=1, max_size=20))
 def test_every_kind_of_source_gives_the_same_histogram(tmp_path_factory, records):
@@ -134,6 +136,7 @@ def test_every_kind_of_source_gives_the_same_histogram(tmp_path_factory, records
         assert contents(tabulate(source, SCHEMA, threads=1).histogram) == expected, name
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=200, unique=True).map(sorted),
@@ -147,6 +150,7 @@ def test_bins_are_found_as_the_schema_finds_them(edges, values):
     assert contents(histogram) == Counter((code,) for code in codes if code is not None)
 
 
+@pytest.mark.slow
 def test_a_million_bins_are_searched_not_written_out():
     attribute = NumberAttribute("x", tuple(range(10**6 + 1)))
     values = np.random.default_rng(1).uniform(0, 10**6, 1000)
@@ -248,6 +252,7 @@ with open_source("table.csv").connection(threads=None) as connection:
 """
 
 
+@pytest.mark.slow
 def test_a_slow_table_prints_nothing(tmp_path: Path) -> None:
     """A progress bar of the database would be in the midst of what `--json` prints.
 

@@ -144,6 +144,7 @@ def test_columns_that_no_attribute_needs_may_hold_anything(tmp_path):
     assert tabulate(unsupported.to_reader(), SCHEMA).histogram.records == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ['a"b', "x'; DROP TABLE source; --", "c0", "k0", "source", "select"]
 )
@@ -164,6 +165,7 @@ def test_a_failing_relation_is_refused_without_its_message():
     assert "cannot be read" in refusal(relation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_the_count_as_a_keyboard_interrupt(threads):
     """The stream lasts long enough to be interrupted; the signal is sent from within it."""

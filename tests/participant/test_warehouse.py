@@ -51,6 +51,7 @@ def outcome(table: Any, schema: Schema, **options: Any) -> tuple[Any, ...]:
     return contents(tabulation.histogram), vars(tabulation.report)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.lists(RECORD, max_size=30), st.sampled_from(["error", "drop", "other"]))
 def test_random_tables_are_counted_as_they_are_here(records, on_unknown):
@@ -59,6 +60,7 @@ def test_random_tables_are_counted_as_they_are_here(records, on_unknown):
     assert outcome(stored(table), MIXED, **options) == outcome(table, MIXED, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_unknown", ["error", "drop", "other"])
 @pytest.mark.parametrize(
     "unit", [None, PersonModel(column="ID", max_records=1, max_participants=1)]
@@ -88,6 +90,7 @@ def test_columns_are_found_and_refused_as_in_any_table(table, columns):
     assert outcome(stored(table), SCHEMA, **options) == outcome(table, SCHEMA, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "held",
     [
@@ -109,6 +112,7 @@ def test_integers_may_be_held_in_any_numeric_type(held):
     assert sum(expected[0].values()) == 3
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40, unique=True).map(sorted),
@@ -218,6 +222,7 @@ def run_alone(program: str) -> tuple[str, int]:
     return done.stdout + done.stderr, done.returncode
 
 
+@pytest.mark.slow
 def test_the_first_connection_of_a_process_may_fail_and_repeats_nothing():
     program = (
         "from dhdmm.errors import DataError\n"
@@ -238,6 +243,7 @@ def test_a_source_does_not_show_its_table():
     assert "int64" not in repr(warehouse.WarehouseSource.of(stored(TABLE)))
 
 
+@pytest.mark.slow
 def test_tables_on_this_machine_need_no_ibis():
     program = (
         "import sys; sys.modules['ibis'] = None\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from dhdmm.cli.run import _budget
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.runner import enrol
@@ -21,6 +23,7 @@ def test_a_run_on_one_machine_reserves_and_spends_its_price(tmp_path: Path) -> N
         assert (ledger.reserved(), ledger.spent()) == (0, enrolment.plan.rho)
 
 
+@pytest.mark.slow
 def test_a_participant_of_a_service_spends_the_price_of_its_plan(tmp_path: Path) -> None:
     persons = crowd(tmp_path, 6)
     with coordinator(tmp_path, study_of(), roster_file(persons)) as here:

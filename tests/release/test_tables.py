@@ -233,6 +233,7 @@ LEAST, MOST = binom.ppf([5e-7, 1 - 5e-7], ROUNDS, 0.95)
 """Ten answers, two-sided: a false alarm for one in 10⁵ seeds."""
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say(errors):
     assert all(LEAST <= hits <= MOST for hits in covered(errors, SURVIVORS))
 

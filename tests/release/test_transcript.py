@@ -49,6 +49,7 @@ def test_it_tells_what_the_round_was(threat_model: str) -> None:
     assert (account.root is not None) == (threat_model == "malicious")
 
 
+@pytest.mark.slow
 @BOTH_MODELS
 @pytest.mark.parametrize("full", [True, False])
 def test_each_changed_byte_is_detected(threat_model: str, full: bool) -> None:

@@ -61,7 +61,8 @@ BAD_TABLES = {
         "age,sex\nyoung,F\nold,M\n3,F\n",
         "error: tables/05.csv: values are missing or outside the study's domain:"
         " column 'age' in 2 rows\n"
-        "  hint: correct the table, or choose what happens with on_unknown: drop or other\n",
+        "  hint: dhdmm check shows which; map the columns (--columns), or choose what happens with"
+        " on_unknown: drop or other\n",
         ExitCode.INPUT,
     ),
     "an empty file": (
@@ -85,6 +86,7 @@ BAD_TABLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD_TABLES)
 def test_bad_table_is_named_and_nothing_is_written(shell: Shell, kind: str) -> None:
     content, message, code = BAD_TABLES[kind]
@@ -95,6 +97,7 @@ def test_bad_table_is_named_and_nothing_is_written(shell: Shell, kind: str) -> N
     assert shell.files() == before
 
 
+@pytest.mark.slow
 def test_participant_without_records_takes_part(shell: Shell) -> None:
     assert (shell.folder / "tables" / "00.csv").read_text() == HEADER
     said = shell("run", "study.yaml", "--data", "tables", "--json")
@@ -212,6 +215,7 @@ def test_error_is_one_json_document_when_asked_for(shell: Shell) -> None:
 # ---- the budget ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.fault(33)
 def test_exhausted_budget_refuses_before_anything_is_sent(shell: Shell) -> None:
     options = ["--data", "tables", "--budget", "0.03", "--json"]
@@ -224,6 +228,7 @@ def test_exhausted_budget_refuses_before_anything_is_sent(shell: Shell) -> None:
     assert not (shell.folder / "second").exists()
 
 
+@pytest.mark.slow
 def test_too_many_dropouts_abort_and_the_ledger_says_what_is_spent(shell: Shell) -> None:
     said = shell("run", "study.yaml", "--data", "tables", "--dropout", "0.5", "--out", "out")
     assert said.err == (
@@ -234,6 +239,7 @@ def test_too_many_dropouts_abort_and_the_ledger_says_what_is_spent(shell: Shell)
     assert not (shell.folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_release_that_cannot_be_written_says_what_is_spent(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,7 +283,7 @@ from dhdmm.cli.main import main
 main()
 """
 STAGES = {
-    "tabulating": ("pause_at('dhdmm.runner', 'tabulate')", None),
+    "tabulating": ("pause_at('dhdmm.participant.tabulate', 'tabulate')", None),
     "planning": ("pause_at('dhdmm.planning.draft', 'plan')", None),
     "reviewing": ("pause_at('dhdmm.cohort.workers', 'review')", ["open", "reserve", "cancel"]),
     "sharing": ("pause_in('collecting-shares')", ["open", "reserve", "cancel"]),
@@ -309,6 +315,7 @@ def interrupted(folder: Path, pause: str, *options: str) -> tuple[str, str, int]
     return out, err, process.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 @pytest.mark.parametrize("stage", STAGES)
 def test_ctrl_c_leaves_one_line_and_a_ledger_that_adds_up(folder: Path, stage: str) -> None:

@@ -17,6 +17,8 @@ from dhdmm.simulation.trace import Trace
 from dhdmm.study.spec import Study
 from tests.round.small import small_plan, small_text
 
+pytestmark = pytest.mark.slow
+
 DROPOUT = {
     CoordinatorState.COLLECTING_SHARES: 0.02,
     CoordinatorState.COLLECTING_INPUTS: 0.03,

@@ -3,7 +3,7 @@
 import duckdb
 import numpy as np
 
-from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.names import column
 
 TYPES = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN"}
@@ -18,7 +18,10 @@ def raw_values(attribute):
         return "BIGINT", list(range(attribute.low, attribute.high + 1))
     if isinstance(attribute, CategoryAttribute):
         return TYPES[type(attribute.values[0])], list(attribute.values)
-    return "DOUBLE", list(attribute.edges[:-1])
+    if isinstance(attribute, NumberAttribute):
+        return "DOUBLE", list(attribute.edges[:-1])
+    moments = attribute.examples(np.arange(attribute.size)).tolist()
+    return attribute.sql_type, moments
 
 
 def duckdb_matrix(workload):

@@ -31,8 +31,13 @@ def attributes(draw):
 
 @st.composite
 def types_of_attributes(draw):
-    kind = draw(st.sampled_from(["integer", "texts", "numbers", "truth", "labelled", "bins"]))
+    kinds = ["integer", "texts", "numbers", "truth", "labelled", "bins", "date", "datetime"]
+    kind = draw(st.sampled_from(kinds))
     size = draw(st.integers(1, 4))
+    if kind == "date":
+        return {"type": "date", "range": ["2023-12-30", f"2024-01-0{size}"]}
+    if kind == "datetime":
+        return {"type": "datetime", "range": ["2023-12-31T22", f"2024-01-01T0{size}"]}
     if kind == "integer":
         low = draw(st.integers(-3, 3))
         return {"type": "integer", "range": [low, low + size]}
@@ -57,6 +62,10 @@ def domain(attribute):
     if attribute["type"] == "number":
         edges = attribute["edges"]
         return {"0:3:1": [0, 1, 2, 3], "-1:0.5:0.5": [-1, -0.5, 0, 0.5]}.get(str(edges), edges)
+    if attribute["type"] == "date":
+        return [f"2023-12-{day}" for day in (30, 31)] + ["2024-01-01"]
+    if attribute["type"] == "datetime":
+        return ["2023-12-31T22", "2023-12-31T23", "2024-01-01T00", "2024-01-01T01"]
     return list(attribute["values"])
 
 
@@ -66,6 +75,8 @@ def simple_conditions(draw, name, attribute):
     if "missing" in attribute and draw(st.integers(0, 3)) == 0:
         return f"{sql} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
     value = draw(st.sampled_from(values))
+    if attribute["type"] in ("date", "datetime"):
+        return draw(conditions_on_dates(sql, attribute["type"], value))
     if attribute["type"] == "number":
         edge = draw(st.sampled_from(values[:-1]))  # `< last edge` would cut the closed last bin
         return f"{sql} {draw(st.sampled_from(['<', '>=']))} {edge}"
@@ -77,6 +88,18 @@ def simple_conditions(draw, name, attribute):
     operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
     between = f"{sql} BETWEEN {value} AND {value + 1}"
     return draw(st.sampled_from([f"{sql} {operator} {value}", between]))
+
+
+def conditions_on_dates(sql, kind, value):
+    if kind == "datetime":
+        moment = f"TIMESTAMP '{value.replace('T', ' ')}:00'"
+        compared = [f"{sql} < {moment}", f"{sql} >= {moment}", f"EXTRACT(hour FROM {sql}) > 22"]
+    else:
+        moment = f"DATE '{value}'"
+        compared = [f"{sql} {operator} {moment}" for operator in ("=", "<>", "<", "<=", ">")]
+        compared += [f"{sql} BETWEEN '{value}' AND DATE '2024-01-01'", f"{sql} IN ('{value}')"]
+    compared += [f"DATE_TRUNC('week', {sql}) >= DATE '2024-01-01'", f"month({sql}) = 12"]
+    return st.sampled_from([*compared, f"EXTRACT(isodow FROM {sql}) IN (6, 7)"])
 
 
 def conditions(schema):
@@ -92,6 +115,9 @@ def groupings(draw, schema):
     name = draw(st.sampled_from(list(schema)))
     attribute = schema[name]
     values = domain(attribute)
+    dated = attribute["type"] in ("date", "datetime")
+    if dated and draw(st.booleans()):
+        return {"of": name, "by": draw(st.sampled_from(["week", "year", "weekday", "quarter"]))}
     if attribute["type"] != "category" and draw(st.booleans()):
         last = [values[-1] + 1] if attribute["type"] == "integer" else []
         pool = [*values, *last]
@@ -103,7 +129,8 @@ def groupings(draw, schema):
         condition = draw(simple_conditions(name, attribute))
         by_values = {"label": f"set {i}", "values": some}
         by_condition = {"label": f"set {i}", "where": condition}
-        options = [by_condition] if attribute["type"] == "number" else [by_values, by_condition]
+        only = attribute["type"] in ("number", "datetime")
+        options = [by_condition] if only else [by_values, by_condition]
         sets.append(draw(st.sampled_from(options)))
     if draw(st.booleans()):
         sets.insert(draw(st.integers(0, len(sets))), {"label": "others", "rest": True})

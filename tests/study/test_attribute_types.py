@@ -14,7 +14,8 @@ import dhdmm
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.release.pictures import Lines, panels_of
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import TYPES
 from dhdmm.study.describe import describe
@@ -106,12 +107,16 @@ def test_a_new_type_has_examples_and_a_draft(study: Study, tmp_path: Path) -> No
     assert "paint: {type: colour, shades: 24}" in skeleton_from_csv(tmp_path / "cars.csv")
     with pytest.raises(StudyError, match="the domain is needed, for example shades: 24"):
         Study.from_text(TEXT.replace("colour, shades: 24", "colour"))
-    with pytest.raises(StudyError, match="one of colour, integer, category, number"):
+    with pytest.raises(
+        StudyError, match="one of colour, integer, date, datetime, category, number"
+    ):
         Study.from_text(TEXT.replace("type: colour, shades: 24", "range: [1, 2]"))
 
 
 def test_a_type_that_is_not_listed_is_unknown() -> None:
-    with pytest.raises(StudyError, match="'colour' is not one of integer, category, number"):
+    with pytest.raises(
+        StudyError, match="'colour' is not one of integer, date, datetime, category, number"
+    ):
         Study.from_text(TEXT)
 
 
@@ -151,6 +156,7 @@ def questions_about_types(text: str) -> list[int]:
     return named + compared
 
 
+@pytest.mark.slow
 def test_no_module_elsewhere_asks_for_a_type() -> None:
     homes = SOURCE / "study" / "attributes"
     modules = [path for path in SOURCE.rglob("*.py") if homes not in path.parents]

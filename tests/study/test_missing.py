@@ -81,11 +81,7 @@ def test_a_listed_value_is_not_missing_though_it_looks_so() -> None:
     text = TEXT.replace("[F, M]", '[F, M, "", none]', 1)
     table = pa.table({"age": [1, 1, 1], "sex": ["", "none", None], "hours": [1.0] * 3})
     counted = tabulate(table, Study.from_text(text).schema).histogram
-    # NULL is what a CSV file would have: an empty field, which is listed here
-    assert dict(zip(counted.codes[:, 1].tolist(), counted.counts.tolist(), strict=True)) == {
-        2: 2,
-        3: 1,
-    }
+    assert counted.codes[:, 1].tolist() == [2, 3, 4]
 
 
 def test_the_missing_value_is_in_no_range_and_no_comparison() -> None:

@@ -22,7 +22,7 @@ SCHEMA = Schema(
 )
 UNDERSTOOD = (
     " (conditions are made of =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT, TRUE"
-    " and FALSE; integers also allow bit_count, % and &)"
+    " and FALSE; integers also allow bit_count, % and &, dates EXTRACT and DATE_TRUNC)"
 )
 GALLERY = {
     "agee = 20": "column 1: unknown attribute 'agee' (did you mean 'age'?)",
@@ -85,6 +85,7 @@ def test_refusal_says_what_is_wrong_and_where(condition: str) -> None:
     assert str(error.value) == f"study.yaml:7, {place}{GALLERY[condition]}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "message"),
     [

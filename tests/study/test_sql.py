@@ -53,6 +53,7 @@ def one_record() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(group_by)
 def test_grouping_sets_are_those_of_duckdb(clause: str) -> None:

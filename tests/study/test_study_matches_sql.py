@@ -35,6 +35,7 @@ def check_against_duckdb(values):
     np.testing.assert_array_equal(unweighted(workload), duckdb_matrix(workload))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(studies())
 def test_matrix_equals_duckdb_on_every_one_record_table(values):
@@ -49,6 +50,7 @@ def test_matrix_equals_duckdb_on_many_more_studies(values):
     check_against_duckdb(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(studies())
 def test_writing_a_study_and_reading_it_back_keeps_its_canonical_bytes(values):

@@ -33,8 +33,8 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
     (
         "type: integer",
         "type: int",
-        "study.yaml:3: schema.age: 'int' is not one of integer, category, number (did you"
-        " mean 'integer'?)",
+        "study.yaml:3: schema.age: 'int' is not one of integer, date, datetime, category, number"
+        " (did you mean 'integer'?)",
     ),
     (
         "[17, 91]",

@@ -174,6 +174,7 @@ def decode_any_scalars(encoded: bytes) -> list[int]:
     return [int.from_bytes(encoded[at : at + 32], "little") for at in range(0, len(encoded), 32)]
 
 
+@pytest.mark.slow
 def test_a_thousand_mutated_proofs_are_refused() -> None:
     """Bits turned, bytes replaced, pieces cut out, doubled or moved."""
     chance, claim = random.Random(0), honest()

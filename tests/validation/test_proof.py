@@ -34,6 +34,7 @@ from tests.secagg.seeded import seeded
 from tests.validation.claims import BLINDING, SHORT, STATEMENT, accepted, honest
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.integers(-(2**20), 2**20), min_size=1, max_size=12), st.integers(1, 1000))
 def test_every_short_vector_is_proved(y: list[int], room: int) -> None:
@@ -172,6 +173,7 @@ def answered(context: bytes) -> tuple[list[int], int]:
 # Batches
 
 
+@pytest.mark.slow
 def test_bad_proofs_among_two_hundred_are_found_and_the_others_hold() -> None:
     claims = [honest(b"seat %d" % i, [i % 50, -i % 50, 7], r=i + 1, seed=i) for i in range(200)]
     assert faults(STATEMENT, claims, seeded(0)) == {}

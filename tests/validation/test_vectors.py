@@ -38,6 +38,7 @@ def test_the_commitment_is_that_of_plain_arithmetic(generators: dict[str, list[b
     assert plain.point(bytes.fromhex(STORED["commitment"])) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [100, 99])
 def test_a_plain_verifier_agrees(bound: int, generators: dict[str, list[bytes]]) -> None:
     said = (bytes.fromhex(STORED[name]) for name in ("context", "commitment", "proof"))

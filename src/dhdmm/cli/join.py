@@ -144,14 +144,15 @@ def _page(
     client: CoordinatorClient, status: Status, member: Member, yes: bool
 ) -> Iterator[ConsentPage]:
     """The review as a page; goes on when somebody has consented there to just what it shows."""
-    from dhdmm.client.consent import figures
+    from dhdmm.client.consent import company_of, figures
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
     from dhdmm.web.consent import ConsentPage
 
     reviewed = review_preview(client.preview(bytes.fromhex(status.round)), member.policy)
     draft = Draft.of(reviewed.plan)
-    document = figures(reviewed, member.policy, member.ledger, status)
+    company = company_of(client, status)
+    document = figures(reviewed, member.policy, member.ledger, status, company)
     shown = ConsentPage(document, member.home.consented(draft))
     if yes:
         shown.agree()

@@ -46,6 +46,7 @@ ROLES = {
     },
     "Read a release": {
         "show": "Show a release's tables with their error bars.",
+        "open": "Read a release in your browser.",
         "query": "Ask a release one more question, at no privacy cost.",
         "compare": "Compare two releases.",
         "adjust": "Make answers non-negative or whole.",

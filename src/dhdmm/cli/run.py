@@ -90,7 +90,7 @@ def run(
     histograms, report = _counted(asked, data, participants, reading)
     with output.progress("planning", 1):
         enrolment = enrol(make_plan(asked, participants=len(histograms)))
-    if not as_json:
+    if report.left_out:
         told(report)
     with (
         _budget(ledger or study.with_suffix(".ledger"), budget, enrolment) as debit,
@@ -109,7 +109,7 @@ def run(
     document = summary(outcome, directory) | {"table_rows": report.figures()}
     if truth:
         document["actual_rmse"] = actual_rmse(outcome, histograms)
-    output.emit(document, as_json, lambda screen: _draw(screen, outcome, document))
+    output.emit(document, as_json, lambda screen: _draw(screen, outcome, document, report))
 
 
 def by_phase(advance: output.Advance) -> Progress:
@@ -238,10 +238,11 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _draw(screen: Console, outcome: Outcome, document: dict[str, Any]) -> None:
+def _draw(screen: Console, outcome: Outcome, document: dict[str, Any], report: Report) -> None:
 
     release = outcome.release
     answers.draw_release(screen, release, [table.head(options.ROWS) for table in release.values()])
+    screen.print("tables: " + "; ".join(report.words()), soft_wrap=True)
     expected = f"expected error a query {document['expected_rmse']:.4g}"
     actual = f", measured {document['actual_rmse']:.4g}" if "actual_rmse" in document else ""
     screen.print(expected + actual)

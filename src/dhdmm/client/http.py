@@ -24,7 +24,7 @@ from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import DhdmmError, ExitCode, Refused
 from dhdmm.network import signing
 from dhdmm.network.problems import LONGEST_RETRY
-from dhdmm.network.status import Missing, Status
+from dhdmm.network.status import Missing, NamedKey, Status
 from dhdmm.network.trust import Address
 from dhdmm.release.wording import printable
 
@@ -133,6 +133,10 @@ class CoordinatorClient:
         query = ["running=true"] * running + [f"after={name}" for name in list(known)[-1:]]
         target = "/v1/rounds" + ("?" + "&".join(query) if query else "")
         return self._json(list[Status], "GET", target)
+
+    def coordinator(self) -> NamedKey:
+        """Who coordinates, by its own word."""
+        return self._json(NamedKey, "GET", "/v1/coordinator")
 
     def status(self, round_id: bytes, after: int | None = None) -> Status:
         """The round now; with `after`, as soon as it is no longer at that version."""

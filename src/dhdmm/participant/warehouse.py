@@ -25,7 +25,7 @@ import ibis  # type: ignore[import-untyped]
 import numpy as np
 from ibis.common.exceptions import IbisError, TableNotFound  # type: ignore[import-untyped]
 from ibis.expr import datatypes  # type: ignore[import-untyped]
-from ibis.expr.operations import DatabaseTable  # type: ignore[import-untyped]
+from ibis.expr.operations import DatabaseTable, SQLStringView  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError
@@ -163,9 +163,13 @@ class WarehouseSource(Source):
         made = {EXPRESSION.format(i): one.sql for i, one in enumerate(columns) if one.sql}
         if not made:
             return self.table
-        more = ", ".join(f"({sql}) AS {name}" for name, sql in made.items())
-        with _in_our_words("the mapping's SQL is not what the warehouse knows", self.where):
-            return self.table.alias("mapped_table").sql(f"SELECT *, {more} FROM mapped_table")
+        more = ", ".join(f"CAST(({sql}) AS VARCHAR) AS {name}" for name, sql in made.items())
+        schema = {**self.table.schema(), **dict.fromkeys(made, "string")}
+        return SQLStringView(
+            parent=self.table.alias("mapped_table"),
+            query=f"SELECT *, {more} FROM mapped_table",
+            schema=ibis.schema(schema),
+        ).to_expr()
 
     def _raw(
         self,
@@ -207,12 +211,15 @@ class WarehouseSource(Source):
 
 
 def _kind(held: Any) -> ColumnKind:
+    if isinstance(held, datatypes.Timestamp):
+        return ColumnKind.TIMESTAMP if held.timezone is None else ColumnKind.ZONED
     for kind, types in (
         (ColumnKind.TEXT, datatypes.String),
         (ColumnKind.INTEGER, datatypes.Integer),
         (ColumnKind.REAL, (datatypes.Floating, datatypes.Decimal)),
         (ColumnKind.BOOLEAN, datatypes.Boolean),
         (ColumnKind.NULL, datatypes.Null),
+        (ColumnKind.DATE, datatypes.Date),
         (
             ColumnKind.SCALAR,
             (datatypes.Temporal, datatypes.UUID, datatypes.INET, datatypes.Unknown),
@@ -253,7 +260,12 @@ def _of_text(text: Expression, reading: Reading) -> Expression:
         case "int64" | "float64":
             number = bare.re_search(NUMERAL).ifelse(bare, ibis.null("string")).cast("float64")
             return _whole(number) if reading is WHOLE else number
-    return bare.fill_null("")
+        case "date" | "timestamp":
+            raise DataError(
+                f"a column of text cannot be read as {reading.words} in a warehouse",
+                hint="convert it in a view: warehouses differ in how they read text",
+            )
+    return bare
 
 
 def _code(attribute: Attribute, rows: Table, i: int) -> Expression:

@@ -204,6 +204,8 @@ class Hub:
     observer: Metrics = field(default_factory=Metrics, repr=False)
     clock: Clock = time.monotonic
     draining: bool = False
+    name: str = ""
+    """Who coordinates, for participants to read."""
     _live: dict[str, LiveRound] = field(default_factory=dict, init=False)
     _publishing: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _saving: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)

@@ -76,8 +76,11 @@ def split_gram(gram: Integers, d: Floats, share: float) -> tuple[float, float]:
     g = gram_d @ one - gamma * one
     projector = np.eye(len(d)) - np.outer(one, one)
     G: Floats = projector @ gram_d @ projector
-    if not np.any(np.abs(g) > 1e-12 * gamma):
-        return gamma, root_trace(G)
+    rounding = float(np.finfo(float).eps * np.trace(gram_d))
+    if not np.any(np.abs(g) > max(1e-12 * gamma, rounding)):
+        return max(gamma, 0.0), root_trace(G)
+    if gamma <= rounding:  # and g is not, so nothing is known of g gᵀ/γ
+        return 0.0, 0.0
     least = min(float(g @ np.linalg.pinv(G, rcond=1e-12) @ g) / gamma, 1.0)
     theta = least + share * (1 - least)
     return (1 - theta) * gamma, root_trace(G - np.outer(g, g) / (theta * gamma))

@@ -21,12 +21,12 @@ from dhdmm.study.attributes import Attribute
 from dhdmm.study.coverage import coverage_terms, of_counted
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
-from dhdmm.study.grouping import Grouping, plain_grouping
+from dhdmm.study.grouping import Grouping, grouping_by_unit, plain_grouping
 from dhdmm.study.models import ItemModel, MarginalsModel, RangesModel, TermModel
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
-from dhdmm.study.sql import parse_query
+from dhdmm.study.sql import parse_query, unit_name
 from dhdmm.study.workload import Axis, Item, Product, Term
 
 LARGEST_TERMS = 20_000
@@ -52,11 +52,19 @@ class Names:
     """Rows that are left out are counted too: terms say which rows they are about."""
 
     def grouping(self, name: str, place: Place) -> Grouping:
-        found = self.groupings.get(name) or self._attributes.get(name)
+        found = self.groupings.get(name) or self._attributes.get(name) or self._by_unit(name)
         if found is None:
             known = [*self.schema.names, *self.groupings]
             raise place.error(f"unknown attribute or grouping '{name}'", nearest(name, known))
         return found
+
+    def _by_unit(self, name: str) -> Grouping | None:
+        """`week of visit` needs no entry in the study."""
+        for a, attribute in enumerate(self.schema.attributes):
+            for unit in attribute.present.units:
+                if name == unit_name(unit, attribute.name):
+                    return grouping_by_unit(name, unit, self.schema, a)
+        return None
 
     @cached_property
     def _attributes(self) -> dict[str, Grouping]:

@@ -23,10 +23,15 @@ KEYS_SINCE: dict[str, str] = {
     "aggregation.validation": "0.2.0",
     "extra_measurements": "0.2.0",
     "schema.*.missing": "0.2.0",
+    "schema.*.format": "0.2.0",
+    "schema.*.type.date": "0.2.0",
+    "schema.*.type.datetime": "0.2.0",
+    "groupings.*.by": "0.2.0",
     "workload.coverage": "0.2.0",
 }
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
-names of attributes and groupings are written *. It may name keys that only a later version knows.
+names of attributes and groupings are written *; a new word at a key follows it. It may name keys
+that only a later version knows.
 """
 
 
@@ -98,8 +103,9 @@ class SetModel(Section):
 class GroupingModel(Section):
     """Named sets of one attribute's values."""
 
-    one_of = ("edges", "sets")
+    one_of = ("edges", "sets", "by")
     of: Name
+    by: str | None = None
     edges: AnyEdges | None = None
     sets: Annotated[list[SetModel], Field(min_length=1)] | None = None
 

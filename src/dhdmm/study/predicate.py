@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import reduce
 from operator import or_
@@ -52,7 +53,7 @@ _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNDERSTOOD = (
     "conditions are made of =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT, TRUE"
     " and FALSE;"
-    " integers also allow bit_count, % and &"
+    " integers also allow bit_count, % and &, dates EXTRACT and DATE_TRUNC"
 )
 
 
@@ -188,6 +189,14 @@ class _ConditionReader:
             with self._pointing_to(right):
                 attribute = self.schema.attributes[index].present
                 return Atom(index, attribute.compare(operator, constant))
+        truncated = sqltext.unit_of_date(left.unnest())
+        if truncated is not None:
+            unit, column = truncated
+            index = self.attribute(self._column(column))
+            self._account(tree, index)
+            with self._pointing_to(right):
+                attribute = self.schema.attributes[index].present
+                return Atom(index, attribute.compare_truncated(unit, operator, constant))
         index, values = self._integers(left)
         self._account(tree, index)
         if not isinstance(constant, Decimal):
@@ -223,6 +232,11 @@ class _ConditionReader:
                 name = self.schema.attributes[index].name
                 return self._refuse(tree, f"'{name}' does not hold integers")
             return index, values
+        part = sqltext.part_of_date(tree)
+        if part is not None:
+            index = self.attribute(self._column(part[1]))
+            with self._pointing_to(tree):
+                return index, self.schema.attributes[index].present.part(part[0])
         if tree.key == "anonymous" and tree.name.lower() == "bit_count":
             return self._bit_count(tree)
         if tree.key in ("mod", "bitwiseand"):
@@ -257,6 +271,9 @@ class _ConditionReader:
             return self._refuse(tree, f"only '{meant}' may be used here, not '{name}'")
         return index
 
+    def _column(self, tree: Expr) -> Expr:
+        return tree.unnest() if tree.unnest().key == "column" else self._misunderstood(tree)
+
     def _near(self, name: str) -> str | None:
         """Double quotes make a name in SQL; somebody who wrote "White" meant a value."""
         for attribute in self.schema.attributes:
@@ -270,6 +287,8 @@ class _ConditionReader:
             return bool(tree.this)
         if tree.key == "literal" and tree.is_string:
             return str(tree.this)
+        if tree.key == "cast" and tree.this.key == "literal" and tree.this.is_string:
+            return self._date(tree)
         negative = tree.key == "neg"
         digits = tree.this if negative else tree
         if digits.key != "literal" or digits.is_string:
@@ -281,6 +300,18 @@ class _ConditionReader:
         if number and abs(number.adjusted()) > LARGEST_EXPONENT:
             return self._refuse(tree, f"{sqltext.shown(tree)} is out of reach of any attribute")
         return number.copy_negate() if negative else number
+
+    def _date(self, tree: Expr) -> date:
+        """DATE '…' or TIMESTAMP '…'."""
+        kind, text = sqltext.render(tree.args["to"]), str(tree.this.this).strip()
+        try:
+            if kind == "DATE":
+                return date.fromisoformat(text)
+            if kind == "TIMESTAMP":
+                return datetime.fromisoformat(text).replace(tzinfo=None)
+        except ValueError:
+            return self._refuse(tree, f"{constant_text(text)} is not a date")
+        return self._misunderstood(tree)
 
     def _checked_constant(self, tree: Expr, left: Expr, right: Expr) -> Constant:
         """The constant on the right of a comparison whose left is none."""

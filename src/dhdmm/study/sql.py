@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NoReturn
 
@@ -39,7 +40,17 @@ _REFUSED_CLAUSES = {
 }
 _CLAUSES = {"expressions", "from_", "where", "group"}
 
+_UNITS = {"year": "year", "isodow": "weekday", "dow": "weekday", "hour": "hour"} | {
+    "month": "month of year"
+}
+"""What grouping by a part of a date means."""
+
 GroupingSet = tuple[str, ...]
+
+
+def unit_name(unit: str, attribute: str) -> str:
+    """What a grouping by a unit is called that no entry of the study names."""
+    return f"{unit} of {attribute}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +79,13 @@ def parse_query(
 class _QueryReader:
     def __init__(self, schema: Schema, groupings: Collection[str], where: str | None) -> None:
         self.schema, self.groupings, self.where = schema, groupings, where
+        self.aliases: dict[str, Expr] = {}
 
     def query(self, tree: Expr) -> ParsedQuery:
         self._check_clauses(tree)
         self._check_table(tree)
         group = tree.args.get("group")
+        self.aliases = {e.alias: e.this for e in tree.expressions if e.key == "alias"}
         sets = self._grouping_sets(group) if group else ((),)
         self._check_selected(tree, {name for names in sets for name in names})
         restriction = tree.args.get("where")
@@ -116,6 +129,11 @@ class _QueryReader:
         counts = 0
         for selected in tree.expressions:
             plain = selected.unalias()
+            unit = self._unit(plain)
+            if unit is not None:
+                if unit not in grouped:
+                    self._refuse(plain, f"{sqltext.shown(plain)} is selected but not in GROUP BY")
+                continue
             if plain.key != "column":
                 self._check_count(plain)
                 counts += 1
@@ -190,6 +208,10 @@ class _QueryReader:
 
     def _columns(self, element: Expr) -> GroupingSet:
         """A column, or columns in parentheses, which go together."""
+        renamed = self.aliases.get(element.name) if element.key == "column" else None
+        unit = self._unit(element if renamed is None else renamed)
+        if unit is not None:
+            return (unit,)
         match element.key:
             case "column":
                 return (self._name(element),)
@@ -203,9 +225,32 @@ class _QueryReader:
                 hint = "for sets of values define a grouping in the study"
         return self._refuse(element, f"GROUP BY {sqltext.shown(element)} is not a column", hint)
 
+    def _unit(self, tree: Expr) -> str | None:
+        """The grouping that a unit or part of a date stands for; None if the tree is neither."""
+        part, unit = sqltext.part_of_date(tree), sqltext.unit_of_date(tree)
+        if part is None and unit is None:
+            return None
+        named, column = part or unit or ("", tree)
+        found = named if unit else _UNITS.get(named)
+        if column.key != "column":
+            self._refuse(tree, f"{sqltext.shown(tree)} is not of a column")
+        attribute = sqltext.known_name(column, self.schema.names, self.where)
+        if attribute is None:
+            hint = nearest(column.name, self.schema.names)
+            self._refuse(column, f"unknown attribute '{column.name}'", hint)
+        name = unit_name(found or named, attribute)
+        if name not in self._unit_names:
+            self._refuse(tree, f"'{attribute}' cannot be grouped by {sqltext.shown(tree)}")
+        return name
+
+    @cached_property
+    def _unit_names(self) -> list[str]:
+        attributes = self.schema.attributes
+        return [unit_name(unit, a.name) for a in attributes for unit in a.present.units]
+
     def _name(self, column: Expr) -> str:
         """The attribute or grouping that a column names."""
-        known = [*self.schema.names, *self.groupings]
+        known = [*self.schema.names, *self.groupings, *self._unit_names]
         name = sqltext.known_name(column, known, self.where)
         if name is None:
             what = f"unknown attribute or grouping '{column.name}'"

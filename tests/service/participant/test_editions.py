@@ -28,6 +28,8 @@ from tests.service.participant.people import (
 )
 from tests.service.participant.test_trouble import doomed
 
+pytestmark = pytest.mark.slow
+
 STUDY = study_of(participants="{min: 6, max: 7}")
 
 

@@ -21,6 +21,8 @@ from tests.service.participant.people import (
     study_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("threat_model", ["malicious", "semi-honest"])
 def test_everybody_ends_with_the_same_verified_release(tmp_path: Path, threat_model: str):

@@ -26,6 +26,8 @@ from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
 from tests.round.small import small_text
 from tests.service.forks import fresh_fork_server
 
+pytestmark = pytest.mark.slow
+
 PARTICIPANTS = 30
 CANARY = "canary in the coal mine"
 KILLED = {"collecting-shares": 0, "collecting-inputs": 1}

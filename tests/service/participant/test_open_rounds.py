@@ -26,6 +26,8 @@ from tests.service.participant.people import (
 )
 from tests.service.participant.test_trouble import doomed, meanwhile
 
+pytestmark = pytest.mark.slow
+
 POLICY = "min_participants: 3\nmax_epsilon: 2.0\nthreat_models: [malicious, semi-honest]\n"
 AT_FIRST, AT_THE_INPUT, AT_THE_END = 0, 2, 3  # the message at which somebody is killed
 LOSING_ONE = study_of(dropout=0.2, threat_model="semi-honest")

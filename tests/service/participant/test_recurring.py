@@ -33,6 +33,8 @@ from tests.service.server.rounds import (
 from tests.service.server.rounds import roster_file as twelve
 from tests.service.server.rounds import study_of as study_of_twelve
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -> None:
     today, rosters = datetime(2026, 11, 18, tzinfo=UTC), list[RosterFile]()

@@ -37,6 +37,8 @@ from tests.service.participant.people import (
     study_of,
 )
 
+pytestmark = pytest.mark.slow
+
 SIX = study_of()
 
 

@@ -16,6 +16,8 @@ from tests.participant.test_policy import with_strategy_of
 from tests.planning.studies import planned
 from tests.service.participant.people import coordinator, crowd, roster_file, study_of
 
+pytestmark = pytest.mark.slow
+
 TOTAL_ONLY = [{"name": "all", "total": True}]
 
 

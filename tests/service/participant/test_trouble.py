@@ -33,6 +33,8 @@ from tests.service.participant.people import (
     study_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Killed(BaseException):
     """As by `kill -9`: nothing of ours catches it."""

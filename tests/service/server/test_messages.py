@@ -52,6 +52,7 @@ def refused(response: httpx.Response, status: int, reason: str) -> None:
     assert (response.status_code, response.json()["reason"]) == (status, reason), response.text
 
 
+@pytest.mark.slow
 @pytest.mark.fault(8)
 @pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 def test_the_same_message_many_times_at_once_counts_once(tmp_path: Path, threat_model: str) -> None:
@@ -70,6 +71,7 @@ def test_the_same_message_many_times_at_once_counts_once(tmp_path: Path, threat_
     play(tmp_path, scene, threat_model)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(5)
 def test_a_retry_after_the_end_gets_the_reply_that_was_lost(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
@@ -95,6 +97,7 @@ def test_a_second_message_that_differs_is_refused_and_the_first_kept(tmp_path: P
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(9)
 def test_of_two_different_messages_at_once_exactly_one_counts(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
@@ -164,6 +167,7 @@ def test_a_signed_request_cannot_be_replayed_elsewhere(tmp_path: Path) -> None:
     play(tmp_path, scene, "semi-honest")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(21)
 @pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 def test_a_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
@@ -188,6 +192,7 @@ def test_a_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
     play(tmp_path, scene, threat_model)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(21, 41)
 def test_no_bytes_whatever_do_more_than_get_refused(tmp_path: Path) -> None:
     """Random frames, and honest ones with a byte changed, cut off or added."""
@@ -237,6 +242,7 @@ def test_a_body_longer_than_any_message_or_compressed_is_not_read(tmp_path: Path
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 def test_every_message_of_a_round_fits_into_the_allowed_size(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
         await asyncio.gather(*(visitor.take_part() for visitor in people))

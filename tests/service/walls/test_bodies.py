@@ -31,6 +31,8 @@ from tests.service.walls.servers import (
     until,
 )
 
+pytestmark = pytest.mark.slow
+
 DARWIN = sys.platform == "darwin"
 SMALL = replace(
     QUICK, stranger_body_bytes=64 * KIB, stranger_memory_bytes=256 * KIB,

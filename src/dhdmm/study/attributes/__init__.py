@@ -4,6 +4,7 @@ The methods of `Attribute` are all that dhdmm knows of a type; no module elsewhe
 """
 
 from dhdmm.study.attributes.base import Attribute, Codes
+from dhdmm.study.attributes.calendar import DateAttribute, DatetimeAttribute
 from dhdmm.study.attributes.category import CategoryAttribute
 from dhdmm.study.attributes.integer import IntegerAttribute
 from dhdmm.study.attributes.number import NumberAttribute
@@ -13,9 +14,17 @@ __all__ = [
     "Attribute",
     "CategoryAttribute",
     "Codes",
+    "DateAttribute",
+    "DatetimeAttribute",
     "IntegerAttribute",
     "NumberAttribute",
 ]
 
-TYPES: tuple[type[Attribute], ...] = (IntegerAttribute, CategoryAttribute, NumberAttribute)
+TYPES: tuple[type[Attribute], ...] = (
+    IntegerAttribute,
+    DateAttribute,
+    DatetimeAttribute,
+    CategoryAttribute,
+    NumberAttribute,
+)
 """In the order in which messages list them, and in which a draft offers them a column."""

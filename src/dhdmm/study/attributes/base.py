@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
@@ -30,8 +31,19 @@ LONGEST_LIST = 4_096
 """Values or bins of an attribute that a warehouse's statement can spell out."""
 
 Codes = NDArray[np.int64]
-Constant = str | bool | Decimal
-"""In a condition."""
+Constant = str | bool | Decimal | date
+"""In a condition; a date may have a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Values in groups that share a unit, such as the days of a month."""
+
+    group: Codes
+    """(size,): the number of each value's group."""
+    labels: Sequence[str]
+    conditions: Sequence[str] = ()
+    """SQL for each group, where it is shorter than the values."""
 
 
 def _label_of_missing(given: Any) -> Any:
@@ -66,6 +78,8 @@ class Attribute(ABC):
     """Consecutive codes are a range, which can be cut anywhere and drawn as a line."""
     grouping_edges: ClassVar[Any] = None
     """The form of 'edges' in a grouping, as a type for pydantic; None if there are none."""
+    units: ClassVar[tuple[str, ...]] = ()
+    """By which values can be grouped without a list of sets."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= LARGEST_SIZE:
@@ -190,6 +204,14 @@ class Attribute(ABC):
         """(size,): what the codes stand for, None if that is not integers."""
         return None
 
+    def part(self, name: str) -> Codes:
+        """(size,): what EXTRACT(name FROM …) is."""
+        raise StudyError(f"'{self.name}' is not a date, so EXTRACT means nothing")
+
+    def compare_truncated(self, unit: str, operator: str, constant: Constant) -> Mask:
+        """(size,): the values whose DATE_TRUNC to a unit compares so with the constant."""
+        raise StudyError(f"'{self.name}' is not a date, so DATE_TRUNC means nothing")
+
     def truth(self) -> Mask | None:
         """(size,): the values that are true, None if they are not TRUE and FALSE."""
         return None
@@ -202,8 +224,9 @@ class Attribute(ABC):
                 f"'{self.name}' holds {words}, not {constant_text(constant)}",
                 hint="text stands in single quotes, numbers in none",
             )
-        whole = isinstance(constant, Decimal) and constant == int(constant)
-        return int(constant) if whole else constant
+        if isinstance(constant, Decimal) and constant == int(constant):
+            return int(constant)
+        return constant
 
     def code_of(self, constant: Constant) -> int:
         """The position of the value that equals the constant; there must be one."""
@@ -249,6 +272,15 @@ class Attribute(ABC):
             f"'{self.name}' is a {self.kind} and has no order", hint="list its values in 'sets'"
         )
 
+    def _require_numbers(self, edges: Sequence[Any]) -> None:
+        if any(isinstance(edge, str) for edge in edges):
+            raise StudyError(f"the edges of '{self.name}' are numbers")
+
+    def by_unit(self, unit: str) -> Partition:
+        """The values in groups that share a unit."""
+        known = f"one of {', '.join(self.units)}" if self.units else "units are of dates"
+        raise StudyError(f"'{self.name}' cannot be grouped by {unit}", hint=known)
+
     def listed_code(self, value: Value) -> int:
         """The position of a value that a study file lists."""
         try:
@@ -282,6 +314,10 @@ def compare_integers(values: Codes, operator: str, constant: Decimal | int) -> M
 
 
 def constant_text(constant: Constant) -> str:
+    if isinstance(constant, datetime):
+        return f"TIMESTAMP {literal(constant.isoformat(' '))}"
+    if isinstance(constant, date):
+        return f"DATE {literal(constant.isoformat())}"
     return f"{constant:f}" if isinstance(constant, Decimal) else literal(constant)
 
 

@@ -7,6 +7,7 @@ Attribute i is read as xi, a value of the attribute's type, and coded as ki.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,6 +19,7 @@ UNKNOWN = -1
 """The code of a value outside the domain, or of a missing one, once rows are counted."""
 MISSING_TEXTS = ("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none")
 """What programs write for a missing value, between blanks and in lower case."""
+ISO_DATE = re.compile(r"\d{4}-[01]\d-[0-3]\d")
 MOST_TEXTS = 50
 """Different texts of a column that a draft lists."""
 
@@ -35,7 +37,10 @@ class ColumnKind(Enum):
     BOOLEAN = "true and false"
     NULL = "nothing but missing values"
     MIXED = "values of several types"
-    SCALAR = "dates, times, UUIDs or enumerations"
+    DATE = "dates"
+    TIMESTAMP = "dates with times"
+    ZONED = "times with a time zone"
+    SCALAR = "times of day, UUIDs or enumerations"
     OTHER = "another type"
 
 
@@ -71,7 +76,10 @@ _WHOLE = {
 WHOLE = Reading("integers", "int64", "BIGINT", _WHOLE)
 _DOUBLE = dict.fromkeys((_INTEGER, _REAL, *_WORDS), "TRY_CAST({0} AS DOUBLE)")
 REAL = Reading("numbers", "float64", "DOUBLE", _DOUBLE)
-_VARCHAR = dict.fromkeys(_WORDS, "coalesce(trim({0}::VARCHAR), '')")
+_VARCHAR = {
+    ColumnKind.FIELD: "coalesce(trim({0}), '')",
+    ColumnKind.TEXT: "trim({0}::VARCHAR)",  # NULL and the empty text are two things
+}
 TEXT = Reading("text", "string", "VARCHAR", _VARCHAR)
 _BOOLEAN = {
     ColumnKind.BOOLEAN: "{0}",
@@ -113,14 +121,25 @@ class SeenColumn:
     texts: set[str] = field(default_factory=set)
     """All that differ, if there are no more than `MOST_TEXTS`."""
     empty: int = 0
+    dates: tuple[str, str] | None = None
+    """The first and the last, if every text is a date in ISO 8601."""
 
     def add(self, text: str) -> None:
         value = plain_scalar(text.strip())
         if value is None:
             self.empty += 1
             return
+        self._add_date(text.strip())
         self.kinds.add(type(value))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.low, self.high = min(self.low, value), max(self.high, value)
         if len(self.texts) <= MOST_TEXTS:
             self.texts.add(text.strip())
+
+    def _add_date(self, text: str) -> None:
+        day = text[:10]
+        if not ISO_DATE.fullmatch(day) or (self.kinds and self.dates is None):
+            self.dates = None
+        else:
+            first, last = self.dates or (day, day)
+            self.dates = min(first, day), max(last, day)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dhdmm.errors import DataError, StudyError
-from dhdmm.study.attributes.base import Attribute, AttributeModel, Codes
+from dhdmm.study.attributes.base import Attribute, AttributeModel, Codes, Partition
 from dhdmm.study.attributes.columns import (
     MISSING_TEXTS,
     Coding,
@@ -118,6 +118,9 @@ class WithMissing(Attribute):
 
     def cuts(self, edges: Any) -> Codes:
         return self.known.cuts(edges)
+
+    def by_unit(self, unit: str) -> Partition:
+        return self.known.by_unit(unit)
 
     def listed_code(self, value: Value) -> int:
         """The missing value is listed by its label."""

@@ -127,6 +127,7 @@ class NumberAttribute(Attribute):
         )
 
     def cuts(self, edges: Sequence[float]) -> Codes:
+        self._require_numbers(edges)
         for edge in sorted(set(edges) - set(self.edges)):
             close = min(self.edges, key=lambda known: abs(known - edge))
             raise StudyError(

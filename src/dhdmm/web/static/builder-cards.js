@@ -45,11 +45,13 @@ export function groupingCard(study, entry, changed, render) {
     card.append(make("p", { class: "small soft" }, `Sets of ${entry.of} by conditions, kept as they are in the file.`));
   } else {
     const names = study.attributes.map((attribute) => [attribute.name, attribute.name]);
-    const forms = [["edges", "bins between edges"], ["sets", "named sets of values"]];
+    const units = TYPES[study.attributes.find((one) => one.name === entry.of)?.type]?.units;
+    const forms = [["edges", "bins between edges"], ["sets", "named sets of values"], ...(units ? [["unit", "unit of the calendar"]] : [])];
     head.append(
       field("Of", choice(entry, "of", names, render), at("of")),
       field("By", choice(entry, "form", forms, render), at()));
-    card.append(entry.form === "edges"
+    if (entry.form === "unit") head.append(field("Unit", choice(entry, "unit", units.map((unit) => [unit, unit]), render), at("by")));
+    else card.append(entry.form === "edges"
       ? field("Edges", input(entry, "edges", changed, { placeholder: "17, 25, 35, 45, 55, 65, 92" }), at("edges"),
         "Each bin is without its upper edge. first:last:step works, too.")
       : field("Sets", input(entry, "sets", changed, { rows: 3, placeholder: "north: 1, 2\nall others: *" }), at("sets"),
@@ -68,7 +70,7 @@ export function tableCard(study, entry, changed, render) {
   const names = [...study.attributes, ...study.groupings].map((one) => one.name).filter(Boolean);
   const ordered = [
     ...study.attributes.filter((one) => TYPES[one.type].ordered),
-    ...study.groupings.filter((one) => one.kept === null && one.form === "edges"),
+    ...study.groupings.filter((one) => one.kept === null && one.form !== "sets"),
   ].map((one) => [one.name, one.name]);
   const kept = entry.kind === "kept";
   const head = make("div", { class: "row" },

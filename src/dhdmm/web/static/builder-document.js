@@ -74,6 +74,9 @@ function sets(text) {
   });
 }
 
+const UNITS = ["day", "week", "month", "quarter", "year", "weekday", "month of year"];
+const moments = ({ low, high, format }) => ({ range: [low.trim(), high.trim()], format: format.trim() || undefined });
+const readMoments = ({ range: [low, high], format = "" }) => ({ low, high, format });
 const NUMERIC = { inputmode: "numeric", size: 8 };
 
 /** What the builder knows of each type of attribute: its fields (label, key, properties, path and
@@ -90,6 +93,26 @@ export const TYPES = {
     fields: [["From", "low", NUMERIC, ["range"]], ["To", "high", NUMERIC, ["range", 1], "both included"]],
     write: ({ low, high }) => ({ range: [word(low), word(high)] }),
     read: ({ range: [low, high] }) => ({ low: String(low), high: String(high) }),
+  },
+  date: {
+    words: "date", shape: "row", ordered: true, units: UNITS,
+    fields: [
+      ["First day", "low", { size: 12, placeholder: "2024-01-01" }, ["range"]],
+      ["Last day", "high", { size: 12, placeholder: "2024-12-31" }, ["range", 1], "both included"],
+      ["Form of texts", "format", { size: 12, placeholder: "2024-01-31" }, ["format"], "if not as 2024-01-31: %d.%m.%Y"],
+    ],
+    write: moments,
+    read: readMoments,
+  },
+  datetime: {
+    words: "date and hour", shape: "row", ordered: true, units: [...UNITS, "hour"],
+    fields: [
+      ["First hour", "low", { size: 14, placeholder: "2024-01-01T00" }, ["range"]],
+      ["Last hour", "high", { size: 14, placeholder: "2024-12-31T23" }, ["range", 1], "both included"],
+      ["Form of texts", "format", { size: 14, placeholder: "2024-01-31 13:45" }, ["format"], "if not as 2024-01-31 13:45: %d.%m.%Y %H:%M"],
+    ],
+    write: moments,
+    read: readMoments,
   },
   number: {
     words: "number, in bins", shape: "row", ordered: true,
@@ -108,6 +131,7 @@ function attributeEntry(attribute) {
 
 function grouping(entry) {
   if (entry.kept) return entry.kept;
+  if (entry.form === "unit") return { of: entry.of, by: entry.unit };
   return entry.form === "sets" ? { of: entry.of, sets: sets(entry.sets) } : { of: entry.of, edges: edges(entry.edges) };
 }
 
@@ -184,6 +208,7 @@ function typedEdges(given) {
 
 function groupingOf([name, entry]) {
   const made = newGrouping(name, entry.of);
+  if (entry.by) return { ...made, form: "unit", unit: entry.by };
   if (entry.edges) return { ...made, edges: typedEdges(entry.edges) };
   if (!entry.sets.every((set) => set.values || set.rest)) return { ...made, kept: entry };
   const lines = entry.sets.map((set) => `${typed(set.label)}: ${set.rest ? "*" : set.values.map(typed).join(", ")}`);
@@ -244,7 +269,7 @@ export function newAttribute(name = "", type = "category") {
 }
 
 export function newGrouping(name, of) {
-  return { name, of, form: "edges", edges: "", sets: "", kept: null };
+  return { name, of, form: "edges", unit: "month", edges: "", sets: "", kept: null };
 }
 
 export function newTable(kind, name) {
