@@ -75,6 +75,10 @@ class IdealRound:
         said = b"dhdmm ideal 1" + self.plan_digest + self.round_id + self.roster_digest
         return hashlib.sha256(said).digest()
 
+    @property
+    def input_bytes(self) -> int:
+        return packed_size(self.modulus, self.length)
+
     def encode(self, kind: bytes, position: int, body: bytes = b"") -> bytes:
         return kind + self.session + position.to_bytes(4, "big") + body
 

@@ -134,6 +134,10 @@ class RoundParameters(Protocol):
     @property
     def length(self) -> int: ...
 
+    @property
+    def input_bytes(self) -> int:
+        """Of an input as it leaves, with what is attached to it."""
+
 
 # ---- the two parties ----------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ class Draft:
             aggregation.max_records_per_participant,
             self.strategy.max_entry,
         )
-        return Plan(
+        made = Plan(
             study=self.study,
             strategy=self.strategy,
             participants=participants,
@@ -90,6 +90,11 @@ class Draft:
             modulus=modulus_above(bound),
             made_by=self.made_by,
         )
+        try:
+            made.method.round(parameters, made.terms(bytes(16)))
+        except ParameterError as error:
+            raise PrivacyError(str(error), where="aggregation") from None
+        return made
 
 
 def plan(

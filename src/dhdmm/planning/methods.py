@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from dhdmm.aggregation.method import Method, ThreatModel
+from dhdmm.errors import PrivacyError
 from dhdmm.secagg.method import SecureAggregation
 from dhdmm.study.models import AggregationModel
 
+LIBRARY = "py_arkworks_bls12381"
+"""What proofs and commitments need, of the extra `validation`."""
 METHODS: dict[ThreatModel, Method] = {
     threat_model: SecureAggregation(threat_model) for threat_model in ThreatModel
 }
@@ -17,6 +22,13 @@ def method_for(aggregation: AggregationModel) -> Method:
     below = METHODS[ThreatModel(aggregation.threat_model)]
     if aggregation.validation == "none":
         return below
-    from dhdmm.validated.method import ValidatedSum  # with a library that is an extra
+    if find_spec(LIBRARY) is None:
+        raise PrivacyError(
+            f"'validation: {aggregation.validation}' needs the package '{LIBRARY}',"
+            " which is not installed",
+            where="aggregation",
+            hint="install dhdmm with its extra 'validation': pip install 'dhdmm[validation]'",
+        )
+    from dhdmm.validated.method import ValidatedSum
 
     return ValidatedSum(below, bounded=aggregation.validation == "bounded")

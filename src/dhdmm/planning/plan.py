@@ -137,6 +137,12 @@ class Plan(Summarised):
         )
 
     @property
+    def input_bytes(self) -> int:
+        """What a participant sends as its input: masked sums, and what is attached to them."""
+        size: int = self.method.round(self.parameters, self.terms(bytes(16))).input_bytes
+        return size
+
+    @property
     def noise(self) -> NoisyRelease:
         """What the accounting needs to know of this plan."""
         return NoisyRelease(
@@ -181,7 +187,13 @@ class Plan(Summarised):
         """
         if self.roster_digest == NO_ROSTER:
             raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
-        terms = RoundTerms(
+        terms = self.terms(round_id)
+        round_parameters: RoundParameters = self.method.round(self.parameters, terms)
+        return round_parameters
+
+    def terms(self, round_id: bytes) -> RoundTerms:
+        """What any way to add up needs to know of one round of this plan."""
+        return RoundTerms(
             self.digest,
             round_id,
             self.roster_digest,
@@ -190,8 +202,6 @@ class Plan(Summarised):
             self.strategy.rows,
             self.norm_bound,
         )
-        round_parameters: RoundParameters = self.method.round(self.parameters, terms)
-        return round_parameters
 
     @cached_property
     def digest(self) -> bytes:

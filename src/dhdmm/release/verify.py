@@ -47,13 +47,15 @@ class Verified:
     unproven: tuple[str, ...] = ()
 
 
-def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
+def verify(transcript: Transcript, key: bytes | None = None, *, proofs: bool = False) -> Verified:
     """Derive a release from its round's transcript, checking everything that can be checked.
 
     Args:
         transcript: The transcript, read with `Transcript.from_bytes`.
         key: The coordinator's public key, from a source other than the transcript. Without it,
             anybody may have signed.
+        proofs: Refuse a transcript from which the proofs of the inputs cannot be checked. If it
+            has them, they are checked in any case.
 
     Returns:
         The release and the list of checks.
@@ -69,6 +71,10 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
             hint="compare keys with whoever published the release",
         )
     plan = _plan(account)
+    if proofs:
+        level = plan.study.aggregation.validation
+        _require(level == "bounded", f"inputs were not proved: the study says validation: {level}")
+        _require(transcript.full, "a short transcript has no proofs: ask for the full one")
     parameters = _parameters(account, plan)
     _check_sets(account, plan.method, parameters)
     release = _release(account, plan, transcript)

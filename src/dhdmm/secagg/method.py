@@ -12,7 +12,6 @@ from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import Checked, Phase, RoundTerms, Store, ThreatModel
-from dhdmm.aggregation.modulus import packed_size
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages
@@ -120,8 +119,7 @@ class SecureAggregation:
 
     def largest_message(self, round: RoundParameters) -> int:
         """A packed vector, and so much for every neighbour."""
-        packed = packed_size(round.modulus, round.length)
-        return packed + _PER_NEIGHBOUR * round.participants + _FIXED
+        return round.input_bytes + _PER_NEIGHBOUR * round.participants + _FIXED
 
     def carries_input(self, data: bytes) -> bool:
         return messages.type_of(data) in _INPUTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import cbor2
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
+from dhdmm.aggregation.method import Checked
 from dhdmm.aggregation.roster import Roster
 from dhdmm.validated.attachments import (
     SIGNED_BYTES,
@@ -19,7 +20,7 @@ from dhdmm.validated.attachments import (
 )
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validation.commitment import sum_is_committed
-from dhdmm.validation.group import SCALAR_BYTES, EncodingError, decode_point, decode_scalars
+from dhdmm.validation.group import SCALAR_BYTES, EncodingError, Point, decode_point, decode_scalars
 
 
 @dataclass(frozen=True)
@@ -77,37 +78,46 @@ def check_account(
     survivors: Bitmap,
     measurement: Sequence[int],
     encoded: bytes,
-) -> Iterator[str]:
-    """What holds of a published sum, in words; `RemoteProtocolError` if something does not."""
-    account, session = Account.decode(encoded), round.session
-    positions = survivors.members()
+) -> Checked:
+    """What it shows of a published sum; `RemoteProtocolError` if something does not hold."""
+    account, positions = Account.decode(encoded), survivors.members()
     _require(len(account.signed) == len(positions), "not one commitment for each survivor")
     signed = list(zip(positions, account.signed, strict=True))
     for i, one in signed:
-        _require(
-            one.holds(roster.identities[i], session, i), f"the commitment of {i} is not signed"
-        )
-    try:
-        points = [decode_point(one.commitment) for one in account.signed]
-    except EncodingError as error:
-        raise RemoteProtocolError(AbortReason.MALFORMED, str(error)) from None
+        own = one.holds(roster.identities[i], round.session, i)
+        _require(own, f"the commitment of {i} is not signed")
     _require(
-        sum_is_committed(points, measurement, account.blinding),
+        sum_is_committed(_points(account), measurement, account.blinding),
         "the sum is not what was committed to",
     )
-    yield f"the sum is the one that {len(positions):,} survivors signed commitments to"
-    root = root_of(session, signed)
+    holds = [f"the sum is the one that {len(positions):,} survivors signed commitments to"]
+    root = root_of(round.session, signed)
     for i, signature in account.agreed.items():
-        _require(
-            i in survivors and agreement_holds(roster.identities[i], session, root, signature),
-            f"{i} has not signed this list of commitments",
+        accepted = i in survivors and agreement_holds(
+            roster.identities[i], round.session, root, signature
         )
-    if len(account.agreed) >= round.quorum:
-        count = f"{len(account.agreed):,} survivors, at least {round.quorum:,} needed"
-        yield f"no other list of commitments can be shown: {count}, signed this one"
-    for i, why in sorted(account.refused.items()):
-        _require(i < round.participants and i not in survivors, "a survivor whose input is refused")
-        yield f"the input of participant {i + 1:,} was refused: {why}"
+        _require(accepted, f"{i} has not signed this list of commitments")
+    agreed = f"{len(account.agreed):,} survivors signed its list, {round.quorum:,} are needed"
+    settled = len(account.agreed) >= round.quorum
+    for i in account.refused:
+        _require(i < round.participants and i not in survivors, "a survivor was refused")
+    refused = [
+        f"the input of participant {i + 1:,} was refused: {why}"
+        for i, why in sorted(account.refused.items())
+    ]
+    if settled:
+        return Checked([*holds, f"{SETTLED}: {agreed}", *refused])
+    return Checked([*holds, *refused], [f"that {SETTLED}: {agreed}"])
+
+
+SETTLED = "the commitments were settled before the sum was known"
+
+
+def _points(account: Account) -> list[Point]:
+    try:
+        return [decode_point(one.commitment) for one in account.signed]
+    except EncodingError as error:
+        raise RemoteProtocolError(AbortReason.MALFORMED, str(error)) from None
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dhdmm.aggregation.identity import SIGNATURE_BYTES
 from dhdmm.aggregation.method import ByPhase, CountedRound, ModelledSeconds, Phase
-from dhdmm.validated.attachments import ATTACHED_BYTES, ROOT_BYTES, attach, detach
+from dhdmm.validated.attachments import ROOT_BYTES, attach, detach
 from dhdmm.validated.round import ValidatedRound
 
 PROVED, PROVED_WORD = 9e-3, 20e-6
@@ -41,7 +41,7 @@ class CountedAttachments:
         return self._longer(self._below.received_bytes(), 0, ROOT_BYTES)
 
     def sent_bytes(self) -> ByPhase:
-        attached = ATTACHED_BYTES + self._round.proof_bytes
+        attached = self._round.attached_bytes
         return self._longer(self._below.sent_bytes(), attached, SIGNATURE_BYTES)
 
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from dhdmm.aggregation.method import Checked, CountedRound, Method, Phase, Round
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.validated.account import check_account
-from dhdmm.validated.attachments import ATTACHED_BYTES, attach, detach
+from dhdmm.validated.attachments import attach, detach
 from dhdmm.validated.coordinator import ValidatedCoordinator
 from dhdmm.validated.counted import CountedAttachments
 from dhdmm.validated.participant import ValidatedParticipant
@@ -107,7 +107,7 @@ class ValidatedSum:
         return ValidatedCoordinator(round, roster, store, below, self.below, faults)
 
     def largest_message(self, round: ValidatedRound) -> int:
-        attached = len(attach(bytes(ATTACHED_BYTES), b"")) + round.proof_bytes
+        attached = round.input_bytes - round.below.input_bytes
         return attached + self.below.largest_message(round.below)
 
     def carries_input(self, data: bytes) -> bool:
@@ -133,10 +133,11 @@ class ValidatedSum:
         account: bytes | None,
         replayed: bool,
     ) -> Checked:
-        words = list(check_account(round, roster, survivors, measurement, account or b""))
+        found = check_account(round, roster, survivors, measurement, account or b"")
         if round.statement is None:
-            return Checked(words, [NOTHING_PROVED])
+            return replace(found, open=[*found.open, NOTHING_PROVED])
         if not replayed:
-            return Checked(words, [PROOFS_BELIEVED])
+            return replace(found, open=[*found.open, PROOFS_BELIEVED])
         bound = f"an input no longer than {round.statement.bound:,}"
-        return Checked([*words, f"{len(survivors):,} survivors proved to have {bound}"], [])
+        proved = f"{len(survivors):,} survivors proved to have {bound}"
+        return replace(found, holds=[*found.holds, proved])

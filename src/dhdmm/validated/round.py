@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dhdmm.aggregation.method import Method, ParameterError, RoundParameters, RoundTerms
 from dhdmm.aggregation.modulus import Modulus, Vector
+from dhdmm.validated.attachments import ATTACHED_BYTES, attach
 from dhdmm.validation.commitment import BlindingError, Limbs
 from dhdmm.validation.proof import Statement, StatementError
 
@@ -67,8 +68,13 @@ class ValidatedRound:
         return (self.participants + self.corrupt) // 2 + 1
 
     @property
-    def proof_bytes(self) -> int:
-        return 0 if self.statement is None else self.statement.proof_bytes
+    def attached_bytes(self) -> int:
+        """Of what is attached to an input: a signed commitment and perhaps a proof."""
+        return ATTACHED_BYTES + (0 if self.statement is None else self.statement.proof_bytes)
+
+    @property
+    def input_bytes(self) -> int:
+        return len(attach(b"", b"")) + self.attached_bytes + self.below.input_bytes
 
     def lengthened(self, vector: Vector, limbs: Sequence[int]) -> Vector:
         return np.concatenate([vector, np.array(limbs, dtype=vector.dtype)])

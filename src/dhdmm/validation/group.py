@@ -10,15 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from dhdmm.errors import DhdmmError
-
-try:
-    from py_arkworks_bls12381 import G1Point, Scalar
-except ImportError:  # pragma: no cover: tests have the extra
-    raise DhdmmError(
-        "validated inputs need the package 'py-arkworks-bls12381', which is not installed",
-        hint="install dhdmm with its extra 'validation': pip install 'dhdmm[validation]'",
-    ) from None
+from py_arkworks_bls12381 import G1Point, Scalar
 
 Point = G1Point
 ORDER = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
