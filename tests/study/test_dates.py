@@ -16,7 +16,8 @@ import pytest
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.release.pictures import Lines, panels_of
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import DateAttribute, DatetimeAttribute
 from dhdmm.study.attributes.units import PARTS, STARTS

@@ -14,7 +14,8 @@ import pytest
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.release.pictures import Lines, panels_of
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
 from dhdmm.study.describe import describe
 from dhdmm.study.spec import Study
@@ -109,12 +110,13 @@ def test_the_missing_value_has_its_label_and_sql() -> None:
         tabulate(table, study.schema)
 
 
-def test_the_missing_value_is_no_point_of_a_line() -> None:
+def test_the_missing_value_stands_apart_from_a_line() -> None:
     study = Study.from_text(TEXT)
     table = Table(study.schema, study.workload.items[0], np.arange(52.0), np.ones(52))
     (panel,) = panels_of(table)
     assert isinstance(panel.picture, Lines)
-    assert panel.picture.values.tolist() == [list(range(50))]
+    assert panel.picture.values.tolist() == [[list(range(51))]]
+    assert panel.picture.direction.apart == 1
 
 
 def test_true_and_the_label_missing_are_one_study() -> None:
