@@ -55,6 +55,7 @@ def signed_again(table: Table, said: bytes, commitment: bytes, proof: bytes) -> 
 # Participants
 
 
+@pytest.mark.fault(20)
 def test_without_validation_one_liar_moves_the_sum_as_far_as_the_modulus_reaches() -> None:
     table = Table("none")
     table.vectors[LIAR] = FAR
@@ -68,6 +69,7 @@ def test_with_sums_checked_a_liar_commits_to_its_lie() -> None:
     assert len(table.checked()) == 2
 
 
+@pytest.mark.fault(20)
 def test_a_masked_vector_unlike_the_committed_one_ends_the_round() -> None:
     for level in ("sum", "bounded"):
         table = lying(Table(level), [FAR] * LENGTH).play()
@@ -93,6 +95,7 @@ def test_limbs_that_are_not_those_of_the_blinding_end_the_round() -> None:
     assert table.play().coordinator.abort_reason is AbortReason.SUM_MISMATCH
 
 
+@pytest.mark.fault(20)
 def test_a_long_vector_with_a_forged_proof_is_not_counted_and_the_round_goes_on() -> None:
     table, long = Table(), [FAR] * LENGTH
     context = proof_context(table.round.session, LIAR, table.identities[LIAR].public)

@@ -24,6 +24,7 @@ from dhdmm.release import made
 from dhdmm.server import store
 from dhdmm.server.database import Database
 from dhdmm.server.enrolment import close_enrolment, enrol
+from dhdmm.server.logs import logger
 from dhdmm.server.records import RoundRecords
 from dhdmm.server.requests import Abort, Close, Enrol, Outcome, Request, Upload
 from dhdmm.server.store import Agreement, Row, StoredStudy, Turn
@@ -129,6 +130,7 @@ class RoundState:
                 try:
                     outcomes.append(self._serve(turn, running, request))
                 except RemoteProtocolError as error:
+                    logger().warning("message refused", round=self._id, reason=str(error.reason))
                     outcomes.append(Problem.of(error))
                 except Problem as problem:
                     outcomes.append(problem)

@@ -58,6 +58,7 @@ class ValidatedCoordinator:
         self._carries_input, self._input_phase = method.carries_input, input_phase(method).name
         self._faults = faults
         self._verdicts: dict[tuple[int, bytes], str | None] = {}
+        self._refused = set(self._noted(REFUSED))
         self._mismatch = False
 
     # As the machine below says
@@ -72,7 +73,9 @@ class ValidatedCoordinator:
 
     @property
     def awaited(self) -> frozenset[int]:
-        return self._below.awaited
+        """Nobody waits for those whose inputs were refused, though they may send others."""
+        awaited = self._below.awaited
+        return awaited - self._refused if self.state == self._input_phase else awaited
 
     @property
     def departed(self) -> Mapping[int, AbortReason]:
@@ -99,7 +102,9 @@ class ValidatedCoordinator:
         return self._below.abort(reason)
 
     def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
-        self._below.follow(records)
+        new = list(records)
+        self._below.follow(new)
+        self._refused |= {int(name[len(REFUSED) :]) for name, _ in new if name.startswith(REFUSED)}
 
     def flush(self) -> None:
         self._below.flush()
@@ -187,6 +192,7 @@ class ValidatedCoordinator:
         why = self._verdicts.pop(place)
         if why is not None:
             self._store[REFUSED + str(position)] = why.encode()
+            self._refused.add(position)
             raise RemoteProtocolError(AbortReason.BAD_INPUT, why)
 
     def _is_due(self, position: int) -> bool:
