@@ -21,6 +21,7 @@ from dhdmm.cohort.members import Answer, Invitation, permissive, pinned
 from dhdmm.cohort.people import Enrolled, LocalSeat
 from dhdmm.cohort.workers import cohorts_here
 from dhdmm.errors import DataError, Refused
+from dhdmm.participant.data_sets import accounted, ledgers_for
 from dhdmm.participant.policy import Policy
 from dhdmm.participant.report import ACCEPTED_LOSS, Report, RowsLeftOut, require_accepted
 from dhdmm.participant.tabulate import TableOptions, Tabulation, count_for
@@ -60,9 +61,10 @@ def run(
     tables: Sequence[Any],
     *,
     accept_loss: float = ACCEPTED_LOSS,
+    ledger: str | os.PathLike[str] | None = None,
     **options: Unpack[TableOptions],
 ) -> Release:
-    """Run a whole round on this machine, with real cryptography, and keep no ledger.
+    """Run a whole round on this machine, with real cryptography.
 
     Args:
         plan: The plan, made with `dhdmm.plan`.
@@ -70,6 +72,9 @@ def run(
             Arrow table, a DuckDB relation or an ibis table.
         accept_loss: The largest share of all rows that may be left out. When any is, a warning
             (`RowsLeftOut`) says how many and why.
+        ledger: What pays for the round: a data set's name, or a ledger file. Tables that
+            `dhdmm data add` has named pay by themselves; a round over others, without a ledger, is
+            accounted for nowhere.
         **options: How the tables are read: `columns`, `on_unknown` and `other`, as in
             `dhdmm.tabulate`.
 
@@ -79,12 +84,15 @@ def run(
     Raises:
         DataError: A table does not fit the study, or there are not as many as participants.
         Refused: More rows would be left out than accepted, or a table has more records than the
-            study allows.
+            study allows, or a budget does not suffice.
         RoundAborted: The round ended without a result.
     """
     counted = count_tables(plan.study, tables, accept_loss=accept_loss, **options)
     warn_of_loss([one.report for one in counted])
-    return run_round(enrol(plan), [one.histogram for one in counted]).release
+    enrolment, histograms = enrol(plan), [one.histogram for one in counted]
+    ledgers = ledgers_for(tables, ledger)
+    with accounted(ledgers, enrolment.plan, enrolment.round_id) as debit:
+        return run_round(enrolment, histograms, before_inputs=debit).release
 
 
 def warn_of_loss(reports: Sequence[Report]) -> None:

@@ -11,7 +11,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 from playwright.sync_api import Browser, expect
@@ -22,7 +22,7 @@ from dhdmm.secagg.states import ParticipantState
 from dhdmm.server.studies import add_study, next_round
 from dhdmm.study.histogram import Histogram
 from tests.browser.chromium import chromium, sign_in
-from tests.service.server.rounds import roster_file, visitors
+from tests.service.server.rounds import AS_OPERATOR, roster_file, visitors
 from tests.web.coordinators import Served, add_finished, served
 
 PROJECT = Path(__file__).parents[2]
@@ -84,11 +84,17 @@ async def begin(coordinator: Served, live: str, histograms: list[Histogram]) -> 
         *quick, slow = visitors(http, live, histograms)
         present = [asyncio.create_task(one.take_part()) for one in quick]
         await slow.take_part(until=ParticipantState.AWAITING_SURVIVORS)
-        while (await http.get(f"/v1/rounds/{live}")).json()["received"] < len(quick):
+        while (await _status(http, live))["received"] < len(quick):
             await asyncio.sleep(0.1)
         for one in present:
             one.cancel()
         await asyncio.gather(*present, return_exceptions=True)
+
+
+async def _status(http: httpx.AsyncClient, live: str) -> dict[str, Any]:
+    answer = await http.get(f"/v1/rounds/{live}", headers=AS_OPERATOR)
+    found: dict[str, Any] = answer.raise_for_status().json()
+    return found
 
 
 def take(browser: Browser, address: str, shot: Shot, out: Path, **known: str) -> None:

@@ -212,6 +212,19 @@ def test_the_builder_fits_a_phone(builder: Page):
     expect(builder.get_by_role("heading", name="What it would give")).to_be_in_viewport()
 
 
+@pytest.mark.parametrize("size", [(1280, 700), (375, 667)])
+def test_export_stays_in_view(builder: Page, size: tuple[int, int]):
+    builder.set_viewport_size({"width": size[0], "height": size[1]})
+    load(builder, MANY_KINDS)
+    planned(builder)
+    export = builder.get_by_role("button", name="Export study.yaml")
+    height = builder.evaluate("document.documentElement.scrollHeight")
+    assert height > 2 * size[1]
+    for share in (0, 0.3, 0.6, 0.9):
+        builder.evaluate("y => scrollTo(0, y)", share * height)
+        expect(export).to_be_in_viewport(ratio=1)
+
+
 def test_from_a_click_to_a_release(
     builder: Page, coordinator: Served, tmp_path: Path, forked_dhdmm: Path
 ):

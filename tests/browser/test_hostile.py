@@ -134,7 +134,7 @@ def test_public_pages_name_nobody(page: Page, hostile: tuple[Served, list[str]])
         assert "site 3" not in content, path
         assert identity_of(3).public.hex()[:16] not in content, path
     page.goto(coordinator.address + paths[2])
-    expect(page.locator("main")).to_contain_text("Enrolled")
+    expect(page.locator("main")).to_contain_text("Invited")
     assert page.get_by_text("names and keys").count() == 0
 
 

@@ -38,7 +38,7 @@ def test_says_what_was_checked_and_who_signed(shell: Shell) -> None:
     said = shell("verify", FILE, "--release", "release")
     assert (said.code, said.err) == (0, "")
     lines = said.out.splitlines()
-    assert lines[0] == "✓ 11 entries linked by hash and signed"
+    assert lines[0] == "✓ 12 entries linked by hash and signed"
     assert "✓ the sum recomputed from 69 messages" in lines
     assert "✓ 4 table files hold these answers, 4 to the byte" in lines
     assert lines[-2] == f"signed with {KEY}"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dhdmm.aggregation.method import ENROLMENT
+from dhdmm.client.ending import Ending
 from dhdmm.client.home import Home
-from dhdmm.client.join import Ending
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify

@@ -12,9 +12,10 @@ from dhdmm.errors import DataError, StudyError
 from dhdmm.participant import warehouse
 from dhdmm.participant.mapping import columns_of
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
+from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
 from dhdmm.study.attributes.missing import WithMissing
 from dhdmm.study.schema import Schema
+from dhdmm.study.spec import Study
 from tests.participant.histograms import contents
 
 AGE, SEX = IntegerAttribute("age", 0, 99), CategoryAttribute("sex", ("female", "male"))
@@ -73,15 +74,18 @@ def test_an_expression_is_over_the_holders_own_columns(tmp_path, mapping):
 
 def test_numbers_with_other_marks_and_dates_in_other_forms(tmp_path):
     (tmp_path / "t.csv").write_text("pay;day\n1.234,5;03.02.2026\n12,0;x\n")
-    schema = Schema(
-        (
-            NumberAttribute("pay", (0.0, 100.0, 2000.0)),
-            CategoryAttribute("day", ("2026-02-03 00:00:00",)),
-        )
+    study = Study.from_text(
+        """
+study: pay
+schema:
+  pay: {type: number, edges: [0, 100, 2000]}
+  day: {type: date, range: [2026-02-01, 2026-02-09]}
+workload: [{name: days, by: [day]}]
+"""
     )
     columns = {"pay": {"thousands": ".", "decimal": ","}, "day": {"date": "%d.%m.%Y"}}
-    counted = tabulate(tmp_path / "t.csv", schema, columns=columns, on_unknown="drop")
-    assert contents(counted.histogram) == {(1, 0): 1}
+    counted = tabulate(tmp_path / "t.csv", study.schema, columns=columns, on_unknown="drop")
+    assert contents(counted.histogram) == {(1, 2): 1}
     assert counted.report.unknown == {"pay": 0, "day": 1}
 
 

@@ -165,7 +165,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(rounds, what):
 
 
 def test_intervals_of_growth_between_rounds_hold_as_often_as_they_say(rounds):
-    found, _ = rounds
+    found, _exact = rounds
     halves = list(zip(found[::2], found[1::2], strict=True))
 
     def growth(pair):

@@ -38,6 +38,7 @@ def shell(
     return Shell(visits, monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_raw_table_check_mapping_run(shell: Shell, visits: Path) -> None:
     """The way of docs/how-to/own-tables.md; every step says what it loses."""
     truth = json.loads((visits / "data" / "truth.json").read_text())

@@ -13,7 +13,7 @@ import pytest
 from dhdmm.errors import DhdmmError, ReleaseError
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify
-from dhdmm.server import members, studies
+from dhdmm.server import members, releases
 
 PAUSE = 0.02
 
@@ -23,7 +23,7 @@ def quick_coordinators(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     """Refused callers wait hardly at all; only tests marked `saving` have the saving process."""
     monkeypatch.setattr(members, "PAUSE", PAUSE)
     if not request.node.get_closest_marker("saving"):
-        monkeypatch.setattr(studies, "save", _save_here)
+        monkeypatch.setattr(releases, "save", _save_here)
 
 
 async def _save_here(transcript: bytes, place: Path) -> None:

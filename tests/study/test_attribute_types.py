@@ -14,6 +14,7 @@ import dhdmm
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
+from dhdmm.release.intervals import Sums
 from dhdmm.release.panels import panels_of
 from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
@@ -94,7 +95,7 @@ def test_a_new_type_is_compared_and_grouped(study: Study) -> None:
 
 def test_a_new_type_draws_its_own_axis(study: Study) -> None:
     for item in (study.workload.items[0], study.workload.items[4]):
-        table = Table(study.schema, item, np.arange(24.0), np.ones(24))
+        table = Table(study.schema, item, Sums(np.arange(24.0), np.ones(24)))
         (panel,) = panels_of(table)
         assert isinstance(panel.picture, Lines)
         assert list(panel.picture.direction.ticks(8)) == [0, 6, 12, 18]

@@ -1,9 +1,12 @@
 """Common mistakes in a study file and the exact message that a user sees."""
 
+import json
+
 import pytest
 
 from dhdmm.errors import StudyError
 from dhdmm.study.spec import Study
+from tests.cli.commands import Shell
 
 GOOD = """\
 study: demo
@@ -272,3 +275,47 @@ def test_mistake_is_explained(right, wrong, message):
     with pytest.raises(StudyError) as caught:
         Study.from_text(GOOD.replace(right, wrong, 1), "study.yaml")
     assert str(caught.value) == message
+
+
+MANY = """
+study: many
+schema:
+  age: {type: integer, range: [0, 9]}
+  sex: {type: category, values: [F, M]}
+workload:
+  - {name: a, by: [agee]}
+  - {name: b, by: [sex], where: "age >"}
+  - {name: c, by: [sex]}
+  - {name: d, sql: "SELECT COUNT(*) FROM data WHERE six = 'F'"}
+"""
+
+
+def test_all_mistakes_are_told_at_once():
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(MANY, "study.yaml")
+    first, more = caught.value, caught.value.more
+    assert [str(error.where).split(":")[1] for error in (first, *more)] == ["7", "8", "10"]
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(MANY.replace("range:", "rang:").replace("values:", "value:"))
+    assert [str(error.where)[:7] for error in (caught.value, *caught.value.more)] == [
+        "study:4",
+        "study:5",
+    ]
+
+
+def test_no_more_than_20_mistakes_are_told():
+    items = "".join(f"  - {{name: i{n}, by: [nothing]}}\n" for n in range(30))
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(MANY[: MANY.index("  - {name: a")] + items)
+    assert len(caught.value.more) == 19
+
+
+def test_the_command_line_lists_every_mistake(tmp_path, monkeypatch, capsys):
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    (tmp_path / "study.yaml").write_text(MANY)
+    said = shell("describe", "study.yaml")
+    assert said.code == 3
+    assert said.err.count("error: study.yaml:") == 3
+    assert said.err.endswith("3 mistakes in all\n")
+    document = json.loads(shell("describe", "study.yaml", "--json").err)
+    assert len(document["more"]) == 2

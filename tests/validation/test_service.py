@@ -24,8 +24,8 @@ def test_a_validated_round_is_released_and_verified_by_its_participants(
     with coordinator(tmp_path, study, roster_file(persons)) as served:
         served.consent(*persons)
         outcomes = served.join_all(persons)
+        checks = served.join(persons[0], whole=True).verified.checks
     assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}
-    checks = outcomes[0].verified.checks
     assert "the sum is the one that 6 survivors signed commitments to" in checks
 
 
@@ -41,9 +41,9 @@ def test_a_liar_is_not_counted_and_the_others_are_released(
     with coordinator(tmp_path, study, roster_file(persons)) as served:
         served.consent(*persons)
         outcomes = served.join_all(persons)
+        verified = served.join(persons[0], whole=True).verified
     endings = [outcome.ending for outcome in outcomes]
     assert endings == [Ending.RELEASED] * 3 + [Ending.LEFT_BEHIND] + [Ending.RELEASED] * 2
-    verified = outcomes[0].verified
     assert verified.release.survivors == 5
     assert "the input of participant 4 was refused: the projections are not" in " ".join(
         verified.checks

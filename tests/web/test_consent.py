@@ -143,7 +143,7 @@ def test_the_page_shows_all_that_is_consented_to_above_the_button(owner: httpx.C
 def test_words_say_what_a_round_costs_and_leaves():
     said = dict(words(figures_of_small()))
     assert f"ε = {figures_of_small()['epsilon']:g} at your δ = 1e-05" in said["cost"]
-    found = {text for text in re.findall(r"ε = (\S+?)[ ,;]", " ".join(said.values()))}
+    found = set(re.findall(r"ε = (\S+?)[ ,;]", " ".join(said.values())))
     assert len(found) == 1  # one cost has one ε
     assert re.search(r"enough for \d+ more rounds like this one", said["budget"])
     assert "may conspire with the coordinator" in said["conspiracy"]

@@ -21,7 +21,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.modulus import Modulus, Vector
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import KnownRoster, Roster
 
 Store = MutableMapping[str, bytes]
 """What a coordinator must not forget: its state, one record per message, and the running sum."""
@@ -270,6 +270,9 @@ class CoordinatorMachine(Protocol):
     def message_for(self, position: int) -> bytes | None:
         """What this participant is to be sent in this phase, as often as it asks."""
 
+    def introduced(self, position: int) -> Sequence[int]:
+        """Whose signatures are in that message, in order; the receiver has to know their keys."""
+
     def follow(self, records: Iterable[tuple[str, bytes]]) -> None: ...
 
     def flush(self) -> None:
@@ -376,7 +379,7 @@ class Aggregation(Protocol[P, R]):
     def participant(
         self,
         round: R,
-        roster: Roster,
+        roster: KnownRoster,
         identity: Identity | None,
         position: int,
         randomness: Randomness,

@@ -17,8 +17,9 @@ from dhdmm.errors import DataError, Refused, RoundAborted
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dhdmm.client.ending import Participation
     from dhdmm.client.http import CoordinatorClient
-    from dhdmm.client.join import Participation, Watch
+    from dhdmm.client.join import Watch
     from dhdmm.client.seat import Member
     from dhdmm.network.roster import Pin
     from dhdmm.network.status import Status
@@ -64,7 +65,7 @@ def join(
 
     if out is not None:
         require_free(out)
-    (table, *more) = tables_given(data)
+    (table, *more) = tables_given(data, who.state)
     if more:
         raise DataError("a participant has one table", where=data)
     home = who.home
@@ -77,7 +78,7 @@ def join(
     named = identities.load(who.identity or home.identity)
     with at.connect(named.identity, token=who.token) as client:
         trusted = _pin(registrar, roster_fingerprint)
-        known = Member(named, limits, home.ledger(who.ledger, limits), home, trusted)
+        known = Member(named, limits, who.pays(data, limits), home, trusted)
         status = _the_round(client, at, who.round_id, known)
         from dhdmm.client.join import join as take_part
 
@@ -86,7 +87,13 @@ def join(
             if who.yes:
                 _consent(client, chosen, known)
             outcome = take_part(
-                client, chosen, known, counted, token=who.token, watch=_changes(shown)
+                client,
+                chosen,
+                known,
+                counted,
+                token=who.token,
+                watch=_changes(shown),
+                whole=out is not None,
             )
             if outcome.verified is not None and out is not None:
                 outcome.verified.release.save(out)
@@ -195,16 +202,15 @@ def _changes(shown: ConsentPage | None) -> Watch:
 
 
 def _document(round_id: str, outcome: Participation, out: Path | None) -> dict[str, Any]:
-    verified = outcome.verified
     return {
         "round": round_id,
         "ending": outcome.ending.value,
         "reason": outcome.reason,
         "paid": outcome.paid,
-        "survivors": verified.release.survivors if verified else None,
-        "checks": list(verified.checks) if verified else [],
+        "survivors": outcome.survivors,
+        "checks": list(outcome.checks),
         "release_digest": outcome.fingerprint,
-        "release": str(out) if out and verified else None,
+        "release": str(out) if out and outcome.verified else None,
         "warnings": list(outcome.warnings),
     }
 
@@ -213,7 +219,6 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
     for check in document["checks"]:
         screen.print(f"✓ {check}", soft_wrap=True)
     if document["release_digest"]:
-        screen.print("✓ your own input is among them, as it left here")
         screen.print(f"release {document['release_digest']}", soft_wrap=True)
     for warning in document["warnings"]:
         screen.print(f"[bold]Warning:[/bold] {warning}")
@@ -223,7 +228,7 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
 
 def _require_released(outcome: Participation) -> None:
     """Every other ending is an error with its own words."""
-    from dhdmm.client.join import Ending
+    from dhdmm.client.ending import Ending
 
     spent = "the input had left, so the ledger keeps its cost" if outcome.paid else "nothing spent"
     if outcome.ending is Ending.WITHDREW:

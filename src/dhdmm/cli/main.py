@@ -30,6 +30,7 @@ ROLES = {
     },
     "Take part": {
         "identity": "Make your identity, or show it.",
+        "data": "Name your data sets, each with one budget.",
         "check": "See what of your table a study would count.",
         "policy": "Write a policy file with safe limits.",
         "review": "See what a round would cost you, and consent.",

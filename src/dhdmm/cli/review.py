@@ -9,6 +9,7 @@ import typer
 
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.options import grouped
+from dhdmm.errors import ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,7 @@ def review(
     reviewed = review_preview(draft, limits)
     if data is not None:
         _check_table(reviewed, data, reading)
-    document = figures(reviewed, limits, home.existing_ledger(who.ledger), status, company)
+    document = figures(reviewed, limits, who.paid_so_far(data), status, company)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))
@@ -54,6 +55,8 @@ def review(
         ask = not (who.yes or as_json)
         document["consented"] = _consent(home, reviewed, ask=ask, given=who.yes)
     output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
+    if not document["consented"] and (who.yes or not as_json):
+        raise typer.Exit(ExitCode.REFUSED)
 
 
 def _check_table(reviewed: Review, data: str, reading: options.Tables) -> None:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from fractions import Fraction
-from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,16 +13,16 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dhdmm.cli import answers, options, output
-from dhdmm.cli.places import opened, require_free, tables_given
-from dhdmm.errors import DataError, DhdmmError
+from dhdmm.cli.places import is_new_file, opened, require_free, tables_given
+from dhdmm.errors import DataError
 from dhdmm.participant.address import TableAddress
+from dhdmm.participant.data_sets import UNNAMED, accounted, ledgers_for, now
 from dhdmm.participant.report import Report
 from dhdmm.participant.tabulate import count_for
 from dhdmm.planning.draft import plan as make_plan
+from dhdmm.privacy.budgets import Budget
 from dhdmm.privacy.ledger import Ledger
-from dhdmm.privacy.protection import Protection
 from dhdmm.runner import (
-    Enrolment,
     Outcome,
     Progress,
     count_tables,
@@ -39,7 +34,6 @@ from dhdmm.runner import (
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
-SPENT = "inputs had been sent, so the ledger keeps the round's budget as spent"
 PHASES = 6
 """Of a round in the malicious model; the other one skips two."""
 
@@ -64,12 +58,15 @@ def run(
     threat_model: options.ThreatModel = None,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     ledger: Annotated[
-        Path | None, typer.Option(help="The budget's file; by default beside the study.")
+        str | None,
+        typer.Option(
+            help="What pays: a data set's name or a ledger file. Tables that dhdmm data add has"
+            " named pay by themselves."
+        ),
     ] = None,
     budget: Annotated[
-        float,
-        typer.Option(min=1e-6, max=1e6, help="The total ρ of a ledger that does not exist yet."),
-    ] = 1.0,
+        str, typer.Option(help="Of a ledger file that does not exist yet.")
+    ] = "rho=1",
     truth: Annotated[
         bool, typer.Option("--truth", help="Compare with the exact answers (not private!).")
     ] = False,
@@ -87,13 +84,17 @@ def run(
     asked = study_of(study, threat_model)
     directory = out or Path(f"release-{study.stem}")
     require_free(directory)
+    total = Budget.parse(budget)
     histograms, report = _counted(asked, data, participants, reading)
     with output.progress("planning", 1):
         enrolment = enrol(make_plan(asked, participants=len(histograms)))
     if report.left_out:
         told(report)
+    ledgers = _ledgers(data, ledger, total)
+    if not (ledgers or as_json):
+        print(UNNAMED, file=sys.stderr)
     with (
-        _budget(ledger or study.with_suffix(".ledger"), budget, enrolment) as debit,
+        accounted(ledgers, enrolment.plan, enrolment.round_id) as debit,
         output.progress("round", PHASES) as advance,
     ):
         outcome = run_round(
@@ -106,7 +107,8 @@ def run(
             progress=by_phase(advance),
         )
         outcome.release.save(directory)
-    document = summary(outcome, directory) | {"table_rows": report.figures()}
+    document = summary(outcome, directory)
+    document |= {"table_rows": report.figures(), "ledgers": [str(one.path) for one in ledgers]}
     if truth:
         document["actual_rmse"] = actual_rmse(outcome, histograms)
     output.emit(document, as_json, lambda screen: _draw(screen, outcome, document, report))
@@ -209,40 +211,19 @@ def _dealt_out(
     return histograms, counted.report
 
 
-@contextmanager
-def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable[[], None]]:
-    """Reserved before the round, debited before inputs are asked for, given back if they never are.
-
-    One ledger stands for all participants here, since one person runs all of them.
-    """
-
-    plan, round_id = enrolment.plan, enrolment.round_id
-    if path.exists():
-        ledger = Ledger(path, _now)
-    else:
-        ledger = Ledger.create(path, Fraction(repr(total)), _now)
-    try:
-        ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
-        yield partial(ledger.debit, round_id, plan.digest)
-    except DhdmmError as error:
-        error.hint = SPENT if ledger.settle(round_id) else error.hint
-        raise
-    except KeyboardInterrupt:
-        spent = [SPENT] if ledger.settle(round_id) else []
-        raise KeyboardInterrupt(*spent) from None
-    finally:
-        ledger.settle(round_id)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+def _ledgers(data: list[str], given: str | None, budget: Budget) -> list[Ledger]:
+    """What the round debits: the data sets' budgets, or a ledger file, which may be a new one."""
+    tables = [table for one in data for table in (one, *tables_given(one))]
+    if given is not None and is_new_file(given) and not ledgers_for(tables, None):
+        return [Ledger.create(Path(given), budget.rho, now)]
+    return ledgers_for(tables, given)
 
 
 def _draw(screen: Console, outcome: Outcome, document: dict[str, Any], report: Report) -> None:
 
     release = outcome.release
     answers.draw_release(screen, release, [table.head(options.ROWS) for table in release.values()])
-    screen.print("tables: " + "; ".join(report.words()), soft_wrap=True)
+    screen.print("tables: " + "; ".join(report.words()))
     expected = f"expected error a query {document['expected_rmse']:.4g}"
     actual = f", measured {document['actual_rmse']:.4g}" if "actual_rmse" in document else ""
     screen.print(expected + actual)

@@ -74,7 +74,7 @@ def figures(
         "state": status.state,
         "coordinator": _coordinator(company),
         "roster": _roster(company.roster),
-        "description": describe(plan.study),
+        "description": describe(plan.study) | {"privacy": None},  # said below, at our own δ
         "sql": sql_examples(plan.study),
         "privacy": promise_words(plan, Promise(epsilon, policy.max_delta)),
         "threat_model": plan.threat_model.value,
@@ -135,8 +135,9 @@ def words(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("liars", document["liars"]),
         (
             "cost",
-            f"ε = {document['epsilon']:g} at your δ = {document['delta']:g}, where your policy"
-            f" allows {document['largest_epsilon']:g}; ρ = {document['rho']:.6g} of your budget",
+            f"this round costs ε = {document['epsilon']:g} at your δ = {document['delta']:g}, where"
+            f" your policy allows {document['largest_epsilon']:g}; ρ = {document['rho']:.6g} of your"
+            " budget",
         ),
         ("budget", _budget_words(document)),
         (

@@ -23,14 +23,14 @@ from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.coding import BLANKS
 from dhdmm.study import document
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.attributes.columns import ColumnKind
 from dhdmm.study.forms import Name, Section, Value
 from dhdmm.study.names import literal
 from dhdmm.study.problems import study_error
 from dhdmm.study.schema import Schema
 
-OPTIONS = ("missing", "thousands", "decimal", "date", "recode", "ignore_case")
+OPTIONS = ("missing", "thousands", "decimal", "recode", "ignore_case", "date")
 """What is done to the text, one after the other; blanks around it are taken off first."""
-ISO_DATE = "%Y-%m-%d %H:%M:%S"
 
 Text = Annotated[str, Field(max_length=200)]
 Mark = Annotated[str, Field(min_length=1, max_length=1)]
@@ -81,8 +81,8 @@ class Column(Section):
                 )
         return folded
 
-    def text_sql(self, raw: str, attribute: Attribute) -> str:
-        """DuckDB's SQL for the text that the attribute reads; NULL where there is no value."""
+    def value_sql(self, raw: str, attribute: Attribute) -> str:
+        """DuckDB's SQL for what the attribute reads; NULL where there is no value."""
         blanks = literal(f"^[{BLANKS}]+|[{BLANKS}]+$")
         text = f"regexp_replace(({raw})::VARCHAR, {blanks}, '', 'g')"
         if self.missing:
@@ -92,14 +92,17 @@ class Column(Section):
             text = f"replace({text}, {literal(self.thousands)}, '')"
         if self.decimal:
             text = f"replace({text}, {literal(self.decimal)}, '.')"
-        if self.date:
-            text = f"strftime(try_strptime({text}, {literal(self.date)}), {literal(ISO_DATE)})"
         meant = self.recoding(attribute)
         if meant:
             key = f"lower({text})" if self.ignore_case else text
             whens = " ".join(f"WHEN {literal(k)} THEN {literal(v)}" for k, v in meant.items())
             text = f"CASE {key} {whens} ELSE {text} END"
-        return text
+        return f"try_strptime({text}, {literal(self.date)})" if self.date else text
+
+    @property
+    def kind(self) -> ColumnKind:
+        """What `value_sql` holds: text, unless it has been read as a moment."""
+        return ColumnKind.TIMESTAMP if self.date else ColumnKind.FIELD
 
 
 class _File(Section):

@@ -136,8 +136,8 @@ def attached(
         if said.is_plain or kind in (ColumnKind.MIXED, ColumnKind.OTHER):
             raw = RawColumn(name, f"c{at}", kind)
         else:
-            made[f"t{i}"] = said.text_sql(said.sql or f"c{at}", attribute)
-            raw = RawColumn(name, f"t{i}", ColumnKind.FIELD)
+            made[f"t{i}"] = said.value_sql(said.sql or f"c{at}", attribute)
+            raw = RawColumn(name, f"t{i}", said.kind)
         readings.append(read(attribute, raw))  # refuses a column that can never hold it
         if attribute.missing_code is not None:
             absent[f"m{i}"] = missing(raw.sql, raw.kind)

@@ -154,8 +154,17 @@ class WarehouseSource(Source):
         unknown = rows.filter(_code(attribute, rows, 0).fill_null(UNKNOWN) == UNKNOWN)
         counted = unknown.group_by("seen").agg(total=unknown.count())
         ordered = counted.order_by([ibis.desc("total"), "seen"]).limit(most)
+        return self._pairs(ordered)
+
+    def different(self, position: int, most: int) -> list[tuple[str | None, int]]:
+        """The values of a column as text, and in how many rows each is."""
+        rows = self.table.select(seen=self.table[self.names[position]].cast("string"))
+        counted = rows.group_by("seen").agg(total=rows.count()).order_by("seen").limit(most)
+        return self._pairs(counted)
+
+    def _pairs(self, counted: Table) -> list[tuple[str | None, int]]:
         with _in_our_words("the table cannot be counted", self.where), _ONE_STATEMENT_AT_A_TIME:
-            found = ordered.to_pyarrow().to_pylist()
+            found = counted.to_pyarrow().to_pylist()
         return [(row["seen"], row["total"]) for row in found]
 
     def _with_expressions(self, columns: Sequence[Column]) -> Table:
@@ -234,7 +243,7 @@ def _kind(held: Any) -> ColumnKind:
 
 
 def _as_text(value: Expression, said: Column, attribute: Attribute) -> Expression:
-    """The text that the attribute reads; the same rules as `Column.text_sql`."""
+    """The text that the attribute reads; the same rules as `Column.value_sql`."""
     if said.date or said.decimal or said.thousands:
         raise DataError(
             f"'{attribute.name}': date, decimal and thousands are not for a warehouse's table",
@@ -265,7 +274,7 @@ def _of_text(text: Expression, reading: Reading) -> Expression:
                 f"a column of text cannot be read as {reading.words} in a warehouse",
                 hint="convert it in a view: warehouses differ in how they read text",
             )
-    return bare
+    return bare.fill_null("")
 
 
 def _code(attribute: Attribute, rows: Table, i: int) -> Expression:

@@ -26,8 +26,9 @@ from scipy.optimize import minimize
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.effect import REPLICATES, Effect, deviation, effect_of, noises, with_bias
+from dhdmm.release.frames import DerivedTable, appended, columns_of
 from dhdmm.release.intervals import Floats
-from dhdmm.release.tables import DerivedTable, Table, appended
+from dhdmm.release.tables import Table
 from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.estimate import mode_product
 from dhdmm.strategy.strategy import Strategy
@@ -75,7 +76,7 @@ class AdjustedTable(DerivedTable):
         columns = {"adjusted_value": self.values}
         if self.bias is not None:
             columns["estimated_bias"] = self.bias
-        return appended(self.raw.to_arrow(), columns)
+        return appended(columns_of(self.raw.to_arrow()), columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, critical, fieller
-from dhdmm.release.tables import STATISTICS, DerivedTable, Table, appended
+from dhdmm.release.frames import STATISTICS, DerivedTable, appended
+from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Quotients, Sums, critical
+from dhdmm.release.tables import Table, Words
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ Number = float | int
 class _Estimates(Summarised, DerivedTable):
     """What `Answers` and `Ratios` have in common: rows with labels, values and intervals."""
 
-    labels: pa.Table
+    labels: dict[str, Words]
     """Columns of words, possibly none."""
 
     __array_ufunc__ = None  # NumPy leaves the arithmetic to this class
@@ -68,9 +69,8 @@ class _Estimates(Summarised, DerivedTable):
         """
         numbers = (self.values, self.standard_errors, *self.bounds(level))
         statistics = dict(zip(STATISTICS, numbers, strict=True))
-        if not self.labels.num_columns:
-            return pa.table({name: pa.array(column) for name, column in statistics.items()})
-        return appended(self.labels, statistics)
+        words = {name: pa.array(said, pa.string()) for name, said in self.labels.items()}
+        return appended(words, statistics)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,7 +94,7 @@ class Answers(_Estimates):
     """Tables and C; each table of each release once."""
 
     @classmethod
-    def of(cls, table: Table, rows: NDArray[np.int64], labels: pa.Table) -> Answers:
+    def of(cls, table: Table, rows: NDArray[np.int64], labels: dict[str, Words]) -> Answers:
         weights = np.zeros((len(rows), table.item.queries))
         weights[np.arange(len(rows)), rows] = 1
         return cls(labels, ((table, weights),))
@@ -102,7 +102,7 @@ class Answers(_Estimates):
     @cached_property
     def values(self) -> Floats:
         """The combinations of the answers."""
-        return np.asarray(sum(C @ table.values for table, C in self.parts))
+        return np.asarray(sum(C @ table.numbers.values for table, C in self.parts))
 
     @cached_property
     def standard_errors(self) -> Floats:
@@ -119,8 +119,7 @@ class Answers(_Estimates):
         Returns:
             The lower and the upper ends.
         """
-        reach = critical(level, joint) * self.standard_errors
-        return self.values - reach, self.values + reach
+        return Sums(self.values, self.standard_errors).bounds(critical(level, joint))
 
     def covariances(self, other: Answers) -> Floats:
         """Row by row.
@@ -152,8 +151,7 @@ class Answers(_Estimates):
     def __getitem__(self, rows: Any) -> Answers:
         chosen = np.atleast_1d(np.arange(len(self))[rows])
         parts = tuple((table, C[chosen]) for table, C in self.parts)
-        labels = self.labels.take(pa.array(chosen)) if self.labels.num_columns else self.labels
-        return Answers(labels, parts)
+        return Answers({name: said[chosen] for name, said in self.labels.items()}, parts)
 
     def sum(self) -> Answers:
         """All rows added up.
@@ -162,7 +160,7 @@ class Answers(_Estimates):
             One row.
         """
         parts = tuple((table, C.sum(axis=0, keepdims=True)) for table, C in self.parts)
-        return Answers(pa.table({}), parts)
+        return Answers({}, parts)
 
     def __add__(self, other: Answers) -> Answers:
         if not isinstance(other, Answers):
@@ -209,20 +207,21 @@ class Ratios(_Estimates):
     numerator: Answers
     denominator: Answers
 
+    @cached_property
+    def _quotients(self) -> Quotients:
+        n, d = self.numerator, self.denominator
+        moments = n.covariances(n), n.covariances(d), d.covariances(d)
+        return Quotients(n.values, d.values, *moments)
+
     @property
     def values(self) -> Floats:
         """The quotients."""
-        return np.asarray(self.numerator.values / _not_zero(self.denominator.values))
-
-    @cached_property
-    def _moments(self) -> tuple[Floats, Floats, Floats]:
-        n, d = self.numerator, self.denominator
-        return n.covariances(n), n.covariances(d), d.covariances(d)
+        return self._quotients.values
 
     @property
     def standard_errors(self) -> Floats:
         """To first order (delta method); intervals are not made from them."""
-        return ratio_errors(self.numerator.values, self.denominator.values, *self._moments)
+        return self._quotients.standard_errors
 
     def bounds(self, level: float = DEFAULT_LEVEL, joint: int = 1) -> tuple[Floats, Floats]:
         """The ends of the confidence intervals; −∞ and ∞ where the denominator may be 0.
@@ -234,8 +233,7 @@ class Ratios(_Estimates):
         Returns:
             The lower and the upper ends.
         """
-        n, d = self.numerator.values, self.denominator.values
-        return fieller(n, d, *self._moments, critical(level, joint))
+        return self._quotients.bounds(critical(level, joint))
 
     def __add__(self, number: Number) -> Ratios:
         if not isinstance(number, Number):
@@ -253,18 +251,6 @@ class Ratios(_Estimates):
         return replace(self, numerator=self.numerator * number)
 
     __rmul__ = __mul__
-
-
-def ratio_errors(n: Floats, d: Floats, nn: Floats, nd: Floats, dd: Floats) -> Floats:
-    """σ(n − θd) / |d| at θ = n/d, the standard error of n/d to first order."""
-    divisor = _not_zero(d)
-    theta = n / divisor
-    return np.sqrt(np.maximum(nn - 2 * theta * nd + theta**2 * dd, 0)) / np.abs(divisor)
-
-
-def _not_zero(denominators: Floats) -> Floats:
-    """An estimate of exactly 0 gives no quotient: not a number."""
-    return np.where(denominators == 0, np.nan, denominators)
 
 
 def _release(table: Table) -> Release:

@@ -6,6 +6,9 @@ here: its excess over the normal is below the bound of docs/accounting.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
@@ -56,3 +59,48 @@ def fieller(
     reach = np.sqrt(np.maximum(b**2 - a * c, 0)) / divisor
     low = np.where(bounded, b / divisor - reach, -np.inf)
     return low, np.where(bounded, b / divisor + reach, np.inf)
+
+
+# ---- columns of estimates -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Counts and sums: normal, with exact standard errors."""
+
+    values: Floats
+    standard_errors: Floats
+
+    def bounds(self, z: float) -> tuple[Floats, Floats]:
+        reach = z * self.standard_errors
+        return self.values - reach, self.values + reach
+
+
+@dataclass(frozen=True, eq=False)
+class Quotients:
+    """Shares, means, rates: n / d with variances and covariance nn, nd, dd."""
+
+    n: Floats
+    d: Floats
+    nn: Floats
+    nd: Floats
+    dd: Floats
+
+    @cached_property
+    def values(self) -> Floats:
+        """Not a number where the denominator's estimate is exactly 0."""
+        return np.asarray(self.n / np.where(self.d == 0, np.nan, self.d))
+
+    @property
+    def standard_errors(self) -> Floats:
+        """σ(n − θd) / |d| at θ = n/d: to first order. Intervals are not made from them."""
+        theta = self.values
+        square = np.maximum(self.nn - 2 * theta * self.nd + theta**2 * self.dd, 0)
+        return np.asarray(np.sqrt(square) / np.where(self.d == 0, np.nan, np.abs(self.d)))
+
+    def bounds(self, z: float) -> tuple[Floats, Floats]:
+        return fieller(self.n, self.d, self.nn, self.nd, self.dd, z)
+
+
+Estimates = Sums | Quotients
+"""One column of a table: `values`, `standard_errors`, and `bounds` at z standard errors."""

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import UnknownTable
 from dhdmm.planning.plan import Plan
 from dhdmm.release.effect import REPLICATES
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
+from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Sums
 from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
 from dhdmm.strategy.estimate import Estimate
@@ -75,7 +76,7 @@ class Release(Summarised, Mapping[str, Table]):
     @cached_property
     def answers(self) -> Floats:
         """All answers in the workload's order, unbiased and unweighted; they may be negative."""
-        return self.plan.strategy.reconstruct(self.measurement)
+        return np.concatenate([self.estimate.term(t) for t in self.plan.study.workload.terms])
 
     @cached_property
     def standard_errors(self) -> Floats:
@@ -148,9 +149,9 @@ class Release(Summarised, Mapping[str, Table]):
             UnknownTable: The release has no table of this name.
         """
         item, rows, workload = self._item(name), self._rows[name], self.plan.study.workload
-        numbers = self.answers[rows], self.standard_errors[rows]
+        numbers = Sums(self.answers[rows], self.standard_errors[rows])
         together = workload.queries if joint else None
-        return Table(workload.schema, item, *numbers, level, together, release=self)
+        return Table(workload.schema, item, numbers, level, together, release=self)
 
     def _item(self, name: str) -> Item:
         if name not in self._rows:
@@ -192,7 +193,8 @@ class Release(Summarised, Mapping[str, Table]):
     @cached_property
     def estimate(self) -> Estimate:
         """The least-squares histogram x̂ = A'⁺ M̂, from which every answer is computed."""
-        return self.plan.strategy.estimate(self.measurement)
+        with threadpool_limits(limits=1, user_api="blas"):  # the same bits on any number of cores
+            return self.plan.strategy.estimate(self.measurement)
 
     def query(self, sql: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
         """Answer a counting query that the study did not ask, at no privacy cost.

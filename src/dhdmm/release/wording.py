@@ -24,9 +24,11 @@ def decimals(standard_error: float) -> int:
 def number(value: float, places: int) -> str:
     """The number with thousands separated; what rounds to zero has no sign.
 
-    >>> number(1234.56, 1), number(-0.04, 1), number(-2.5, 1)
-    ('1,234.6', '0.0', '−2.5')
+    >>> number(1234.56, 1), number(-0.04, 1), number(-2.5, 1), number(-math.inf, 1)
+    ('1,234.6', '0.0', '−2.5', '−∞')
     """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     text = f"{value:,.{places}f}"
     if text.startswith("-"):
         return "−" + text[1:] if any(digit in "123456789" for digit in text) else text[1:]

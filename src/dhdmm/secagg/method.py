@@ -13,7 +13,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import Checked, Phase, RoundTerms, Store, ThreatModel
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.secagg import messages
 from dhdmm.secagg import parameters as graphs
 from dhdmm.secagg.parameters import FIELDS, GraphParameters
@@ -95,7 +95,7 @@ class SecureAggregation:
     def participant(
         self,
         round: RoundParameters,
-        roster: Roster,
+        roster: KnownRoster,
         identity: Identity | None,
         position: int,
         randomness: Randomness,

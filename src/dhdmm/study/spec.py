@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from dhdmm.effort import work
+from dhdmm.errors import StudyError
 from dhdmm.study import canonical, document
 from dhdmm.study.attributes.missing import declared
 from dhdmm.study.coverage import with_rows
@@ -19,12 +21,14 @@ from dhdmm.study.grouping import Grouping, grouping
 from dhdmm.study.items import Names, item
 from dhdmm.study.models import AggregationModel, PrivacyModel, StudyModel
 from dhdmm.study.names import first_repeated
-from dhdmm.study.problems import study_error
+from dhdmm.study.problems import study_error, together
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Workload
 from dhdmm.summary import Summarised
 
 Made = TypeVar("Made")
+Part = tuple[Callable[[], object], Place]
+"""What makes a part of a study, and where it stands."""
 
 PARSING = 100
 """Operations that a byte of an encoded study costs."""
@@ -95,8 +99,32 @@ class Study(Summarised):
             study = cls(StudyModel.model_validate(values), place)
         except ValidationError as error:
             raise study_error(error, values, place) from None
-        study.workload  # noqa: B018 - building it checks it
+        try:
+            study.workload  # noqa: B018 - building it checks it
+        except StudyError as error:
+            raise together(study._mistakes() or [error]) from None
         return study
+
+    def _mistakes(self) -> list[StudyError]:
+        """What is wrong with each attribute; or else with each grouping; or else each item."""
+        place, model = self.place, self.model
+        stages: tuple[Callable[[], Iterator[Part]], ...] = (
+            lambda: (
+                (partial(declared, name, one), place / "schema" / name)
+                for name, one in model.schema_.items()
+            ),
+            lambda: (
+                (partial(grouping, name, one, self.schema, here), here)
+                for name, one in model.groupings.items()
+                for here in [place / "groupings" / name]
+            ),
+            lambda: (
+                (partial(item, one, names_of(self), here), here)
+                for i, one in enumerate(model.workload)
+                for here in [place / "workload" / i]
+            ),
+        )
+        return next((found for stage in stages if (found := [*_failing(stage())])), [])
 
     @property
     def name(self) -> str:
@@ -266,6 +294,14 @@ class Study(Summarised):
             return Study(StudyModel.model_validate(values), self.place)
         except ValidationError as error:
             raise study_error(error, values, Place()) from None
+
+
+def _failing(parts: Iterable[Part]) -> Iterator[StudyError]:
+    for make, place in parts:
+        try:
+            make()
+        except StudyError as error:
+            yield error if error.where else place.error(error.what, error.hint)
 
 
 def names_of(study: Study) -> Names:

@@ -3,7 +3,7 @@ committed to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 
@@ -97,6 +97,9 @@ class ValidatedCoordinator:
     def result(self) -> Aggregate | None:
         found = None if self._mismatch else self._below.result
         return found and Aggregate(found.survivors, found.total[: self._round.length])
+
+    def introduced(self, position: int) -> Sequence[int]:
+        return self._below.introduced(position)
 
     def abort(self, reason: AbortReason) -> frozenset[int]:
         return self._below.abort(reason)

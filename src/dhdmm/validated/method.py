@@ -14,7 +14,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import Checked, CountedRound, Method, Phase, RoundTerms, Store
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.validated.account import check_account
 from dhdmm.validated.attachments import attach, detach
 from dhdmm.validated.coordinator import ValidatedCoordinator
@@ -85,7 +85,7 @@ class ValidatedSum:
     def participant(
         self,
         round: ValidatedRound,
-        roster: Roster,
+        roster: KnownRoster,
         identity: Identity | None,
         position: int,
         randomness: Randomness,

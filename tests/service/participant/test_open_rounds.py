@@ -98,7 +98,7 @@ def test_an_aborted_round_whose_input_may_have_left_stays_paid_and_its_secrets_a
     assert "its cost stays, since the input had left; its secrets are erased" in said.err
     assert persons[0].entries == ["open", "reserve", "debit"]
     assert persons[0].journals == []
-    assert open_rounds(persons[0].home, persons[0].member.ledger) == []
+    assert open_rounds(persons[0].home, [persons[0].member.ledger]) == []
 
 
 def test_join_goes_on_with_the_round_that_it_was_in_although_another_is_going_on(

@@ -115,6 +115,20 @@ def numbers_upwards(
             drawing.tick(left - 8, upwards(value) + 4, value, "end")
 
 
+def numbers_across(drawing: Drawing, across: Scale, bottom: float) -> None:
+    """The same from left to right: below them as many counts as there is room for."""
+    room_each = 2 * half_a_number(across)
+    every = max(math.ceil(room_each / (across(across.step) - across(0))), 1)
+    for value in across.ticks():
+        drawing.line("grid", across(value), 0, across(value), bottom)
+        if round(value / across.step) % every == 0:
+            drawing.tick(across(value), bottom + 16, value, "middle")
+
+
+def half_a_number(scale: Scale) -> float:
+    return 6 + CHARACTER / 2 * max(len(count(value)) for value in scale.ticks())
+
+
 def width_of_numbers(upwards: Scale) -> float:
     return 12 + CHARACTER * max(len(count(value)) for value in upwards.ticks())
 

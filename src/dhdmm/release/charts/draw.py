@@ -17,10 +17,12 @@ from dhdmm.release.charts.axes import (
     Scale,
     Slots,
     fits_across,
+    half_a_number,
     height_of_key,
     key_of_lines,
     name_across,
     name_upright,
+    numbers_across,
     numbers_upwards,
     width_of_numbers,
 )
@@ -94,16 +96,17 @@ def _bars(picture: Bars, name: str, width: float) -> Element:
     narrow = width < WIDE
     line = 44 if narrow else 24
     labels = [short(label, room(width) - longest - 2 if narrow else 30) for label in picture.labels]
-    left = 12 if narrow else 12 + CHARACTER * max(map(len, labels))
-    right = width - (30 if narrow else 16 + CHARACTER * longest)
-    across = Scale.of(float(low.min()), float(high.max()), left, right)
+    ends = float(low.min()), float(high.max())
+    if narrow:
+        left = beyond = half_a_number(Scale.of(*ends, 0, 1))
+    else:
+        left, beyond = 12 + CHARACTER * max(map(len, labels)), 16 + CHARACTER * longest
+    across = Scale.of(*ends, left, width - beyond)
     gap = GAP if 0 < picture.apart < size else 0
     rows = Slots.of(size, picture.apart, 0, line * size + gap)
     bottom = rows.starts[-1] + line + 8
     drawing = Drawing.of(width, bottom + 26, name)
-    for value in across.ticks():
-        drawing.line("grid", across(value), 0, across(value), bottom)
-        drawing.tick(across(value), bottom + 16, value, "middle")
+    numbers_across(drawing, across, bottom)
     for i, (label, said) in enumerate(zip(labels, texts, strict=True)):
         foot = rows.starts[i] + line
         top, middle = foot - 16, foot - 8

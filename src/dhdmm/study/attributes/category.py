@@ -85,12 +85,12 @@ class CategoryAttribute(Attribute):
 
     @classmethod
     def draft(cls, column: columns.SeenColumn) -> str | None:
-        if column.kinds <= {int, float} or len(column.texts) > columns.MOST_TEXTS:
+        if column.kinds <= {int, float} or len(column.texts) > column.most:
             return None
         if column.kinds == {bool}:
-            words = sorted({text.lower() for text in column.texts})
+            words = sorted({text.lower() for text in column.values})
         else:
-            words = [inline(text) for text in sorted(column.texts)]
+            words = [inline(text) for text in column.values]
         return f"{{type: category, values: [{', '.join(words)}]}}"
 
     def range_label(self, low: int, high: int) -> str:

@@ -76,10 +76,7 @@ _WHOLE = {
 WHOLE = Reading("integers", "int64", "BIGINT", _WHOLE)
 _DOUBLE = dict.fromkeys((_INTEGER, _REAL, *_WORDS), "TRY_CAST({0} AS DOUBLE)")
 REAL = Reading("numbers", "float64", "DOUBLE", _DOUBLE)
-_VARCHAR = {
-    ColumnKind.FIELD: "coalesce(trim({0}), '')",
-    ColumnKind.TEXT: "trim({0}::VARCHAR)",  # NULL and the empty text are two things
-}
+_VARCHAR = dict.fromkeys(_WORDS, "coalesce(trim({0}::VARCHAR), '')")
 TEXT = Reading("text", "string", "VARCHAR", _VARCHAR)
 _BOOLEAN = {
     ColumnKind.BOOLEAN: "{0}",
@@ -115,26 +112,41 @@ class SeenColumn:
     """What is remembered of a column while a table is read for a draft."""
 
     name: str
+    most: int = MOST_TEXTS
     kinds: set[type] = field(default_factory=set)
     low: float = math.inf
     high: float = -math.inf
-    texts: set[str] = field(default_factory=set)
-    """All that differ, if there are no more than `MOST_TEXTS`."""
+    texts: dict[str, set[str]] = field(default_factory=dict)
+    """The spellings of all that differ by more than case, if there are no more than `most`."""
     empty: int = 0
     dates: tuple[str, str] | None = None
     """The first and the last, if every text is a date in ISO 8601."""
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, rows: int = 1) -> None:
         value = plain_scalar(text.strip())
-        if value is None:
-            self.empty += 1
+        if value is None or text.strip().lower() in MISSING_TEXTS:
+            self.empty += rows
             return
         self._add_date(text.strip())
         self.kinds.add(type(value))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.low, self.high = min(self.low, value), max(self.high, value)
-        if len(self.texts) <= MOST_TEXTS:
-            self.texts.add(text.strip())
+        folded = text.strip().casefold()
+        if folded in self.texts or len(self.texts) <= self.most:
+            self.texts.setdefault(folded, set()).add(text.strip())
+
+    @property
+    def values(self) -> list[str]:
+        """One spelling of each text: its own, or the lower case of several."""
+        return sorted(
+            next(iter(spelled)) if len(spelled) == 1 else folded
+            for folded, spelled in self.texts.items()
+        )
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether some texts differ in case alone."""
+        return any(len(spelled) > 1 for spelled in self.texts.values())
 
     def _add_date(self, text: str) -> None:
         day = text[:10]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dhdmm.aggregation import merkle
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg import merkle
-from dhdmm.secagg.merkle import NODE_BYTES, MerkleTree, leaf_hash, verify_multiproof
+from dhdmm.aggregation.merkle import NODE_BYTES, MerkleTree, leaf_hash, verify_multiproof
 
 contents_lists = st.lists(st.none() | st.binary(max_size=8), min_size=1, max_size=40)
 
