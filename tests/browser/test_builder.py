@@ -159,6 +159,7 @@ schema:
   hours: {type: number, edges: "0:100:25"}
   day: {type: date, range: [2024-01-01, 2024-01-21], format: "%d.%m.%Y"}
   hour: {type: datetime, range: [2024-01-01T00, 2024-01-01T03]}
+  cost: {type: measure, range: [-5, 20], step: 2.5, missing: true}
 groupings:
   weeks: {of: day, by: week}
   two parts: {of: day, edges: [2024-01-01, 2024-01-11, 2024-01-22]}
@@ -168,6 +169,10 @@ groupings:
 workload:
   - {name: pairs, marginals: {ways: 2}}
   - {name: weeks, ranges: {of: weeks, kind: prefix}}
+  - {name: costs, sum: {of: cost, by: [sex]}, with_totals: [sex]}
+  - {name: mean cost, mean: {of: cost}}
+  - {name: upper hours, mean: {of: hours, representative: upper, by: [sex]}}
+  - {name: median age, quantiles: {of: age, at: [0.5, 0.9], by: [sex]}}
   - {name: listed, marginals: {of: [[age, sex], [zip]]}}
   - {name: banded, by: [sex, halves], with_totals: [sex], where: "hours >= 25", weight: 2}
   - {name: windows, ranges: {of: age, kind: width, width: 3}, by: [sex]}

@@ -51,7 +51,7 @@ TAG = re.compile(r"<[^>]*>")
 LINKED = re.compile(r"<link[^>]*\bhref=\"?([^\s\">]+)")
 BENCH = re.compile(r"`python -m bench[ .](\w+)")
 MADE = re.compile(r"^make (\w+)", re.MULTILINE)
-INSTALLED = re.compile(r"^pip install 'dhdmm\[(\w+)\]'", re.MULTILINE)
+INSTALLED = re.compile(r"^pip install '\.\[(\w+)\]'", re.MULTILINE)
 HOSPITALS = PROJECT / "examples" / "hospitals" / "study.yaml"
 NOT_RUN: dict[str, int] = {"docs/DEPLOYING.md": 1, "docs/cli.md": 28}
 """How many blocks of which page no test runs: whoever adds one has to say so here."""

@@ -151,6 +151,7 @@ def covered(rounds, what) -> float:
     return float(np.mean([(low <= truth) & (truth <= high) for low, high in bounds]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what",
     [
@@ -164,6 +165,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(rounds, what):
     assert 0.93 < covered(rounds, what) < 0.97
 
 
+@pytest.mark.slow
 def test_intervals_of_growth_between_rounds_hold_as_often_as_they_say(rounds):
     found, _exact = rounds
     halves = list(zip(found[::2], found[1::2], strict=True))

@@ -141,6 +141,7 @@ def test_answers_of_a_query_can_be_calculated_with(release):
     assert rest.values == pytest.approx((release["everyone"].answers - adults).values)
 
 
+@pytest.mark.slow
 def test_joint_bounds_after_a_choice_hold_the_truth_where_single_ones_do_not():
     """The largest of 30 equal answers, in 200 simulated rounds. With another seed, the share of the
     joint bounds (at least 95 %) would be seen below 90 % with a probability of 0.3 %."""

@@ -3,7 +3,12 @@
 import duckdb
 import numpy as np
 
-from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
+from dhdmm.study.attributes import (
+    CategoryAttribute,
+    IntegerAttribute,
+    MeasureAttribute,
+    NumberAttribute,
+)
 from dhdmm.study.names import column
 
 TYPES = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN"}
@@ -20,6 +25,8 @@ def raw_values(attribute):
         return TYPES[type(attribute.values[0])], list(attribute.values)
     if isinstance(attribute, NumberAttribute):
         return "DOUBLE", list(attribute.edges[:-1])
+    if isinstance(attribute, MeasureAttribute):
+        return "DOUBLE", [float(attribute.low), float(attribute.high)]
     moments = attribute.examples(np.arange(attribute.size)).tolist()
     return attribute.sql_type, moments
 

@@ -55,6 +55,14 @@ def types_of_attributes(draw):
     return {"type": "category", "values": values}
 
 
+@st.composite
+def measured_columns(draw):
+    missing = draw(st.sampled_from([{}, {"missing": True}]))
+    spans = st.sampled_from([([0, 3], 1), ([-2, 2], 0.5), ([-5, -1], 2), ([0.25, 1], 0.25)])
+    span, step = draw(spans)
+    return {"type": "measure", "range": span, "step": step} | missing
+
+
 def domain(attribute):
     """The values that a condition may name."""
     if attribute["type"] == "integer":
@@ -154,10 +162,15 @@ def breakdowns(draw, schema, groups):
 
 
 @st.composite
-def items(draw, schema, groups, name):
+def items(draw, schema, groups, measures, name):
     where = {"where": draw(conditions(schema))} if draw(st.booleans()) else {}
     weight = {"weight": 2.5} if draw(st.booleans()) else {}
-    kind = draw(st.sampled_from(["by", "marginals", "ranges", "terms", "sql"]))
+    kind = draw(st.sampled_from(["by", "marginals", "ranges", "terms", "sql", "sum", "mean"]))
+    numeric = [a for a in schema if schema[a]["type"] in ("integer", "number")] + list(measures)
+    if kind in ("sum", "mean") and numeric:
+        by = draw(breakdowns(schema, groups)) if draw(st.booleans()) else {}
+        asked = {"of": draw(st.sampled_from(numeric))} | ({"by": by.pop("by")} if by else {})
+        return {"name": name, kind: asked} | by | where | weight
     if kind == "marginals":
         ways = draw(st.integers(1, len(schema)))
         return {"name": name, "marginals": {"ways": ways}} | where | weight
@@ -165,7 +178,8 @@ def items(draw, schema, groups, name):
         columns = ", ".join(column(entry) for entry in draw(breakdowns(schema, groups))["by"])
         form = draw(st.sampled_from(["{}", "CUBE ({})", "ROLLUP ({})", "GROUPING SETS (({}), ())"]))
         condition = f"WHERE {where['where']}" if where else ""
-        text = f"SELECT COUNT(*) FROM data {condition} GROUP BY {form.format(columns)}"
+        sums = "".join(f", SUM({column(of)})" for of in measures)
+        text = f"SELECT COUNT(*){sums} FROM data {condition} GROUP BY {form.format(columns)}"
         return {"name": name, "sql": text} | weight
     if kind == "terms":
         terms = draw(st.lists(breakdowns(schema, groups), min_size=1, max_size=2))
@@ -189,5 +203,9 @@ def studies(draw):
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     schema = {name: draw(attributes()) for name in names}
     groups = {f"group {i}": draw(groupings(schema)) for i in range(draw(st.integers(0, 2)))}
-    workload = [draw(items(schema, groups, f"item {i}")) for i in range(draw(st.integers(1, 2)))]
-    return {"study": "random", "schema": schema, "groupings": groups, "workload": workload}
+    measures = {} if draw(st.booleans()) else {"cost in €": draw(measured_columns())}
+    workload = [
+        draw(items(schema, groups, measures, f"item {i}")) for i in range(draw(st.integers(1, 2)))
+    ]
+    everything = schema | measures
+    return {"study": "random", "schema": everything, "groupings": groups, "workload": workload}

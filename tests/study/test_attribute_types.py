@@ -109,14 +109,15 @@ def test_a_new_type_has_examples_and_a_draft(study: Study, tmp_path: Path) -> No
     with pytest.raises(StudyError, match="the domain is needed, for example shades: 24"):
         Study.from_text(TEXT.replace("colour, shades: 24", "colour"))
     with pytest.raises(
-        StudyError, match="one of colour, integer, date, datetime, category, number"
+        StudyError, match="one of colour, integer, date, datetime, category, number, measure"
     ):
         Study.from_text(TEXT.replace("type: colour, shades: 24", "range: [1, 2]"))
 
 
 def test_a_type_that_is_not_listed_is_unknown() -> None:
     with pytest.raises(
-        StudyError, match="'colour' is not one of integer, date, datetime, category, number"
+        StudyError,
+        match="'colour' is not one of integer, date, datetime, category, number, measure",
     ):
         Study.from_text(TEXT)
 

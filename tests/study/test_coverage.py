@@ -54,6 +54,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_a_row_is_counted_or_left_out_and_every_answer_is_of_the_counted_ones(rows):
     study = covered()
@@ -79,6 +80,7 @@ def test_sensitivity_is_the_largest_change_by_one_row_whether_counted_or_left_ou
     assert unit_sensitivity_squared(study, strategy) == max(changes)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["F", "M", "x"])), max_size=24))
 def test_one_person_changes_counted_and_left_out_rows_by_at_most_the_bound_together(rows):
     unit = PersonModel(column="id", max_records=2, max_participants=1)

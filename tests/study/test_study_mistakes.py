@@ -36,8 +36,8 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
     (
         "type: integer",
         "type: int",
-        "study.yaml:3: schema.age: 'int' is not one of integer, date, datetime, category, number"
-        " (did you mean 'integer'?)",
+        "study.yaml:3: schema.age: 'int' is not one of integer, date, datetime, category, number,"
+        " measure (did you mean 'integer'?)",
     ),
     (
         "[17, 91]",
@@ -162,13 +162,14 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "by: [age], sql: SELECT 1",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql', 'coverage' is needed, not 'by' and 'sql'",
+        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles' is needed, not 'by' "
+        "and 'sql'",
     ),
     (
         "marginals: {ways: 2}",
-        "sql: SELECT SUM(age) FROM data",
-        "study.yaml:9: workload[0].sql, SQL line 1, column 8: SUM(age): records are "
-        "counted, values are not added up (select grouped columns and COUNT(*))",
+        "sql: SELECT SUM(race) FROM data",
+        "study.yaml:9: workload[0].sql, SQL line 1, column 12: the values of 'race' cannot be "
+        "added up",
     ),
     (
         "marginals: {ways: 2}",
@@ -185,7 +186,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "weight: 3",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql', 'coverage' is needed",
+        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles' is needed",
     ),
     (
         "unit: record",

@@ -113,6 +113,15 @@ def test_what_is_missing_stands_apart_from_the_line() -> None:
     assert "stands apart" in key(picture)
 
 
+def test_an_axis_with_one_tick_names_its_other_end_too() -> None:
+    days = [f"2025-01-{day:02}" for day in range(1, 32)]
+    direction = AxisDirection("day", days, named=lambda _most: [0])
+    values = np.arange(31.0).reshape(1, 1, 31)
+    svg = draw(lines_of(values, np.ones(values.shape), direction=direction), "month", NARROW)
+    named = [mark for mark in marks(svg, "tick") if mark.text in days]
+    assert [mark.text for mark in named] == ["2025-01-01", "2025-01-31"]
+
+
 def test_bars_that_stand_apart_are_after_a_gap() -> None:
     svg = draw(Bars(LABELS, VALUES, ERRORS, apart=2), "five")
     feet = np.array([float(bar.get("y")) for bar in marks(svg, "bar")])

@@ -51,6 +51,7 @@ ROLES = {
         "query": "Ask a release one more question, at no privacy cost.",
         "compare": "Compare two releases.",
         "adjust": "Make answers non-negative or whole.",
+        "synthesize": "Make up records that resemble a release.",
         "verify": "Re-derive a release from its transcript.",
         "budget": "Add up what several releases cost.",
     },

@@ -31,6 +31,7 @@ from dhdmm.runner import (
     run_round,
     split,
 )
+from dhdmm.study.division import divided
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
@@ -154,9 +155,10 @@ def actual_rmse(outcome: Outcome, histograms: list[Histogram]) -> float:
 def exact_answers(outcome: Outcome, histograms: list[Histogram]) -> NDArray[np.float64]:
     """W x over the survivors: the strategy reconstructs its own noiseless measurement exactly."""
 
-    strategy = outcome.release.plan.strategy
+    plan = outcome.release.plan
     together = Histogram.total(histograms[i] for i in outcome.survivors)
-    return strategy.reconstruct(strategy.measure(together))
+    measured = plan.strategy.measure(divided(plan.study.schema, together))
+    return plan.strategy.reconstruct(measured)
 
 
 def study_of(path: Path, threat_model: str | None) -> Study:

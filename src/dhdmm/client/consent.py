@@ -136,8 +136,8 @@ def words(document: dict[str, Any]) -> list[tuple[str, str]]:
         (
             "cost",
             f"this round costs ε = {document['epsilon']:g} at your δ = {document['delta']:g}, where"
-            f" your policy allows {document['largest_epsilon']:g}; ρ = {document['rho']:.6g} of your"
-            " budget",
+            f" your policy allows {document['largest_epsilon']:g};"
+            f" ρ = {document['rho']:.6g} of your budget",
         ),
         ("budget", _budget_words(document)),
         (

@@ -40,6 +40,8 @@ class Report:
         persons_truncated: Persons with more records than the bound.
         records_truncated: Records beyond the bound, which were left out.
         nobody: Rows that name no person, where persons are bounded.
+        clipped: Counted rows whose value of a measured column is beyond its range, by attribute;
+            they count as the end of the range.
     """
 
     rows: int = field(repr=False)
@@ -49,6 +51,7 @@ class Report:
     persons_truncated: int = field(repr=False)
     records_truncated: int = field(repr=False)
     nobody: int = field(default=0, repr=False)
+    clipped: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def left_out(self) -> int:
@@ -76,8 +79,10 @@ class Report:
             Their sums.
         """
         unknown: Counter[str] = Counter()
+        clipped: Counter[str] = Counter()
         for report in reports:
             unknown.update(report.unknown)
+            clipped.update(report.clipped)
         bounded = [report.persons for report in reports if report.persons is not None]
         return cls(
             rows=sum(report.rows for report in reports),
@@ -87,6 +92,7 @@ class Report:
             persons_truncated=sum(report.persons_truncated for report in reports),
             records_truncated=sum(report.records_truncated for report in reports),
             nobody=sum(report.nobody for report in reports),
+            clipped=dict(clipped),
         )
 
     def figures(self) -> dict[str, Any]:
@@ -106,6 +112,7 @@ class Report:
             "persons": self.persons,
             "persons_truncated": self.persons_truncated,
             "records_truncated": self.records_truncated,
+            "clipped": dict(self.clipped),
         }
 
     def words(self) -> Iterator[str]:
@@ -116,11 +123,11 @@ class Report:
         """
         if not self.left_out:
             yield f"{_rows(self.rows)}, all counted"
-            return
-        yield (
-            f"{_rows(self.rows)}: {self.counted:,} counted,"
-            f" {self.left_out:,} left out ({percent(self.loss)})"
-        )
+        else:
+            yield (
+                f"{_rows(self.rows)}: {self.counted:,} counted,"
+                f" {self.left_out:,} left out ({percent(self.loss)})"
+            )
         if self.dropped:
             for name, rows in self.unknown.items():
                 if rows:
@@ -132,6 +139,9 @@ class Report:
                 f"{self.persons_truncated:,} persons have more records than the study counts:"
                 f" {_rows(self.records_truncated)} left out"
             )
+        for name, rows in self.clipped.items():
+            if rows:
+                yield f"{name}: beyond the study's range in {_rows(rows)}, counted as its end"
 
     def identifier_warning(self, unit: PersonModel) -> str | None:
         """A warning for the data holder if the column of identifiers looks like a row number.

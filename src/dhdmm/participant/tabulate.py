@@ -25,6 +25,7 @@ from dhdmm.participant.sources import LocalSource
 from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.attributes.columns import UNKNOWN, ColumnKind
 from dhdmm.study.coverage import LEFT_OUT
+from dhdmm.study.division import clipped
 from dhdmm.study.histogram import Counts, Histogram
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import Schema
@@ -298,4 +299,5 @@ def _report(
         persons_truncated=int(groups.persons_truncated[known].sum()),
         records_truncated=int((groups.rows - groups.kept)[known].sum()),
         nobody=int(groups.rows[groups.anonymous].sum()),
+        clipped=clipped(schema, groups.codes[known], groups.kept[known]),
     )

@@ -22,7 +22,7 @@ from dhdmm.study.spec import Study
 def strategy_figures(study: Study, strategy: Strategy) -> dict[str, Any]:
     """For a study that only asks: errors at sensitivity 1 and noise 1."""
     encoded = strategy.to_bytes()
-    errors = (strategy.sensitivity_squared * strategy.variances()) ** 0.5
+    errors = study.schema.units * (strategy.sensitivity_squared * strategy.variances()) ** 0.5
 
     def check() -> int:
         return Strategy.from_bytes(encoded).sensitivity_squared

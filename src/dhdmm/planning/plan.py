@@ -25,7 +25,12 @@ from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.method import Method, Parameters, RoundParameters, RoundTerms, ThreatModel
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PlanError, PlanFault, PrivacyError
-from dhdmm.planning.calibrate import modulus_bound, norm_bound, unit_sensitivity_squared
+from dhdmm.planning.calibrate import (
+    modulus_bound,
+    norm_bound,
+    parts_of_one_participant,
+    unit_sensitivity_squared,
+)
 from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
 from dhdmm.strategy.strategy import Strategy
@@ -122,7 +127,7 @@ class Plan(Summarised):
             self.participant_variance,
             self.participants,
             self.strategy.rows,
-            self.study.aggregation.max_records_per_participant,
+            parts_of_one_participant(self.study),
             self.strategy.max_entry,
         )
 
@@ -132,7 +137,7 @@ class Plan(Summarised):
         return norm_bound(
             self.participant_variance,
             self.strategy.rows,
-            self.study.aggregation.max_records_per_participant,
+            parts_of_one_participant(self.study),
             self.strategy.sensitivity_squared,
         )
 

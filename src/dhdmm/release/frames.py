@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import Floats
@@ -44,6 +45,14 @@ class DerivedTable(ABC):
             path: The file.
         """
         pa.csv.write_csv(self.to_arrow(), str(path))
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the columns of `to_arrow` as a Parquet file.
+
+        Args:
+            path: The file.
+        """
+        pa.parquet.write_table(self.to_arrow(), str(path))
 
 
 def in_pandas(table: pa.Table) -> pandas.DataFrame:

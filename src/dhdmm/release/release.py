@@ -19,7 +19,6 @@ from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import UnknownTable
 from dhdmm.planning.plan import Plan
-from dhdmm.release.effect import REPLICATES
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Sums
 from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
     from dhdmm.release.charts.page import Chart
     from dhdmm.release.coverage import Coverage
+    from dhdmm.release.synthetic import Synthetic
     from dhdmm.release.transcript import Transcript
 
 PREVIEWED = 10
@@ -222,13 +222,14 @@ class Release(Summarised, Mapping[str, Table]):
         nonnegative: bool = False,
         integers: bool = False,
         consistent: bool = True,
-        replicates: int = REPLICATES,
+        replicates: int = 0,
     ) -> Adjusted:
         """Answers that look like counts, beside the raw ones, and the bias that this brings.
 
         Args:
             nonnegative: No adjusted answer is negative.
-            integers: Every adjusted answer is a whole number.
+            integers: Every adjusted answer is a whole number; with `consistent` they are counts of
+                made-up records, and so not negative either.
             consistent: All answers are counted from one histogram, so that totals and parts agree;
                 otherwise each answer is adjusted by itself.
             replicates: How many simulated rounds the bias is estimated from; 0 for no estimate.
@@ -237,11 +238,28 @@ class Release(Summarised, Mapping[str, Table]):
             A mapping from the names of tables to `AdjustedTable`s, with the effect on all answers.
 
         Raises:
-            DhdmmError: Nothing is to be adjusted, or there are too many cells for one histogram.
+            DhdmmError: Nothing is to be adjusted.
         """
         from dhdmm.release.adjust import Rules, adjust
 
         return adjust(self, Rules(nonnegative, integers, consistent), replicates)
+
+    def synthesize(self, rows: int | None = None, *, seed: int = 1) -> Synthetic:
+        """Make up records whose tables agree with this release about as well as it knows them.
+
+        Args:
+            rows: How many records; None for as many as the release counted.
+            seed: Another number gives other records.
+
+        Returns:
+            The records, with a report of their quality.
+
+        Raises:
+            DhdmmError: The number of records is not possible.
+        """
+        from dhdmm.release.synthetic import synthetic
+
+        return synthetic(self, rows, seed)
 
     # -- files and pictures -----------------------------------------------------------------------
 

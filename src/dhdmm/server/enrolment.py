@@ -79,10 +79,7 @@ def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> None:
     """Fix the roster and with it the plan; the round is aborted if no plan is safe for so many."""
     draft = Draft.of(Plan.from_bytes(study.preview))
     try:
-        # a draft of dhdmm 0.1.0 may have participants of that version: they know flat digests
-        flat = draft.made_by is None
-        digest = file.roster.flat_digest if flat else file.roster.digest
-        plan = draft.plan(len(file.roster), digest)
+        plan = draft.plan_for(file.roster)
     except PrivacyError:
         turn.row.abort(AbortReason.REFUSED_PARAMETERS)
         return
@@ -93,7 +90,7 @@ def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> None:
     row = turn.row
     row.state = plan.method.phases[0].name
     row.enrolled = row.invited = row.alive = len(file.roster)
-    row.plan_digest, row.roster_digest = plan.digest.hex(), digest.hex()
+    row.plan_digest, row.roster_digest = plan.digest.hex(), plan.roster_digest.hex()
 
 
 def _seat(turn: Turn, key: bytes) -> EnrolledSeat:

@@ -43,7 +43,7 @@ def coverage_terms(schema: Schema, weight: float) -> tuple[Term, Term]:
     unnamed = (None,) * len(everything)
 
     def rows(code: int, table: str) -> Term:
-        product = Product(Fraction(1), (*everything, _only(code)))
+        product = Product(Fraction(1, schema.units), (*everything, _only(code)))
         axis = Axis(ROWS.name, [LABELS[code]], [""])
         return Term(weight, (product,), (*unnamed, axis), table=table)
 

@@ -17,7 +17,18 @@ from pydantic_core import CoreSchema
 
 from dhdmm.study import attributes
 from dhdmm.study.attributes.base import AttributeModel
-from dhdmm.study.forms import Delta, Fraction, Label, Name, Names, Positive, Section, Value, problem
+from dhdmm.study.forms import (
+    Delta,
+    Fraction,
+    Label,
+    Name,
+    Names,
+    Positive,
+    Section,
+    Share,
+    Value,
+    problem,
+)
 
 KEYS_SINCE: dict[str, str] = {
     "aggregation.validation": "0.2.0",
@@ -27,7 +38,12 @@ KEYS_SINCE: dict[str, str] = {
     "schema.*.type.date": "0.2.0",
     "schema.*.type.datetime": "0.2.0",
     "groupings.*.by": "0.2.0",
+    "schema.*.type.measure": "0.2.0",
+    "schema.*.step": "0.2.0",
     "workload.coverage": "0.2.0",
+    "workload.sum": "0.2.0",
+    "workload.mean": "0.2.0",
+    "workload.quantiles": "0.2.0",
 }
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
 names of attributes and groupings are written *; a new word at a key follows it. It may name keys
@@ -135,6 +151,26 @@ class RangesModel(Section):
         return self
 
 
+class SumModel(Section):
+    """The sum of an attribute's values, in all or for each group."""
+
+    of: Name
+    by: Names | None = None
+    representative: Literal["midpoint", "lower", "upper"] = "midpoint"
+
+
+class MeanModel(SumModel):
+    """The mean of an attribute's values, in all or for each group."""
+
+
+class QuantilesModel(Section):
+    """The values that so many of the records do not exceed, in all or for each group."""
+
+    of: Name
+    at: Annotated[list[Share], Field(min_length=1, max_length=100)]
+    by: Names | None = None
+
+
 class TermModel(Section):
     """Counts by some attributes or groupings, or the total, under a condition."""
 
@@ -146,7 +182,9 @@ class TermModel(Section):
     weight: Positive = 1.0
 
 
-KINDS = ("by", "total", "marginals", "ranges", "terms", "sql", "coverage")
+GROUPED = ("sum", "mean", "quantiles")
+"""The kinds of items that say themselves what they are broken down by."""
+KINDS = ("by", "total", "marginals", "ranges", "terms", "sql", "coverage", *GROUPED)
 """The keys of which an item has one."""
 
 
@@ -161,6 +199,9 @@ class ItemModel(Section):
     terms: Annotated[list[TermModel], Field(min_length=1)] | None = None
     sql: str | None = None
     coverage: Literal[True] | None = None
+    sum: SumModel | None = None
+    mean: MeanModel | None = None
+    quantiles: QuantilesModel | None = None
     with_totals: Names | None = None
     where: str | None = None
     weight: Positive = 1.0
@@ -169,6 +210,7 @@ class ItemModel(Section):
     def _kind_and_options(self) -> ItemModel:
         """`by` stands alone, or crosses every term of `ranges` or `terms`."""
         alone = self.total or self.marginals or self.coverage or self.sql is not None
+        alone = alone or any(getattr(self, kind) for kind in GROUPED)
         if self.by is None or alone:
             kind = self.exactly_one(*KINDS)
         else:

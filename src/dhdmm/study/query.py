@@ -67,13 +67,16 @@ def query_sql(schema: Schema, term: Term, rows: Sequence[int]) -> str:
 
 def _values(schema: Schema, term: Term, rows: Sequence[int]) -> str:
     """What a record counts for, empty when it counts one."""
+    if term.sum_of:
+        return term.summand
     if len(term.products) > 1:  # the signed sum of a coupled condition: each record counts one
         return ""
     product = term.products[0]
     factors = zip(schema.attributes, product.factors, rows, strict=True)
     cases = [_case(a, factor, row) for a, factor, row in factors if not is_set(factor, row)]
-    if product.coefficient != 1:
-        cases.append(_fraction(product.coefficient))
+    coefficient = product.coefficient * schema.units
+    if coefficient != 1:
+        cases.append(_fraction(coefficient))
     return " * ".join(cases)
 
 

@@ -84,6 +84,8 @@ class Term:
     """What the SQL counts: the rows of the study, or those that were left out of it."""
     sum_of: str = ""
     """The attribute whose values are added up; empty where records are counted."""
+    summand: str = ""
+    """SQL for what a record then counts."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:

@@ -149,7 +149,9 @@ def name_across(
         return
     sampled = range(0, joined, max(joined // 20, 1))
     longest = max(len(short(direction.labels[i])) for i in sampled)
-    ticks = direction.ticks(max(int((right - left) // (CHARACTER * longest + 14)), 1))
+    ticks = list(direction.ticks(max(int((right - left) // (CHARACTER * longest + 14)), 1)))
+    if ticks == [0] and right - left > 2 * CHARACTER * longest + 14:
+        ticks.append(joined - 1)  # a line has two ends
     for i in ticks:
         label = short(direction.labels[i], min(room(right - left), LABEL_CHARACTERS))
         half = CHARACTER * len(label) / 2

@@ -46,6 +46,8 @@ from dhdmm.release.wording import decimals, number
 FAINTEST = 0.05
 STRONG = 0.68
 """From this opacity on, the style sheet's light ink is read more easily than its dark one."""
+BESIDE = 7
+"""Pixels from one point to the next, where those of several lines stand at one position."""
 SCALE_STEPS = 24
 """Patches of the colour scale of a heat map."""
 
@@ -149,7 +151,8 @@ def _lines(picture: Lines, name: str, width: float) -> Element:
         upwards = Scale.of(*picture.limits, y + height, y)
         drawing.text(x, y - 8, short(words, room(across - 8)), "label")
         numbers_upwards(drawing, upwards, x, right, labels=column == 0)
-        slots = Slots.of(len(direction), direction.apart, x, right)
+        end = right - BESIDE / 2 * (len(picture.names) - 1) * (direction.apart > 0)
+        slots = Slots.of(len(direction), direction.apart, x, end)
         name_across(drawing, direction, slots, y + height + 17, right)
         _curves(drawing, picture, place, slots.middles, upwards)
     drawing.text(width - 4, end - 6, short(direction.header, 60), "axis-name", "end")
@@ -179,7 +182,7 @@ def _curves(
         named = [picture.plots[plot], picture.names[j] if len(picture.names) > 1 else ""]
         title(drawn, " · ".join(filter(None, named)) or picture.direction.header)
         for i in range(joined, len(places)):
-            x = places[i] + 3 * (j - (len(picture.names) - 1) / 2)
+            x = places[i] + BESIDE * (j - (len(picture.names) - 1) / 2)
             drawing.whisker((x, low[i]), (x, high[i]))
             point = drawing.mark("circle", f"point s{j + 1}", cx=x, cy=heights[i], r=3)
             said = answer(float(counts[i]), float(errors[i]), float(reach[i]))

@@ -7,6 +7,7 @@ from dhdmm.study.attributes.base import Attribute, Codes
 from dhdmm.study.attributes.calendar import DateAttribute, DatetimeAttribute
 from dhdmm.study.attributes.category import CategoryAttribute
 from dhdmm.study.attributes.integer import IntegerAttribute
+from dhdmm.study.attributes.measure import MeasureAttribute
 from dhdmm.study.attributes.number import NumberAttribute
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "DateAttribute",
     "DatetimeAttribute",
     "IntegerAttribute",
+    "MeasureAttribute",
     "NumberAttribute",
 ]
 
@@ -26,5 +28,6 @@ TYPES: tuple[type[Attribute], ...] = (
     DatetimeAttribute,
     CategoryAttribute,
     NumberAttribute,
+    MeasureAttribute,
 )
 """In the order in which messages list them, and in which a draft offers them a column."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -33,6 +34,14 @@ LONGEST_LIST = 4_096
 Codes = NDArray[np.int64]
 Constant = str | bool | Decimal | date
 """In a condition; a date may have a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """What a record of each value adds to a sum: numbers · unit, exactly."""
+
+    numbers: Codes
+    unit: Fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +110,23 @@ class Attribute(ABC):
     def missing_code(self) -> int | None:
         """The code of the missing value, the last one; None if no value may be missing."""
         return None
+
+    @property
+    def divided(self) -> int | None:
+        """Into how many parts a record is divided, between the two values; None if it is not."""
+        return None
+
+    def amounts(self, representative: str) -> Amounts | None:
+        """What each value adds to a sum; None if values cannot be added up.
+
+        A bin is stood for by its midpoint, or its lower or upper edge.
+        """
+        integers = self.integers()
+        return None if integers is None else Amounts(integers, Fraction(1))
+
+    def largest_bias(self, representative: str) -> float:
+        """How far a value may be from what it adds."""
+        return 0.0
 
     @abstractmethod
     def code(self, value: Any) -> int:

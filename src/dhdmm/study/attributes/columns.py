@@ -17,6 +17,9 @@ from dhdmm.study.document import plain_scalar
 
 UNKNOWN = -1
 """The code of a value outside the domain, or of a missing one, once rows are counted."""
+FIRST_STEP = 3
+"""The code of the lowest step of a measured column, before records are divided; codes below it are
+the two ends and the missing value."""
 MISSING_TEXTS = ("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none")
 """What programs write for a missing value, between blanks and in lower case."""
 ISO_DATE = re.compile(r"\d{4}-[01]\d-[0-3]\d")

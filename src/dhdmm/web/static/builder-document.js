@@ -120,6 +120,13 @@ export const TYPES = {
     write: (given) => ({ edges: edges(given.edges) }),
     read: (entry) => ({ edges: typedEdges(entry.edges) }),
   },
+  measure: {
+    words: "amount, added up", shape: "row", ordered: false, measured: true,
+    fields: [["From", "low", NUMERIC, ["range"]], ["To", "high", NUMERIC, ["range", 1], "values beyond count as the end"],
+      ["In steps of", "step", { ...NUMERIC, placeholder: "1" }, ["step"]]],
+    write: ({ low, high, step }) => ({ range: [word(low), word(high)], step: step.trim() ? word(step) : undefined }),
+    read: ({ range: [low, high], step }) => ({ low: String(low), high: String(high), step: String(step) }),
+  },
 };
 
 // ---- from the fields to the file ----------------------------------------------------------------
@@ -135,13 +142,17 @@ function grouping(entry) {
   return entry.form === "sets" ? { of: entry.of, sets: sets(entry.sets) } : { of: entry.of, edges: edges(entry.edges) };
 }
 
+const totals = (table) => (table.totals.length ? table.totals : undefined);
 const QUESTIONS = {
-  by: (table) => ({ by: table.by, with_totals: table.totals.length ? table.totals : undefined }),
+  by: (table) => ({ by: table.by, with_totals: totals(table) }),
   ways: (table) => ({ marginals: { ways: word(table.ways) } }),
   ranges: (table) => ({
     ranges: { of: table.of, kind: table.range, width: table.range === "width" ? word(table.width) : undefined },
     by: table.by.length ? table.by : undefined,
   }),
+  sum: (table) => ({ sum: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
+  mean: (table) => ({ mean: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
+  quantiles: (table) => ({ quantiles: { of: table.of, at: parts(table.at).map(word), by: table.by.length ? table.by : undefined }, with_totals: totals(table) }),
   total: () => ({ total: true }),
   sql: (table) => ({ sql: table.sql }),
   kept: (table) => table.kept,
@@ -225,6 +236,11 @@ function tableOf(entry) {
     const { of, kind, width = "" } = asked.ranges;
     return { ...made, kind: "ranges", of, range: kind, width: String(width) };
   }
+  for (const kind of ["sum", "mean", "quantiles"]) {
+    if (!asked[kind]) continue;
+    const { of, by = [], at = [], representative = "" } = asked[kind];
+    return { ...made, kind, of, by, at: at.join(", "), representative: representative === "midpoint" ? "" : representative };
+  }
   return asked.terms || asked.marginals || asked.ranges ? { ...made, kind: "kept", kept: asked } : made;
 }
 
@@ -273,7 +289,7 @@ export function newGrouping(name, of) {
 }
 
 export function newTable(kind, name) {
-  return { name, kind, by: [], totals: [], ways: "1", of: "", range: "prefix", width: "", sql: "", where: "", weight: "1", kept: null };
+  return { name, kind, by: [], totals: [], ways: "1", of: "", range: "prefix", width: "", at: "0.25, 0.5, 0.75", representative: "", sql: "", where: "", weight: "1", kept: null };
 }
 
 export function newStudy() {
