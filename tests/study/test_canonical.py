@@ -97,7 +97,7 @@ def test_defaults_are_those_of_every_released_format() -> None:
 def test_keys_after_the_first_format_say_since_when() -> None:
     added = {key for keys in DEFAULTS[2].values() for key, value in keys.items() if value is None}
     new = {path.rpartition(".")[2] for path in KEYS_SINCE}
-    assert new == added | NEW_TYPES | {"step"}
+    assert new == added | NEW_TYPES | {"step", "validation"}
 
 
 NEW_TYPES = {"date", "datetime", "measure"}

@@ -20,6 +20,7 @@ from dhdmm.validation.group import (
 )
 from dhdmm.validation.squares import four_squares
 from tests.secagg.seeded import seeded
+from tests.validation import plain
 from tests.validation.claims import BLINDING, SHORT, STATEMENT, forged
 
 COFACTOR = 0x396C8C005555E1568C00AAAB0000AAAB
@@ -93,6 +94,22 @@ def test_a_scalar_too_few_is_an_error_and_not_left_out() -> None:
 def test_what_is_no_point_of_the_group_is_refused(encoded: bytes) -> None:
     with pytest.raises(EncodingError):
         decode_point(encoded)
+
+
+def test_a_coordinate_beyond_the_field_is_refused() -> None:
+    """x + P has the bits of a second spelling of x, for the few points whose x is so small."""
+    found = 0
+    for x in range(1, 40):
+        flagged = [(0b100 << 381) | x, (0b100 << 381) | (x + plain.P)]
+        first, second = (number.to_bytes(48, "big") for number in flagged)
+        try:
+            G1Point.from_compressed_bytes_unchecked(first)
+        except ValueError:
+            continue
+        found += 1
+        with pytest.raises(ValueError, match="Err From Rust"):
+            G1Point.from_compressed_bytes_unchecked(second)
+    assert found
 
 
 def test_numbers_that_are_not_reduced_are_refused() -> None:

@@ -70,7 +70,7 @@ def encode_point(point: Point) -> bytes:
 
 
 def decode_point(encoded: bytes) -> Point:
-    """Refuses what is not on the curve or outside of the subgroup, infinity, and second spellings.
+    """Refuses what is not on the curve or outside of the subgroup, and infinity.
 
     A point outside of the subgroup would make the random weights of batched checks worthless.
     """
@@ -78,8 +78,8 @@ def decode_point(encoded: bytes) -> Point:
         point = Point.from_compressed_bytes(encoded)
     except ValueError:
         raise EncodingError("not a point of the group") from None
-    if point == INFINITY or encode_point(point) != encoded:
-        raise EncodingError("not a point of the group, or not as it is written")
+    if point == INFINITY:  # of which the library takes several spellings
+        raise EncodingError("not a point of the group")
     return point
 
 
