@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dhdmm.errors import DhdmmError, ExitCode
 from dhdmm.study.names import nearest
-from research.paper import complexity, dropout, epsilon, kappa, table_2, theta
+from research.paper import complexity, dropout, epsilon, kappa, table_2, theta, validation
 from research.paper.item import PaperItem
 from research.paper.over_participants import (
     COMMUNICATION,
@@ -28,6 +28,8 @@ ITEMS: tuple[PaperItem, ...] = (
     dropout.ITEM,
     complexity.ITEM,
     kappa.ITEM,
+    validation.COSTS,
+    validation.POISONING,
 )
 
 
