@@ -28,9 +28,9 @@ ITEMS: tuple[PaperItem, ...] = (
     dropout.ITEM,
     complexity.ITEM,
     kappa.ITEM,
-    validation.COSTS,
-    validation.POISONING,
 )
+BEYOND: tuple[PaperItem, ...] = (validation.COSTS, validation.POISONING)
+"""What the paper leaves open; made when it is named."""
 
 
 class UnknownItem(DhdmmError):
@@ -38,9 +38,9 @@ class UnknownItem(DhdmmError):
 
 
 def chosen(names: Sequence[str]) -> tuple[PaperItem, ...]:
-    """The items with these names, in the paper's order; all if none is named."""
-    known = [item.name for item in ITEMS]
+    """The items with these names, in the paper's order; all of the paper's if none is named."""
+    known = [item.name for item in (*ITEMS, *BEYOND)]
     for name in names:
         if name not in known:
             raise UnknownItem(f"there is no item '{name}'", hint=nearest(name, known))
-    return tuple(item for item in ITEMS if not names or item.name in names)
+    return tuple(item for item in (*ITEMS, *BEYOND) if item.name in names) or ITEMS
