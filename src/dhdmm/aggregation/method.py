@@ -319,6 +319,9 @@ class CountedRound(Protocol):
 
     def sent_bytes(self) -> ByPhase: ...
 
+    def introduced(self) -> ByPhase:
+        """How many others' signatures are in what opens a phase, where there are any."""
+
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds: ...
 
 

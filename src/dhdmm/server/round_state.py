@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
 from functools import partial
 
 from sqlalchemy import insert
@@ -50,13 +49,8 @@ class Seats:
 
     def place(self, position: int) -> Place | None:
         """What somebody is shown of the roster, if the plan names it by the root of its tree."""
-        file, roster = self._file, self.roster
-        if self.plan.roster_digest != roster.digest:
-            return None
-        path = roster.tree.multiproof([position])
-        edition = None if file.edition is None else list(astuple(file.edition))
-        name = roster.names[position]
-        return Place(position, name, path, file.registrar, file.signature, edition)
+        named = self.plan.roster_digest == self.roster.digest
+        return Place.on(self._file, position) if named else None
 
 
 class Running:
