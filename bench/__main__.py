@@ -16,6 +16,7 @@ NAMES = (
     "simulation",
     "tabulate",
     "warehouse",
+    "adjust",
     "join",
 )
 

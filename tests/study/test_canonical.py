@@ -79,7 +79,7 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
             }
             for kind in ("Date", "Datetime")
         },
-        "GroupingModel": {"by": None},
+        "GroupingModel": dict.fromkeys(("by", "levels", "mapping")),
     },
 }
 """What an absent key means, by the format that first had the key. Entries are added, with the key

@@ -237,11 +237,13 @@ class Plan(Summarised):
         return self._encoded
 
     @classmethod
-    def from_bytes(cls, encoded: bytes) -> Plan:
+    def from_bytes(cls, encoded: bytes, known: Plan | None = None) -> Plan:
         """Read an encoded plan. This is no review: its numbers may still be wrong for the study.
 
         Args:
             encoded: What `to_bytes` returned.
+            known: A plan that was read before. If it has the same study and strategy, byte for
+                byte, they are not read and analysed again.
 
         Returns:
             The plan.
@@ -257,13 +259,17 @@ class Plan(Summarised):
         except AggregationError as error:
             raise PlanError(PlanFault.FIELD, str(error)) from None
         made_by = fields.get("dhdmm")
-        study = Study.from_canonical_bytes(fields["study"], made_by)
+        if known is not None and known.has_draft(fields["study"], fields["strategy"], made_by):
+            study, strategy = known.study, known.strategy
+        else:
+            known, study = None, Study.from_canonical_bytes(fields["study"], made_by)
+            strategy = Strategy.from_bytes(fields["strategy"], made_by).over(study.workload)
         _ = study.privacy  # refuses a study that only asks
         method = method_for(study.aggregation)
         _require_fields(fields.keys() ^ {*_FIELDS[fields["version"]], *method.parameter_names})
         plan = cls(
             study=study,
-            strategy=Strategy.from_bytes(fields["strategy"], made_by).over(study.workload),
+            strategy=strategy,
             participants=fields["participants"],
             roster_digest=fields["roster"],
             rho=Fraction(*fields["rho"]),
@@ -273,7 +279,14 @@ class Plan(Summarised):
             made_by=made_by,
         )
         vars(plan)["_encoded"] = encoded
+        if known is not None:
+            vars(plan)["sensitivity_squared"] = known.sensitivity_squared
         return plan
+
+    def has_draft(self, study: bytes, strategy: bytes, made_by: str | None) -> bool:
+        """Whether these are its study and strategy, byte for byte and as they are read."""
+        mine = self.study.canonical_bytes(), self.strategy.to_bytes(), self.made_by
+        return mine == (study, strategy, made_by)
 
 
 def encoded_study(encoded: bytes) -> bytes:

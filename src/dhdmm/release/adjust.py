@@ -165,4 +165,5 @@ class _OneHistogram:
 
     def _answers(self, counted: Sequence[Floats]) -> Floats:
         parts = zip(self.fitted, counted, strict=True)
-        return np.concatenate([one.answers(table) for one, table in parts])
+        answers = np.concatenate([one.answers(table) for one, table in parts])
+        return np.rint(answers) + 0.0 if self.rules.integers else answers

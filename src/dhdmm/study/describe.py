@@ -8,6 +8,7 @@ import numpy as np
 
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.grouping import Grouping
+from dhdmm.study.hierarchy import digest_of
 from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
 from dhdmm.study.query import LEFT_OUT_TABLE
 from dhdmm.study.schema import Schema
@@ -40,6 +41,16 @@ def describe(study: Study) -> dict[str, Any]:
         "queries": workload.queries,
         "attributes": [_attribute(attribute) for attribute in study.schema.attributes],
         "groupings": [_grouping(study, grouping) for grouping in study.groupings.values()],
+        "hierarchies": [
+            {
+                "name": name,
+                "of": model.of,
+                "levels": model.levels,
+                "sha256": digest_of(model.mapping),
+            }
+            for name, model in study.model.groupings.items()
+            if model.mapping is not None
+        ],
         "tables": [_table(study.schema, model, item) for model, item in tables],
         "privacy": study.model.privacy and privacy_words(study.model.privacy),
         "aggregation": study.model.aggregation and aggregation_words(study.model.aggregation),

@@ -38,6 +38,8 @@ KEYS_SINCE: dict[str, str] = {
     "schema.*.type.date": "0.2.0",
     "schema.*.type.datetime": "0.2.0",
     "groupings.*.by": "0.2.0",
+    "groupings.*.levels": "0.2.0",
+    "groupings.*.mapping": "0.2.0",
     "schema.*.type.measure": "0.2.0",
     "schema.*.step": "0.2.0",
     "workload.coverage": "0.2.0",
@@ -119,11 +121,19 @@ class SetModel(Section):
 class GroupingModel(Section):
     """Named sets of one attribute's values."""
 
-    one_of = ("edges", "sets", "by")
+    one_of = ("edges", "sets", "by", "levels")
     of: Name
+    levels: Names | None = None
+    mapping: dict[str, list[Label]] | None = None
     by: str | None = None
     edges: AnyEdges | None = None
     sets: Annotated[list[SetModel], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _levels_have_a_mapping(self) -> GroupingModel:
+        if (self.levels is None) != (self.mapping is None):
+            raise problem("'levels' need a table", "name it: from: zip_to_county.csv")
+        return self
 
 
 # ---- workload -----------------------------------------------------------------------------------

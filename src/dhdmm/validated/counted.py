@@ -44,6 +44,9 @@ class CountedAttachments:
         attached = self._round.attached_bytes
         return self._longer(self._below.sent_bytes(), attached, SIGNATURE_BYTES)
 
+    def introduced(self) -> ByPhase:
+        return self._below.introduced()
+
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds:
         modelled, k = self._below.seconds(answered), self._round.length
         proved = 0.0 if self._round.statement is None else PROVED + PROVED_WORD * k
