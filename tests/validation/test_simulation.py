@@ -31,7 +31,7 @@ def test_sizes_from_counts_are_the_bytes_of_a_real_round(threat_model: str, leve
     assert execute(population, recorder, silent, "local", None).sum_correct
     modelled = deepcopy(trace)
     modelled.received_bytes[:] = modelled.sent_bytes[:] = 0
-    put_modelled_bytes(modelled, counted)
+    put_modelled_bytes(modelled, counted, recorder.introductions)
     assert np.array_equal(modelled.received_bytes, trace.received_bytes)
     assert np.array_equal(modelled.sent_bytes, trace.sent_bytes)
 
