@@ -11,6 +11,7 @@ NAMES = (
     "noise",
     "primitives",
     "secagg",
+    "validation",
     "round",
     "simulation",
     "tabulate",

@@ -27,10 +27,11 @@ from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PlanError, PlanFault, PrivacyError
 from dhdmm.planning.calibrate import (
     modulus_bound,
+    norm_bound,
     parts_of_one_participant,
     unit_sensitivity_squared,
 )
-from dhdmm.planning.methods import METHODS
+from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -112,7 +113,7 @@ class Plan(Summarised):
     @property
     def method(self) -> Method:
         """The implementation of the aggregation."""
-        return METHODS[self.threat_model]
+        return method_for(self.study.aggregation)
 
     @cached_property
     def sensitivity_squared(self) -> int:
@@ -129,6 +130,22 @@ class Plan(Summarised):
             parts_of_one_participant(self.study),
             self.strategy.max_entry,
         )
+
+    @cached_property
+    def norm_bound(self) -> int:
+        """B: what an honest input's length is never above, and a lying one's with validation."""
+        return norm_bound(
+            self.participant_variance,
+            self.strategy.rows,
+            parts_of_one_participant(self.study),
+            self.strategy.sensitivity_squared,
+        )
+
+    @property
+    def input_bytes(self) -> int:
+        """What a participant sends as its input: masked sums, and what is attached to them."""
+        size: int = self.method.round(self.parameters, self.terms(bytes(16))).input_bytes
+        return size
 
     @property
     def noise(self) -> NoisyRelease:
@@ -175,16 +192,21 @@ class Plan(Summarised):
         """
         if self.roster_digest == NO_ROSTER:
             raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
-        terms = RoundTerms(
+        terms = self.terms(round_id)
+        round_parameters: RoundParameters = self.method.round(self.parameters, terms)
+        return round_parameters
+
+    def terms(self, round_id: bytes) -> RoundTerms:
+        """What any way to add up needs to know of one round of this plan."""
+        return RoundTerms(
             self.digest,
             round_id,
             self.roster_digest,
             self.participants,
             self.modulus,
             self.strategy.rows,
+            self.norm_bound,
         )
-        round_parameters: RoundParameters = self.method.round(self.parameters, terms)
-        return round_parameters
 
     @cached_property
     def digest(self) -> bytes:
@@ -243,7 +265,7 @@ class Plan(Summarised):
             known, study = None, Study.from_canonical_bytes(fields["study"], made_by)
             strategy = Strategy.from_bytes(fields["strategy"], made_by).over(study.workload)
         _ = study.privacy  # refuses a study that only asks
-        method = METHODS[ThreatModel(study.aggregation.threat_model)]
+        method = method_for(study.aggregation)
         _require_fields(fields.keys() ^ {*_FIELDS[fields["version"]], *method.parameter_names})
         plan = cls(
             study=study,

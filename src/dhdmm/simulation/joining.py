@@ -63,6 +63,7 @@ def drawn_receipt_bytes(plan: Plan, round_id: bytes) -> int:
         roster=Roster(("one", "other"), (bytes(32), bytes([1]) * 32)),
         phases=tuple(PhaseRecord(phase.name, two, (digest,) * 2) for phase in plan.method.phases),
         root=digest if plan.method.announces_root else None,
+        inputs=None if plan.study.aggregation.validation == "none" else digest,
         measurement=np.zeros(plan.strategy.rows, np.int64),
     )
     sealed = Transcript.seal(account, Identity(digest))

@@ -24,6 +24,13 @@ THREATS = {
 }
 
 
+VALIDATIONS = {
+    "none": "",
+    "sum": "; the sum is checked",
+    "bounded": "; inputs are proved to be short, and the sum is checked",
+}
+
+
 def describe(study: Study) -> dict[str, Any]:
     """The description as plain values: for a program as they are, for a person to be laid out."""
     workload = study.workload
@@ -162,7 +169,7 @@ def aggregation_words(aggregation: AggregationModel) -> str:
     return (
         f"{some} participants with up to {aggregation.max_records_per_participant:,} records each;"
         f" up to {_percent(aggregation.max_dropout)} of them may drop out; safe against"
-        f" {THREATS[aggregation.threat_model]}."
+        f" {THREATS[aggregation.threat_model]}{VALIDATIONS[aggregation.validation]}."
     )
 
 

@@ -31,6 +31,7 @@ from dhdmm.study.forms import (
 )
 
 KEYS_SINCE: dict[str, str] = {
+    "aggregation.validation": "0.2.0",
     "extra_measurements": "0.2.0",
     "schema.*.missing": "0.2.0",
     "schema.*.format": "0.2.0",
@@ -308,6 +309,7 @@ class AggregationModel(Section):
     participants: Count
     max_dropout: Fraction = 0.05
     max_records_per_participant: Annotated[int, Field(ge=1, le=10**12)]
+    validation: Literal["none", "sum", "bounded"] = "none"
 
 
 class StudyModel(Section):
