@@ -41,7 +41,10 @@ class Trouble:
 
 @dataclass
 class Malice:
-    """Answers pass through `change`, which sees who asked for what."""
+    """Answers pass through `change`, which sees who asked for what.
+
+    It is given them as they are read: nothing is compressed here, as for who cannot read that.
+    """
 
     app: ASGIApp
     change: Change
@@ -51,6 +54,7 @@ class Malice:
             await self.app(scope, receive, send)
             return
         request, held, parts = Request(scope), list[Message](), list[bytes]()
+        plain = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
 
         async def hold(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -61,6 +65,9 @@ class Malice:
                 body = b"".join(parts)
                 if held[0]["status"] == 200:
                     body = self.change(request, body)
-                await Response(body, held[0]["status"])(scope, receive, send)
+                answer = Response(body, held[0]["status"])
+                others = [pair for pair in held[0]["headers"] if pair[0] != b"content-length"]
+                answer.raw_headers += others
+                await answer(scope, receive, send)
 
-        await self.app(scope, receive, hold)
+        await self.app({**scope, "headers": plain}, receive, hold)
