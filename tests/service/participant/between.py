@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -43,7 +44,7 @@ class Trouble:
 class Malice:
     """Answers pass through `change`, which sees who asked for what.
 
-    It is given them as they are read: nothing is compressed here, as for who cannot read that.
+    It is given them as they are read in the end, and what it makes of them is not compressed.
     """
 
     app: ASGIApp
@@ -54,7 +55,6 @@ class Malice:
             await self.app(scope, receive, send)
             return
         request, held, parts = Request(scope), list[Message](), list[bytes]()
-        plain = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
 
         async def hold(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -62,12 +62,14 @@ class Malice:
                 return
             parts.append(message.get("body", b""))
             if not message.get("more_body", False):
-                body = b"".join(parts)
+                body, headers = b"".join(parts), dict(held[0]["headers"])
+                headers.pop(b"content-length", None)
+                if headers.pop(b"content-encoding", None):
+                    body = zlib.decompress(body)
                 if held[0]["status"] == 200:
                     body = self.change(request, body)
                 answer = Response(body, held[0]["status"])
-                others = [pair for pair in held[0]["headers"] if pair[0] != b"content-length"]
-                answer.raw_headers += others
+                answer.raw_headers += headers.items()
                 await answer(scope, receive, send)
 
-        await self.app({**scope, "headers": plain}, receive, hold)
+        await self.app(scope, receive, hold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -272,3 +273,34 @@ def test_a_plan_of_another_draft_than_the_one_consented_to_is_refused(
         with here.client(persons[0]) as client:
             seat = seat_of(client, here.round_id, persons[0].member)
         assert seat.reviewed.plan.rho == other.rho != honest.rho
+
+
+@pytest.mark.fault(49)
+def test_a_draft_or_an_offer_that_is_none_is_called_the_coordinators(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    given = roster_file(persons)
+    place, terms = Place.on(given, 0), terms_of(draft(SIX).plan_for(given.roster))
+    numberless = replace(place, edition=[10**5000, "2026-11-17", None])
+    told: dict[str, bytes] = {}
+
+    def change(request, body: bytes) -> bytes:
+        return told.get(request.url.path.rpartition("/")[2], body)
+
+    with coordinator(tmp_path, SIX, given, around=lambda app: Malice(app, change)) as here:
+        here.consent(persons[0])
+        for sent, words in (
+            ({"draft": b"no plan"}, "what the coordinator sends is no draft"),
+            ({"draft": zlib.compress(b"no plan")}, "what the coordinator sends is no draft"),
+            ({"seat": b"no offer"}, "the coordinator's offer cannot be understood"),
+            ({"seat": _offer(b"no terms", place)}, "the coordinator's offer has no terms"),
+            ({"seat": _offer(terms[:-1], place)}, "the coordinator's offer has no terms"),
+            ({"seat": _offer(terms, numberless)}, "the coordinator's offer cannot be understood"),
+        ):
+            told.clear()
+            told.update(sent)
+            assert words in refused(here, persons[0]).what
+    assert persons[0].entries == ["open"]
+
+
+def _offer(terms: bytes, place: Place) -> bytes:
+    return Offer("collecting-keys", None, terms, place).to_bytes()
