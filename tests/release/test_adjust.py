@@ -173,7 +173,9 @@ def test_effect_counts_what_moved_and_speaks_of_bias(release):
     assert effect.largest_shift == pytest.approx(-release.answers.min())
     assert effect.mean_shift == pytest.approx((adjusted.answers - release.answers).mean())
     assert "biases the answers; the raw ones are unbiased" in str(effect)
-    assert "bias was not estimated" in str(release.adjusted(nonnegative=True, consistent=False).effect)
+    assert "bias was not estimated" in str(
+        release.adjusted(nonnegative=True, consistent=False).effect
+    )
     assert "In 3 simulated rounds" in str(effect)
     assert adjusted.bias.shape == release.answers.shape
 
