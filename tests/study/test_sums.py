@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 import dhdmm
 from dhdmm.errors import StudyError
+from dhdmm.participant.check import check
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.planning.calibrate import unit_sensitivity_squared
 from dhdmm.strategy.optimise import optimise
@@ -121,6 +122,7 @@ def test_values_are_clipped_to_the_range_and_counted(place: str, tmp_path: Path)
     given = {"csv": path, "arrow": table, "warehouse": ibis.memtable(table)}[place]
     counted = tabulate(given, study.schema)
     assert counted.report.clipped == {"cost": 2}
+    assert check(study, given).report.clipped == {"cost": 2}, "dhdmm check says so, too"
     assert "cost: beyond the study's range in 2 rows" in "\n".join(counted.report.words())
     held = divided(study.schema, counted.histogram)
     parts = dict.fromkeys(range(3), 0) | dict(

@@ -160,6 +160,8 @@ def _most_frequent(opened: OpenTable, attribute: Attribute, i: int) -> list[tupl
 
 
 def _marginal(attribute: Attribute, histogram: Histogram, i: int) -> list[tuple[str, int]]:
+    if attribute.present.divided is not None:  # its steps are amounts, which are added up
+        return []
     totals = np.zeros(attribute.size, np.int64)
     np.add.at(totals, histogram.codes[:, i], histogram.counts)
     return [(attribute.label(int(code)), int(totals[code])) for code in np.flatnonzero(totals)]

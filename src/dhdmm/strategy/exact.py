@@ -5,6 +5,7 @@ q: mass of the dual weights d per orbit of cells; X: the strategy's AᵀA, scale
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
 
@@ -22,6 +23,10 @@ from dhdmm.strategy.symmetry import BlockGram, Reduction
 EQUALISING_STEPS = 15
 NEARLY_EQUAL = 1e-3
 """How far columns may exceed the mean while blocks are left that will equalise them anew."""
+NEARLY_FIXED = 1.05
+"""How far a column may exceed the mean at weights that hardly move any more."""
+
+Unit = Callable[[Floats], float]
 
 
 class SymmetricProblem:
@@ -91,24 +96,35 @@ class SymmetricProblem:
         the finer blocks make the columns equal again.
         """
         q = optimum.q
+        unit = self._unit(q)
         done: dict[int, Rounded] = {}
         counts = sorted({len(block.residuals) for block in self.blocks}, reverse=True)
         for count in counts:
             if done:
                 excess = 0.0 if count == counts[-1] else NEARLY_EQUAL
-                q = self._equalise(q, done, scale, excess)
-            largest = self._largest(q)
+                q = self._equalise(q, unit, done, scale, excess)
+            largest = unit(q)
             for i, block in enumerate(self.blocks):
                 if len(block.residuals) == count:
                     real = self.real_block(i, q, largest)
                     done[i] = Rounder(real, optimum.achieved, self.dual.objective).round(scale)
         return [done[i] for i in range(len(self.blocks))]
 
-    def _largest(self, q: Floats) -> float:
-        """max X_uu at these weights: all blocks are in this unit, also where few have moved."""
-        return float(self.dual.evaluate(q)[1].max())
+    def _unit(self, q: Floats) -> Unit:
+        """max X_uu at weights near q, the unit that all blocks are in.
 
-    def _equalise(self, q: Floats, done: dict[int, Rounded], scale: float, excess: float) -> Floats:
+        It hardly changes near a fixed point. Weights that have far to go take it with them: else
+        blocks that are rounded late would be in another unit than those that are done.
+        """
+        X = self.dual.evaluate(q)[1]
+        largest = float(X.max())
+        if largest <= NEARLY_FIXED * float(q @ X):
+            return lambda _: largest
+        return lambda moved: float(self.dual.evaluate(moved)[1].max())
+
+    def _equalise(
+        self, q: Floats, unit: Unit, done: dict[int, Rounded], scale: float, excess: float
+    ) -> Floats:
         """The fixed point from q on, until no column's share exceeds the mean by more."""
         held = [rounded.block for rounded in done.values()]
         norms = largest_by_orbit(self.axes, held)
@@ -117,7 +133,7 @@ class SymmetricProblem:
         blocks = [block for i, block in enumerate(self.dual.blocks) if i not in done]
         open_, climb = replace(self.dual, blocks=blocks), Climb(q)
         for _ in range(EQUALISING_STEPS):
-            X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / self._largest(climb.q)
+            X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / unit(climb.q)
             x = self.dual.objective.gradient(X, float(climb.q @ X))
             if x.max() <= 1 + excess:
                 break
