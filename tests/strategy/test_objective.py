@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from workloads import marginal_factors, workload
 
-from dhdmm.strategy import component_basis, residual
 from dhdmm.strategy import optimise as optimise_module
+from dhdmm.strategy import product_dual
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges
@@ -32,11 +32,11 @@ def example() -> Workload:
 def path(request, monkeypatch) -> str:
     """Every way to a strategy."""
     if request.param != "exact":
-        monkeypatch.setattr(optimise_module, "LARGEST_EXACT", 0)
-        monkeypatch.setattr(optimise_module, "LARGEST_DUAL", 0)
+        monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
+        monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
     if request.param == "split":
-        for module in (component_basis, residual):
-            monkeypatch.setattr(module, "LARGEST_RANK", 12)
+        monkeypatch.setattr(product_dual, "LARGEST_SIDE", 12)
+        monkeypatch.setattr(product_dual, "DIMENSIONS", 2)
     return request.param
 
 

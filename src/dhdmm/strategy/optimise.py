@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
-from dhdmm.strategy.maximise import TooManyCells
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
@@ -23,13 +21,13 @@ from dhdmm.study.workload import Workload
 if TYPE_CHECKING:
     from dhdmm.strategy.integer import Rounded
 
-LARGEST_EXACT = 3000
-"""Orbits of cells up to which the exact path is always taken."""
-LARGEST_DUAL = 20_000_000
-"""Rank times orbits of cells up to which it is taken too: the dual works in rank × rank."""
+LONGEST_AXIS = 3000
+"""Orbits of cells up to which the exact path is taken if they are those of one attribute."""
+LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
+"""Operations of a step of the exact path, and entries of its matrices, otherwise."""
 LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's root-mean-square error."""
-FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**26, 2.0**40
+FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**36, 2.0**40
 
 
 def optimise(
@@ -56,61 +54,59 @@ def optimise(
         >>> optimise(Workload.from_kronecker([(1.0, [[[1, 0], [0, 1]]])]))
         <Strategy measurements=2 cells=2>
     """
+    import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
+
     with threadpool_limits(limits=1, user_api="blas"):
         reduction = reduce_workload(workload, objective)
-        builder = BasisBuilder(reduction)
-        if _is_small(reduction, builder):
-            return _exact(workload, reduction, builder, seconds)
-        return _residual(workload, reduction)
+        if _is_small(reduction):
+            return _exact(workload, reduction, seconds)
+        return _by_products(workload, reduction, seconds)
 
 
 def rank(workload: Workload) -> int | None:
-    """rank(W): the fewest rows of any strategy; None where finding it would take too long."""
+    """rank(W): the fewest rows of any strategy; None where it is not known."""
     reduction = reduce_workload(workload)
-    builder = BasisBuilder(reduction)
-    if not _is_small(reduction, builder):
-        from dhdmm.strategy.residual import rank_by_components  # brings scipy.linalg
+    if not _is_small(reduction):
+        from dhdmm.strategy.product_dual import Splitting  # brings scipy.linalg
 
-        return rank_by_components(reduction)
+        return Splitting(reduction).rank
+    builder = BasisBuilder(reduction)
     return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
 
 
-def _is_small(reduction: Reduction, builder: BasisBuilder) -> bool:
+def _is_small(reduction: Reduction) -> bool:
     """Whether the optimum over all strategies can be computed."""
-    orbits = math.prod(reduction.orbit_shape)
-    return orbits <= LARGEST_EXACT or orbits * builder.rank_bound() <= LARGEST_DUAL
+    lengths = [orbits for orbits in reduction.orbit_shape if orbits > 1]
+    if len(lengths) <= 1:
+        return math.prod(lengths) <= LONGEST_AXIS
+    if math.prod(lengths) > LARGEST_MATRICES:
+        return False
+    builder, blocks = BasisBuilder(reduction), reduction.blocks()
+    sizes = [(builder.rank_bound(block), block.dimension) for block in blocks]
+    step = sum(rank**2 * dimension for rank, dimension in sizes)
+    return step <= LARGEST_STEP and sum(rank * n for rank, n in sizes) <= LARGEST_MATRICES
 
 
-def _exact(
-    workload: Workload, reduction: Reduction, builder: BasisBuilder, seconds: float
-) -> Strategy:
+def _exact(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
     from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
 
-    problem = SymmetricProblem(reduction, builder)
+    problem = SymmetricProblem(reduction, BasisBuilder(reduction))
     optimum = problem.dual.solve(seconds)
     round_at = partial(problem.round, optimum)
     search = _ScaleSearch(workload, reduction.objective, optimum.bound, problem.axes, round_at)
     return search.smallest(optimum.achieved, FIRST_SCALE)
 
 
-def _residual(workload: Workload, reduction: Reduction) -> Strategy:
-    """A good strategy by components of attribute sets: equal dual weights, or equalising ones."""
-    from dhdmm.strategy.residual import ResidualProblem  # brings scipy.linalg
+def _by_products(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
+    """The best strategy that does not mix components, for dual weights that are a product."""
+    from dhdmm.strategy.product_dual import ProductDual  # brings scipy.linalg
 
-    problem = ResidualProblem(reduction)
-    choices = [problem.uniform, problem.equalised()]
-    bound = max(problem.bound(d) for d in choices)
-    found: list[tuple[float, _ScaleSearch]] = []
-    for d in choices:
-        round_at = partial(problem.round, problem.solve(d))
-        search = _ScaleSearch(workload, reduction.objective, bound, problem.axes, round_at)
-        with suppress(TooManyCells):
-            found.append((search.value(FINEST_SCALE)[0], search))
-    if not found:
-        raise StrategyError("no strategy was found whose sensitivity can be computed")
-    achieved, best = min(found, key=lambda pair: pair[0])
-    return best.smallest(achieved, FIRST_RESIDUAL_SCALE)
+    problem = ProductDual(reduction)
+    problem.solve(seconds)
+    search = _ScaleSearch(workload, reduction.objective, problem.bound, problem.axes, problem.round)
+    achieved, _ = search.value(FINEST_SCALE)
+    return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Piece, Residual, SidePieces, entry_bound
+from dhdmm.strategy.blocks import Block, MeasuredAxis, Piece, Residual, SidePieces
 from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
 
@@ -99,12 +99,19 @@ def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Ki
 
 
 def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
-    """int64 if no sum of squares here can overflow it, else Python integers."""
-    total = sum(
-        block.rows * entry_bound(block, mine) ** 2
-        for block, mine in zip(blocks, pieces, strict=True)
-    )
+    """int64 if no sum of inner products here can overflow it, else Python integers."""
+    total = sum(norm_bound(block, mine) for block, mine in zip(blocks, pieces, strict=True))
     return np.int64 if 8 * total < 2**62 else object
+
+
+def norm_bound(block: Block, pieces: SidePieces) -> int:
+    """At least every |⟨a_u, a_v⟩| within the block, by the largest norms of its pieces' columns."""
+    sides = [sum(math.isqrt(_largest_norm(piece)) + 1 for piece in side) ** 2 for side in pieces]
+    return math.prod([*sides, *(max(r.contrast.norms) for r in block.residuals)])
+
+
+def _largest_norm(piece: Piece) -> int:
+    return int(squared_column_norms(piece.table.reshape(len(piece.table), -1)).max())
 
 
 def inner_tables(
