@@ -7,7 +7,7 @@ DEV_STAMP := .venv/.dev-installed
 # Many tests wait for a process or a socket: half again as many workers as cores.
 WORKERS = $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
 
-.PHONY: help install demo test test-fast coverage mutants check format soak bench bench-service screenshots docs lock sbom wheel clean
+.PHONY: help install shell demo test test-fast coverage mutants check format soak bench bench-service screenshots docs lock sbom wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -25,7 +25,10 @@ $(DEV_STAMP): requirements/dev.lock $(RUN_STAMP)
 	$(PIP) --require-hashes -r requirements/dev.lock
 	@touch $@
 
-install: $(RUN_STAMP)  ## set dhdmm up in .venv
+install: $(RUN_STAMP)  ## set dhdmm up in .venv, with pandas and the network service
+
+shell: $(RUN_STAMP)  ## a shell in which `dhdmm` is that of .venv
+	@PATH="$(abspath $(BIN)):$$PATH" VIRTUAL_ENV="$(abspath .venv)" $${SHELL:-sh}
 
 demo: $(RUN_STAMP)  ## the main job, here and now
 	$(BIN)/dhdmm demo
@@ -79,7 +82,7 @@ lock: $(DEV_STAMP)  ## choose versions anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  --all-extras --group dev --group bench --group docs pyproject.toml -o requirements/dev.lock
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
-	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/run.lock
+	  --extra pandas --extra service --group build --constraint requirements/dev.lock pyproject.toml -o requirements/run.lock
 	$(BIN)/python deploy/sbom.py deploy/service.lock
 
 clean:  ## forget the environment and everything made

@@ -40,9 +40,10 @@ import uvloop
 from bench.lines import Line, Response
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.roster import Roster
+from dhdmm.client.ending import Ending
 from dhdmm.client.home import Home
 from dhdmm.client.http import CoordinatorClient
-from dhdmm.client.join import Ending, join
+from dhdmm.client.join import join
 from dhdmm.client.seat import Member
 from dhdmm.cohort.drive import drive
 from dhdmm.cohort.members import Answer, Invitation, LocalCohort, permissive, pinned
@@ -209,9 +210,9 @@ class Crowd:
         self.retries = 0
         self.errors = 0
 
-    def post(self, position: int, body: bytes) -> bytes:
-        """A whole request, ready to be sent."""
-        return self._request(position, "POST", self._target, body)
+    def post(self, position: int, body: bytes, after: str) -> bytes:
+        """A whole request, ready to be sent, whose answer is what comes next."""
+        return self._request(position, "POST", f"{self._target}?after={after}&wait={WAIT}", body)
 
     def get(self, position: int, after: str) -> bytes:
         return self._request(position, "GET", f"{self._target}?after={after}&wait={WAIT}", b"")
@@ -226,27 +227,31 @@ class Crowd:
             self.retries += 1
             await asyncio.sleep(0.5)
 
-    async def upload(self, answers: dict[int, Answer]) -> Upload:
-        """Until all are acknowledged; the requests are built before."""
-        ready = {i: self.post(i, answer.message) for i, answer in answers.items()}
+    async def upload(
+        self, answers: dict[int, Answer], after: dict[int, str]
+    ) -> tuple[Upload, dict[int, bytes]]:
+        """Until all have what comes next, and that; the requests are built before."""
+        ready = {i: self.post(i, said.message, after.get(i, "")) for i, said in answers.items()}
         started, used = perf_counter(), self._at.used()
-        await _all(lambda i: self.ask(i, ready[i]), ready)
+        found = await _all(lambda i: self._next(i, after.get(i, ""), ready[i]), ready)
         largest = max(len(answer.message) for answer in answers.values())
-        return Upload(
+        upload = Upload(
             largest,
             len(ready) / (perf_counter() - started),
             (self._at.used() - used) / len(ready) * 1000,
         )
+        return upload, _present(found)
 
-    async def messages(self, after: dict[int, str]) -> dict[int, bytes]:
-        """What everybody is sent next; nothing for those whose round is over."""
-        found = await _all(lambda i: self._next(i, after.get(i, "")), self._people.positions())
-        return {i: body for i, body in found.items() if body is not None}
+    async def messages(self) -> dict[int, bytes]:
+        """What everybody is sent who has said nothing yet."""
+        return _present(
+            await _all(lambda i: self._next(i, "", self.get(i, "")), self._people.positions())
+        )
 
-    async def _next(self, position: int, after: str) -> bytes | None:
-        request = self.get(position, after)
+    async def _next(self, position: int, after: str, request: bytes) -> bytes | None:
+        """Nothing if the round is over."""
         while (response := await self.ask(position, request)).status == 204:
-            pass
+            request = self.get(position, after)
         return response.body if response.status == 200 else None
 
     async def _line(self, position: int) -> Line:
@@ -272,6 +277,10 @@ class Crowd:
         return "\r\n".join([*lines, "", ""]).encode() + body
 
 
+def _present(found: dict[int, bytes | None]) -> dict[int, bytes]:
+    return {i: body for i, body in found.items() if body is not None}
+
+
 async def _all(work: Callable[[int], Awaitable[Item]], positions: Iterable[int]) -> dict[int, Item]:
     wanted = list(positions)
     return dict(zip(wanted, await asyncio.gather(*map(work, wanted)), strict=True))
@@ -291,7 +300,7 @@ async def held(count: int) -> None:
     with coordinator("semi-honest", people) as at:
         crowd = Crowd(at, people)
         started = perf_counter()
-        waiting = asyncio.ensure_future(crowd.messages({}))
+        waiting = asyncio.ensure_future(crowd.messages())
         while crowd.handshakes < count:
             await asyncio.sleep(0.1)
         connecting = perf_counter() - started
@@ -322,8 +331,8 @@ async def conversation(crowd: Crowd, invitation: Invitation, people: Seeded) -> 
     cohort, uploads, after = LocalCohort(reviewed, invitation, people), [], dict[int, str]()
     answers = cohort.answer(dict.fromkeys(people.positions()))
     while answers:
-        uploads.append(await crowd.upload(answers))
-        told = await crowd.messages(after)
+        upload, told = await crowd.upload(answers, after)
+        uploads.append(upload)
         after = {i: sha256(message).hexdigest() for i, message in told.items()}
         answers = cohort.answer(told)
     return uploads
@@ -414,7 +423,7 @@ Driver = Callable[[Coordinator, Invitation, Seeded], int]
 
 
 def lean(at: Coordinator, invitation: Invitation, people: Seeded) -> int:
-    """Two requests a phase over raw TLS connections, all at one time."""
+    """One request a phase over raw TLS connections, all at one time."""
 
     async def speak() -> int:
         crowd = Crowd(at, people)

@@ -47,7 +47,8 @@ def show_traffic(server: Server, histogram: Histogram) -> None:
 def main() -> None:
     print(f"{ROWS:,} rows, {len(SCHEMA.attributes)} attributes, {SCHEMA.cells:,} cells")
     print(f"{'':>34}{'seconds':>10}{'million row/s':>14}")
-    with TemporaryDirectory() as folder, running_server() as server:
+    with TemporaryDirectory() as folder, running_server() as running:
+        server = running.with_database()
         timed("inserted into PostgreSQL", lambda: fill(server))
         parquet = timed(
             "written as Parquet", lambda: write_parquet(Path(folder) / "t.parquet", ROWS)

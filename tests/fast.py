@@ -1,7 +1,7 @@
 """The plugin of `make test-fast`: tests that need no process, socket, browser or database server.
 
-Left out are tests that ask for one of `FIXTURES`, and those that not_fast.txt lists. A test that is
-not listed and starts a process or listens fails.
+Left out are tests that ask for one of `FIXTURES`, and those marked `slow` or `soak`. A test that is
+not left out and starts a process or listens fails.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing.util
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,6 @@ from hypothesis import settings
 
 FIXTURES = {"browser", "coordinator", "forked_dhdmm", "postgres", "server", "site"}
 """Whoever asks for these has a server, a browser or another process."""
-NOT_FAST = tuple(
-    line
-    for line in Path(__file__).with_name("not_fast.txt").read_text(encoding="utf-8").split("\n")
-    if line and not line.startswith("#")
-)
 FORBIDDEN = {
     "subprocess.Popen": "starts a process",
     "os.exec": "starts a process",
@@ -43,12 +37,6 @@ _seen: list[str] = []
 # Which tests
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files and folders of the list are not even imported."""
-    name = collection_path.relative_to(config.rootpath).as_posix()
-    return True if name in NOT_FAST else None
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [item for item in items if not _is_fast(item)]
     config.hook.pytest_deselected(items=left_out)
@@ -57,8 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_fast(item: pytest.Item) -> bool:
     return not (
-        item.nodeid.startswith(NOT_FAST)
-        or "[postgresql" in item.nodeid
+        "[postgresql" in item.nodeid
+        or item.get_closest_marker("slow")
         or item.get_closest_marker("soak")
         or FIXTURES & set(getattr(item, "fixturenames", ()))
     )
@@ -88,7 +76,7 @@ def _spawn_unless_guarded(*arguments: Any) -> int:
 
 def _refuse(what: str) -> None:
     _seen.append(what)
-    pytest.fail(f"a fast test {what}: list it in tests/not_fast.txt", pytrace=False)
+    pytest.fail(f"a fast test {what}: mark it slow", pytrace=False)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -106,5 +94,5 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if _seen:
         report = outcome.get_result()
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} {_seen[0]}: list it in tests/not_fast.txt"
+        report.longrepr = f"{item.nodeid} {_seen[0]}: mark it slow"
         _seen.clear()

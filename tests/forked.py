@@ -12,6 +12,7 @@ import gc
 import importlib
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
@@ -51,8 +52,7 @@ def forking(folder: Path) -> Iterator[Path]:
     with subprocess.Popen(
         command,
         cwd=PROJECT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,  # closed at our end, whatever that is
         stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None
@@ -64,7 +64,7 @@ def forking(folder: Path) -> Iterator[Path]:
 
 
 def serve(address: str) -> None:
-    """Fork a process for everybody who connects."""
+    """Fork a process for everybody who connects, until standard input is closed."""
     import dhdmm
 
     for module in pkgutil.walk_packages(dhdmm.__path__, "dhdmm."):
@@ -76,7 +76,7 @@ def serve(address: str) -> None:
         listener.bind(address)
         listener.listen(64)
         print("ready", flush=True)
-        while True:
+        while select.select([listener, sys.stdin], [], [])[0] == [listener]:
             connection, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()

@@ -32,10 +32,8 @@ from research.baselines.central import (
     central,
     exact_answers,
     local_gaussian,
-    study_rho,
 )
 from research.baselines.central import zero_answer_rmse as zero_rmse
-from research.baselines.hdmm import KroneckerStrategy
 from research.baselines.local import Chances, LocalModel
 from research.paper.item import Row
 from research.paper.records import fingerprint, records
@@ -101,7 +99,7 @@ def rounds(settings: Settings, name: str, **variation: Any) -> Unit:
 
 
 def model(settings: Settings, name: str, kind: str, epsilon: float) -> Unit:
-    """A baseline: central, hdmm, local, local-best, local-gaussian, shuffle, shuffle-best."""
+    """A baseline: central, local, local-best, local-gaussian, shuffle, shuffle-best."""
     variation = {"epsilon": epsilon}
     return _unit(kind, settings, name, _MODELS[kind], settings.accuracy_repetitions, variation)
 
@@ -217,13 +215,6 @@ def _gaussian(make: Callable[[Study, Strategy], GaussianMechanism], trial: _Tria
     return {"expected_rmse": mechanism.expected_rmse, "squares": squares}
 
 
-def _hdmm(trial: _Trial) -> Result:
-    found, generator = _hdmm_strategy(trial.name), trial.generator()
-    sigma = 1 / math.sqrt(2 * float(study_rho(trial.study)))
-    squares = [_mean_square(found.errors(sigma, generator)) for _ in range(trial.repetitions)]
-    return {"expected_rmse": found.expected_rmse(sigma), "squares": squares}
-
-
 def _reports(chances: Chances, shuffled: bool, trial: _Trial) -> Result:
     epsilon = trial.variation["epsilon"]
     if shuffled:
@@ -253,7 +244,6 @@ _MODELS: dict[str, Compute] = {
     "local-gaussian": lambda trial: _gaussian(
         lambda asked, scaled: local_gaussian(asked, scaled, trial.participants), trial
     ),
-    "hdmm": _hdmm,
     "local": lambda trial: _reports("equal", False, trial),
     "local-best": lambda trial: _reports("best", False, trial),
     "shuffle": lambda trial: _reports("equal", True, trial),
@@ -264,11 +254,6 @@ _MODELS: dict[str, Compute] = {
 @cache
 def _local_model(name: str) -> LocalModel:
     return LocalModel.of(study(name).workload)
-
-
-@cache
-def _hdmm_strategy(name: str) -> KroneckerStrategy:
-    return KroneckerStrategy.of(study(name).workload)
 
 
 @cache

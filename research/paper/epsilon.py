@@ -14,8 +14,8 @@ from research.paper.studies import TITLES
 
 LINES: dict[str, tuple[str, style.Keywords]] = {
     "central": ("central", style.line(style.BLACK, "D", "-")),
-    "hdmm": ("central, HDMM-style strategy", style.line(style.PURPLE, "v", "-.")),
     "distributed": ("distributed", style.line(style.BLUE, "o", "-")),
+    "replacement": ("distributed, replacement", style.line(style.BLUE, "v", "--")),
     "local": ("local, one of M tables", style.line(style.ORANGE, "s", "-")),
     "local-best": ("local, best chances", style.line(style.ORANGE, "x", "--")),
     "local-gaussian": ("local, Gaussian noise", style.line(style.VERMILLION, "+", ":")),
@@ -26,8 +26,12 @@ MODELS = {model: words for model, (words, _) in LINES.items()} | {
     "rounds": "distributed, whole protocol",
     "zero": "answering 0",
 }
-GAUSSIAN = dict.fromkeys(("central", "distributed", "rounds", "local-gaussian"), "our strategy")
-BASELINES = [model for model in LINES if model != "distributed"]
+GAUSSIAN = dict.fromkeys(
+    ("central", "distributed", "replacement", "rounds", "local-gaussian"), "our strategy"
+)
+REPORTS = ("local", "local-best", "shuffle", "shuffle-best")
+"""They protect the replacement of a record, and are compared with the mechanism that does too."""
+BASELINES = ("central", "local-gaussian", *REPORTS)
 FAMILIES = {model: model for model in LINES} | GAUSSIAN
 """Whose errors differ only in scale, nearly so for reports at different ε."""
 NO_DROPOUTS = {"max_dropout": 0.0}
@@ -41,6 +45,9 @@ def _needed(settings: Settings) -> Iterator[Needed]:
             variation = {"epsilon": epsilon, **NO_DROPOUTS}
             units = {model: accuracy.model(settings, name, model, epsilon) for model in BASELINES}
             units["distributed"] = accuracy.distributed(settings, name, **variation)
+            units["replacement"] = accuracy.distributed(
+                settings, name, relation="replace", **variation
+            )
             units["zero"] = accuracy.zero(settings, name)
             if epsilon == WHOLE_AT:
                 units["rounds"] = accuracy.rounds(settings, name, **variation)
@@ -54,12 +61,10 @@ def _rows(found: Found) -> list[Row]:
         known = {key: result.get(key) for key in ("report_epsilon", "tables")}
         labelled.append((labels | {"name": MODELS[labels["model"]]} | known, result))
     rows = accuracy.points(labelled, lambda row: (row["study"], FAMILIES.get(row["model"])))
-    distributed = {
-        (row["study"], row["epsilon"]): row["expected_rmse"]
-        for row in group(rows, model="distributed")
-    }
+    expected = {(row["study"], row["epsilon"], row["model"]): row["expected_rmse"] for row in rows}
     for row in rows:
-        row["to_distributed"] = row["expected_rmse"] / distributed[row["study"], row["epsilon"]]
+        same = "replacement" if row["model"] in REPORTS else "distributed"
+        row["to_distributed"] = row["expected_rmse"] / expected[row["study"], row["epsilon"], same]
     return rows
 
 
@@ -86,9 +91,13 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
         at = ", ".join(f"{row['epsilon']:g}" for row in group(rows, study=name, model="central"))
         ratios = "; ".join(
             f"{MODELS[model]} {_listed(group(rows, study=name, model=model), 'to_distributed')}"
-            for model in ("central", "local", "local-best", "shuffle", "shuffle-best")
+            for model in ("central", "replacement", *REPORTS)
         )
         yield f"{TITLES[name]}, expected RMSE to the distributed one at ε = {at}: {ratios}."
+    yield (
+        "Reports protect the replacement of a record; they are divided by the distributed error"
+        " for the same neighbours, everything else by that for removal."
+    )
     shuffled = group(rows, study=rows[0]["study"], model="shuffle")
     yield f"Shuffled reports may have ε₀ = {_listed(shuffled, 'report_epsilon')}."
     yield (

@@ -1,7 +1,7 @@
 """The paper's example of κ, what discreteness costs: ρ = 0.1, n = 5,000, γ = 100.
 
-κ = 5 Σ_{j=1}^{n−1} e^{−4π²σ² j/(j+1)} with σ² = γ²Δ²/(2nρ) = 10, θ = 0, Δ = 1. Its exponent is
-twice the one that holds for a sum of discrete Gaussians, so we account with τ = 10 Σ e^{−2π²σ² …}
+κ = 5 Σ_{j=1}^{n−1} e^{−4π²σ² j/(j+1)} with σ² = γ²Δ²/(2nρ) = 10, θ = 0, Δ = 1. At two shares
+the true excess is 3.2 κ, for every coordinate, so we account with the proved τ = 10 Σ e^{−2π²σ² …}
 for every coordinate (docs/accounting.md) and choose scales for which that is negligible too.
 """
 

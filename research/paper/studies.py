@@ -37,9 +37,12 @@ def varied(
     max_dropout: float = MAX_DROPOUT,
     threat_model: str = SEMI_HONEST,
     records: int = 1,
+    relation: str = "zero-out",
 ) -> Study:
     """The same questions, asked of others at another price."""
-    promised = base.with_privacy(epsilon=epsilon, delta=DELTA, corrupt_fraction=theta)
+    promised = base.with_privacy(
+        epsilon=epsilon, delta=DELTA, corrupt_fraction=theta, relation=relation
+    )
     return promised.with_aggregation(
         participants=participants,
         max_dropout=max_dropout,

@@ -31,7 +31,6 @@ COLOURS = {
     "malicious": VERMILLION,
     "distributed": BLUE,
     "central": BLACK,
-    "hdmm": PURPLE,
     "local": ORANGE,
     "shuffle": GREEN,
     "zero": GREY,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dhdmm import errors
+    from dhdmm.participant.check import check
     from dhdmm.participant.tabulate import tabulate
     from dhdmm.planning.draft import plan
     from dhdmm.planning.plan import Plan
@@ -33,6 +34,7 @@ __all__ = [
     "Study",
     "Table",
     "Workload",
+    "check",
     "errors",
     "optimise",
     "plan",
@@ -49,6 +51,7 @@ _MODULES = {
     "Study": "dhdmm.study.spec",
     "Table": "dhdmm.release.tables",
     "Workload": "dhdmm.study.workload",
+    "check": "dhdmm.participant.check",
     "errors": "dhdmm",
     "optimise": "dhdmm.strategy.optimise",
     "plan": "dhdmm.planning.draft",

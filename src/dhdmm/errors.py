@@ -81,7 +81,12 @@ class StudyError(DhdmmError):
     """A study, schema, workload or SQL text that cannot be understood or answered.
 
     Raised by `Study.load`, `Study.from_text`, `Workload.from_kronecker` and `Release.query`.
+
+    Attributes:
+        more: The file's further mistakes, up to 20 in all; the error itself is the first.
     """
+
+    more: tuple[StudyError, ...] = ()
 
 
 class StrategyError(DhdmmError):

@@ -47,13 +47,14 @@ LEDGER = Format("ledger", ("0.1.0", "0.2.0"))
 JOURNAL = Format("journal", ("0.1.0",))
 MEMORY = Format("memory", ("0.1.0",))  # of a participant in mid-round, inside its journal
 JOINED = Format("joined round", ("0.2.0",))  # where a participant's round is, beside its journal
+DATA_SET = Format("data set", ("0.2.0",))
 ROSTER_SEEN = Format("roster seen", ("0.2.0",))
 STORE = Format("store", ("0.1.0", "0.2.0"))
 TRACE = Format("trace", ("0.1.0",))
 
 FORMATS = (
     *(STUDY, STRATEGY, PLAN, TRANSCRIPT, RELEASE, ROSTER, IDENTITY, PUBLIC_IDENTITY, CONSENT),
-    *(POLICY, LEDGER, JOURNAL, MEMORY, JOINED, ROSTER_SEEN, STORE, TRACE),
+    *(POLICY, LEDGER, JOURNAL, MEMORY, JOINED, DATA_SET, ROSTER_SEEN, STORE, TRACE),
 )
 UPGRADE = "upgrade dhdmm to read it"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -20,8 +21,10 @@ from dhdmm.cohort.members import Answer, Invitation, permissive, pinned
 from dhdmm.cohort.people import Enrolled, LocalSeat
 from dhdmm.cohort.workers import cohorts_here
 from dhdmm.errors import DataError, Refused
+from dhdmm.participant.data_sets import accounted, ledgers_for
 from dhdmm.participant.policy import Policy
-from dhdmm.participant.tabulate import CountOptions, TableOptions, tabulate
+from dhdmm.participant.report import ACCEPTED_LOSS, Report, RowsLeftOut, require_accepted
+from dhdmm.participant.tabulate import TableOptions, Tabulation, count_for
 from dhdmm.planning.plan import Plan
 from dhdmm.release import made
 from dhdmm.release.release import Release
@@ -53,13 +56,25 @@ class Outcome:
     survivors: tuple[int, ...]
 
 
-def run(plan: Plan, tables: Sequence[Any], **options: Unpack[TableOptions]) -> Release:
-    """Run a whole round on this machine, with real cryptography, and keep no ledger.
+def run(
+    plan: Plan,
+    tables: Sequence[Any],
+    *,
+    accept_loss: float = ACCEPTED_LOSS,
+    ledger: str | os.PathLike[str] | None = None,
+    **options: Unpack[TableOptions],
+) -> Release:
+    """Run a whole round on this machine, with real cryptography.
 
     Args:
         plan: The plan, made with `dhdmm.plan`.
         tables: One table per participant: a path (CSV, TSV, Parquet), a pandas or polars frame, an
             Arrow table, a DuckDB relation or an ibis table.
+        accept_loss: The largest share of all rows that may be left out. When any is, a warning
+            (`RowsLeftOut`) says how many and why.
+        ledger: What pays for the round: a data set's name, or a ledger file. Tables that
+            `dhdmm data add` has named pay by themselves; a round over others, without a ledger, is
+            accounted for nowhere.
         **options: How the tables are read: `columns`, `on_unknown` and `other`, as in
             `dhdmm.tabulate`.
 
@@ -68,46 +83,57 @@ def run(plan: Plan, tables: Sequence[Any], **options: Unpack[TableOptions]) -> R
 
     Raises:
         DataError: A table does not fit the study, or there are not as many as participants.
-        Refused: A table has more records than the study allows.
+        Refused: More rows would be left out than accepted, or a table has more records than the
+            study allows, or a budget does not suffice.
         RoundAborted: The round ended without a result.
     """
-    return run_round(enrol(plan), histograms_of(plan.study, tables, **options)).release
+    counted = count_tables(plan.study, tables, accept_loss=accept_loss, **options)
+    warn_of_loss([one.report for one in counted])
+    enrolment, histograms = enrol(plan), [one.histogram for one in counted]
+    ledgers = ledgers_for(tables, ledger)
+    with accounted(ledgers, enrolment.plan, enrolment.round_id) as debit:
+        return run_round(enrolment, histograms, before_inputs=debit).release
 
 
-def histograms_of(
+def warn_of_loss(reports: Sequence[Report]) -> None:
+    """Tell a program's user what is not in the answers."""
+    together = Report.total(reports)
+    if together.left_out:
+        warnings.warn("; ".join(together.words()), RowsLeftOut, stacklevel=3)
+
+
+def count_tables(
     study: Study,
     tables: Iterable[Any],
     advance: Callable[[int], None] = lambda _done: None,
+    *,
+    accept_loss: float = ACCEPTED_LOSS,
     **options: Unpack[TableOptions],
-) -> list[Histogram]:
-    """Each participant's table as a histogram, within the study's bounds.
+) -> list[Tabulation]:
+    """Each participant's table, counted within the study's bounds.
 
     One table is counted with all cores; several are counted in parallel, each with one core.
-    `advance` is called with the number of tables that are done.
+    `advance` is called with the number of tables that are done. A loss is accepted of all rows
+    together: these are what the answers are about.
     """
-    bound = study.aggregation.max_records_per_participant
 
-    def count(table: Any, threads: int | None = None) -> Histogram:
-        return histogram_of(study, table, max_records=bound, threads=threads, **options)
+    def count(table: Any, threads: int | None = None) -> Tabulation:
+        return count_for(study, table, accept_loss=1.0, threads=threads, **options)
 
     waiting = list(tables)
+    counted: list[Tabulation] = []
     if len(waiting) == 1:  # in this thread, where Ctrl-C reaches DuckDB
-        return [count(waiting[0])]
-    histograms: list[Histogram] = []
-    pool = ThreadPoolExecutor(os.cpu_count())  # DuckDB works outside the interpreter's lock
-    try:
-        for histogram in pool.map(partial(count, threads=1), waiting):
-            histograms.append(histogram)
-            advance(len(histograms))
-    finally:
-        pool.shutdown(cancel_futures=True)
-    return histograms
-
-
-def histogram_of(study: Study, table: Any, **options: Unpack[CountOptions]) -> Histogram:
-    """One table as a histogram; without `max_records` it may be that of several participants."""
-    unit = study.privacy.person
-    return tabulate(table, study.schema, unit=unit, key=study.digest, **options).histogram
+        counted = [count(waiting[0])]
+    else:
+        pool = ThreadPoolExecutor(os.cpu_count())  # DuckDB works outside the interpreter's lock
+        try:
+            for one in pool.map(partial(count, threads=1), waiting):
+                counted.append(one)
+                advance(len(counted))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    require_accepted(Report.total([one.report for one in counted]), accept_loss)
+    return counted
 
 
 def require_within_bound(study: Study, histograms: Iterable[Histogram]) -> None:

@@ -18,13 +18,15 @@ from dhdmm.aggregation.journal import Journal, MemoryJournal
 from dhdmm.aggregation.method import Phase, Store, ThreatModel
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.aggregation.roster import Roster
-from dhdmm.client.join import Ending
+from dhdmm.client.ending import Ending
 from dhdmm.planning.methods import METHODS
 from dhdmm.release.release import Release
 from tests.aggregation.ideal import IdealCoordinator, IdealParticipant, IdealRound, IdealSum
 from tests.cli.commands import Shell
 from tests.round.small import small_text
 from tests.service.participant.people import Coordinator, coordinator, crowd, roster_file, study_of
+
+pytestmark = pytest.mark.slow
 
 PASSWORD = b"open sesame"
 PROOF_BYTES = 32

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import chromium, executable, sign_in
+from tests.service.quick import quick_coordinators as quick_coordinators
 from tests.web.coordinators import Served, served
 
 RESULTS = Path(__file__).parents[2] / "test-results"

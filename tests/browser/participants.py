@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from dhdmm.cli.local_network import GENEROUS
 from dhdmm.client.home import Home
-from dhdmm.cohort.workers import ONE_THREAD
 from dhdmm.network import identity as identities
 from dhdmm.study import document
-
-COMMAND = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", "join"]
 
 
 def home_of(folder: Path, number: int) -> Path:
@@ -29,7 +25,12 @@ def home_of(folder: Path, number: int) -> Path:
 
 @contextmanager
 def joining(
-    address: str, folder: Path, tables: list[Path], tokens: list[str], *options: str
+    programs: Path,
+    address: str,
+    folder: Path,
+    tables: list[Path],
+    tokens: list[str],
+    *options: str,
 ) -> Iterator[list[subprocess.Popen[str]]]:
     """A process for every table; none is left when the block ends."""
     started = []
@@ -40,11 +41,10 @@ def joining(
             with (home / "said").open("w") as said:
                 started.append(
                     subprocess.Popen(
-                        [*COMMAND, address, *given],
+                        [programs / "dhdmm", "join", address, *given],
                         stdout=said,
                         stderr=said,
                         text=True,
-                        env=os.environ | ONE_THREAD,
                     )
                 )
         yield started

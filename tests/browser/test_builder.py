@@ -13,6 +13,8 @@ from dhdmm.study.spec import Study
 from tests.browser.participants import joining
 from tests.web.coordinators import Served
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 30_000  # milliseconds; planning shares the machine with other tests
 SECRET = "8541-canary"
 CSV = f'age,sex,"income, yearly"\n41,F,{SECRET}\n17,M,{SECRET}\n'
@@ -151,16 +153,26 @@ def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path):
 MANY_KINDS = """
 study: all kinds
 schema:
-  age: {type: integer, range: [0, 9]}
+  age: {type: integer, range: [0, 9], missing: true}
   sex: {type: category, values: {0: Female, 1: "Male, or else", 2: 'so: "quoted"'}}
-  zip: {type: category, values: ["01", "2", plain, "true", "a, b"]}
+  zip: {type: category, values: ["01", "2", plain, "true", "a, b"], missing: "12: not known"}
   hours: {type: number, edges: "0:100:25"}
+  day: {type: date, range: [2024-01-01, 2024-01-21], format: "%d.%m.%Y"}
+  hour: {type: datetime, range: [2024-01-01T00, 2024-01-01T03]}
+  cost: {type: measure, range: [-5, 20], step: 2.5, missing: true}
 groupings:
+  weeks: {of: day, by: week}
+  two parts: {of: day, edges: [2024-01-01, 2024-01-11, 2024-01-22]}
   halves: {of: age, edges: [0, 5, 10]}
   odd: {of: age, sets: [{label: odd, where: "age % 2 = 1"}, {label: even, rest: true}]}
   some: {of: zip, sets: [{label: "a: few", values: ["01", "a, b"]}, {label: others, rest: true}]}
 workload:
   - {name: pairs, marginals: {ways: 2}}
+  - {name: weeks, ranges: {of: weeks, kind: prefix}}
+  - {name: costs, sum: {of: cost, by: [sex]}, with_totals: [sex]}
+  - {name: mean cost, mean: {of: cost}}
+  - {name: upper hours, mean: {of: hours, representative: upper, by: [sex]}}
+  - {name: median age, quantiles: {of: age, at: [0.5, 0.9], by: [sex]}}
   - {name: listed, marginals: {of: [[age, sex], [zip]]}}
   - {name: banded, by: [sex, halves], with_totals: [sex], where: "hours >= 25", weight: 2}
   - {name: windows, ranges: {of: age, kind: width, width: 3}, by: [sex]}
@@ -205,7 +217,22 @@ def test_the_builder_fits_a_phone(builder: Page):
     expect(builder.get_by_role("heading", name="What it would give")).to_be_in_viewport()
 
 
-def test_from_a_click_to_a_release(builder: Page, coordinator: Served, tmp_path: Path):
+@pytest.mark.parametrize("size", [(1280, 700), (375, 667)])
+def test_export_stays_in_view(builder: Page, size: tuple[int, int]):
+    builder.set_viewport_size({"width": size[0], "height": size[1]})
+    load(builder, MANY_KINDS)
+    planned(builder)
+    export = builder.get_by_role("button", name="Export study.yaml")
+    height = builder.evaluate("document.documentElement.scrollHeight")
+    assert height > 2 * size[1]
+    for share in (0, 0.3, 0.6, 0.9):
+        builder.evaluate("y => scrollTo(0, y)", share * height)
+        expect(export).to_be_in_viewport(ratio=1)
+
+
+def test_from_a_click_to_a_release(
+    builder: Page, coordinator: Served, tmp_path: Path, forked_dhdmm: Path
+):
     """Build a study, start a round with real participants, watch it, read it, download it."""
     describe_small_study(builder)
     builder.get_by_label("At least", exact=True).fill("4")
@@ -222,7 +249,7 @@ def test_from_a_click_to_a_release(builder: Page, coordinator: Served, tmp_path:
 
     builder.get_by_role("link", name="Watch the round").click()
     expect(builder.locator("[data-state]")).to_have_attribute("data-state", "enrolling")
-    with joining(coordinator.address, tmp_path, tables, tokens.split(), "--yes"):
+    with joining(forked_dhdmm, coordinator.address, tmp_path, tables, tokens.split(), "--yes"):
         expect(builder.locator("[data-state]")).to_have_attribute(
             "data-state", "finished", timeout=PATIENCE
         )

@@ -19,6 +19,8 @@ from tests.browser.chromium import sign_in
 from tests.service.server.rounds import identity_of
 from tests.web.coordinators import Served, add_finished, served, synthetic
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = "<script>document.title='taken'</script>"
 IMAGE = "<img src=x onerror=document.title='taken'>"
 QUOTES = "\"' onmouseover=\"document.title='taken'"
@@ -132,7 +134,7 @@ def test_public_pages_name_nobody(page: Page, hostile: tuple[Served, list[str]])
         assert "site 3" not in content, path
         assert identity_of(3).public.hex()[:16] not in content, path
     page.goto(coordinator.address + paths[2])
-    expect(page.locator("main")).to_contain_text("Enrolled")
+    expect(page.locator("main")).to_contain_text("Invited")
     assert page.get_by_text("names and keys").count() == 0
 
 

@@ -29,6 +29,7 @@ def saved(tmp_path_factory) -> tuple[Path, Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_screen_shows_both_answers_and_what_a_difference_means(saved):
     text = called(compare, *saved)
     assert max(map(len, text.splitlines())) <= 80
@@ -57,7 +58,13 @@ def test_unknown_item_is_refused(saved):
 def test_budget_adds_rounds_and_says_whose_it_is(saved):
     text = called(budget, *saved)
     assert max(map(len, text.splitlines())) <= 80
-    for words in ("unit: record, zero-out", "small", "together", "ε chosen", "dhdmm ledger"):
+    for words in (
+        "unit: record, zero-out",
+        "small",
+        "together",
+        "in view of earlier",
+        "dhdmm ledger",
+    ):
         assert words in text
     assert "number of rounds and their noise were settled before" in " ".join(text.split())
 

@@ -34,6 +34,7 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return emitted
 
 
+@pytest.mark.slow
 def test_demo_is_a_malicious_round_of_200_with_dropouts_that_ends_as_the_readme_says(
     shell: Shell, documents: list[dict[str, Any]]
 ) -> None:

@@ -32,6 +32,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limited", LIMITED, ids=["ascii", "cp1252", "C"])
 def test_words_are_replaced_where_letters_are_missing(limited: dict[str, str], study: Path) -> None:
     assert "?" in _ran(dhdmm("describe", str(study), **limited))
@@ -40,12 +41,14 @@ def test_words_are_replaced_where_letters_are_missing(limited: dict[str, str], s
     _ran(dhdmm("serve", "--help", **limited))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limited", LIMITED, ids=["ascii", "cp1252", "C"])
 def test_json_keeps_every_letter(limited: dict[str, str], study: Path) -> None:
     shown = _ran(dhdmm("describe", "--json", str(study), **limited))
     assert json.loads(shown)["study"] == "Γλώσσα ε ± ρ"
 
 
+@pytest.mark.slow
 def test_an_error_keeps_its_exit_code() -> None:
     missing = dhdmm("describe", "Γλώσσα.yaml", PYTHONIOENCODING="ascii")
     assert missing.returncode == 3

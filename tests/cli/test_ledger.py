@@ -14,6 +14,7 @@ import pytest
 
 from dhdmm.cli.ledger import ledger as ledger_command
 from dhdmm.errors import Refused
+from dhdmm.privacy.chain import Purpose
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.privacy.protection import Protection
 from dhdmm.privacy.zcdp import Conversion
@@ -89,25 +90,27 @@ def test_totals_of_different_units_and_relations_are_apart(tmp_path):
 def test_epsilon_of_the_budget_holds_for_every_zcdp_mechanism(ledger_path):
     """Later studies may depend on earlier releases, so the Gaussian curve is no answer."""
     shown = json.loads(called(ledger_command, str(ledger_path), "--delta", "1e-5", "--json"))
-    stated = shown["budget_epsilon"]
-    assert stated == {"epsilon": Conversion.CKS.epsilon(Fraction(1), 1e-5), "delta": 1e-5}
-    assert stated["epsilon"] > 1.05 * Conversion.GAUSSIAN.epsilon(Fraction(1), 1e-5)
+    stated = shown["epsilon"]["budget"]
+    assert (stated, shown["delta"]) == (Conversion.CKS.epsilon(Fraction(1), 1e-5), 1e-5)
+    assert stated > 1.05 * Conversion.GAUSSIAN.epsilon(Fraction(1), 1e-5)
 
 
 def test_the_ledger_is_shown_to_people_at_80_columns(ledger_path):
     spend(ledger_path, (Fraction(1, 100), WARD))
     shown = called(ledger_command, str(ledger_path))
     assert max(map(len, shown.splitlines())) <= 80
-    assert re.search(r"remaining +0\.406667", shown)
+    assert re.search(r"budget +7\.766 +1 ", shown)
+    assert re.search(r"remaining +4\.\d+ +0\.406667", shown)
+    assert "Left: 40 more rounds like the last." in shown
     assert re.search(r"record +zero-out +1 +0\.333333 +0\n", shown)
     assert re.search(r"person \(patient\) +replace +0 +0 +0\.25\n", shown)
     assert re.search(r"a record, as counted +0\.343333 +1\.37333", shown)
     assert re.search(r"a person +0\.01 \+ 0\.333333 k² +0\.04 \+ 1\.33333 k²", shown)
     words = " ".join(shown.split())
-    assert "ε ≤ 7.766 at δ = 1e-06 for the removal of one record" in words
+    assert "all rounds within it tell of one record, removed, at most the ε in the" in words
     assert "counts k² times, and bounds nothing if k has no bound" in words
     assert "format 1" not in words
-    assert "2030-01-01T00:00" in shown
+    assert "2030-01-01" in shown
 
 
 def test_rounds_of_an_old_ledger_are_shown_as_not_recorded(old_ledger):
@@ -127,7 +130,7 @@ def test_a_budget_that_promises_nothing_is_shown_too(tmp_path):
     path = tmp_path / "ledger.sqlite"
     Ledger.create(path, Fraction(10**6), lambda: datetime(2030, 1, 1, tzinfo=UTC))
     shown = json.loads(called(ledger_command, str(path), "--json"))
-    assert shown["budget_epsilon"]["epsilon"] > 10**6
+    assert shown["epsilon"]["budget"] > 10**6
     assert shown["accounts"] == []
 
 
@@ -137,6 +140,18 @@ def test_an_identifier_cannot_steer_the_terminal(tmp_path):
     shown = called(ledger_command, str(path))
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_rounds_are_shown_with_their_study_date_participants_and_what_is_left_buys(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = spend(path)
+    purpose = Purpose("emergency\x1b[2J visits", 12)
+    ledger.reserve(bytes(32), bytes(16), Fraction(3, 10), RECORD, purpose)
+    ledger.debit(bytes(16), bytes(32))
+    shown = called(ledger_command, str(path))
+    assert "\x1b" not in shown
+    assert re.search(r"emergency.\[2J visits +2030-01-01 +spent +12 +3\.\d+ +0\.3\n", shown)
+    assert "Left: 2 more rounds like the last (emergency" in shown
 
 
 def test_showing_a_ledger_changes_nothing(ledger_path):

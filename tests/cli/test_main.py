@@ -10,6 +10,8 @@ import pytest
 
 from dhdmm import __version__
 
+pytestmark = pytest.mark.slow
+
 HEAVY = ["duckdb", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "sqlglot"]
 
 

@@ -158,6 +158,7 @@ def test_screen_of_a_study_that_only_asks_says_what_its_errors_are(questions: Pa
     assert "–" in shown.stdout  # messages are not known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "rows", "largest"),
     [

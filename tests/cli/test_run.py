@@ -73,17 +73,20 @@ def test_threat_model_of_the_command_line_counts(shell: Shell) -> None:
 
 def test_people_see_tables_costs_and_where_the_release_is_at_80_columns(shell: Shell) -> None:
     said = shell("run", *DEALT, "--out", "answers", "--truth")
+    assert said.err.startswith("nothing is accounted for: no data set is named")
     assert said.code == 0
     assert max(map(len, said.out.splitlines())) <= 80
     assert "both (20 answers)" in said.out
     assert "expected error a query" in said.out
     assert said.out.endswith("release written to answers\n")
-    assert {"answers/release.json", "study.ledger"} <= shell.files()
+    assert "answers/release.json" in shell.files()
+    assert "study.ledger" not in shell.files()
 
 
+@pytest.mark.slow
 def test_every_round_is_debited_once_at_the_price_of_its_plan(shell: Shell) -> None:
-    shell("run", *DEALT, "--out", "first")
-    shell("run", *DEALT, "--out", "second")
+    shell("run", *DEALT, "--out", "first", "--ledger", "study.ledger")
+    shell("run", *DEALT, "--out", "second", "--ledger", "study.ledger")
     plan = Release.load(shell.folder / "first").plan
     ledger = json.loads(shell("ledger", "study.ledger", "--json").out)
     kinds = [entry["kind"] for entry in ledger["entries"]]

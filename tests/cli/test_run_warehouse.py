@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -13,8 +12,10 @@ import pytest
 from dhdmm.errors import DataError, ExitCode
 from dhdmm.participant.address import TableAddress, is_address
 from tests.cli.commands import Shell
-from tests.participant.postgres import Server, require_postgres, running_server
+from tests.participant.postgres import Server
 from tests.round.small import small_text
+
+pytestmark = pytest.mark.slow
 
 ROWS = "SELECT i % 10 AS age, CASE i % 2 WHEN 0 THEN 'F' ELSE 'M' END AS sex"
 IN_DUCKDB = f"CREATE TABLE people AS {ROWS} FROM range(300) AS numbers(i)"
@@ -35,16 +36,13 @@ def shell(
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    require_postgres()
-    with running_server() as running:
-        running.execute(
-            IN_POSTGRESQL,
-            "CREATE TABLE few AS SELECT * FROM people LIMIT 5",
-            "CREATE TABLE hidden (age int)",
-            "REVOKE SELECT ON hidden FROM reader",
-        )
-        yield running
+def server(postgres: Server) -> Server:
+    return postgres.with_database(
+        IN_POSTGRESQL,
+        "CREATE TABLE few AS SELECT * FROM people LIMIT 5",
+        "CREATE TABLE hidden (age int)",
+        "REVOKE SELECT ON hidden FROM reader",
+    )
 
 
 def error_of_run(shell: Shell, address: str) -> str:

@@ -1,7 +1,6 @@
 """`dhdmm serve`, `enroll` and `status` as processes."""
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -21,25 +20,23 @@ from tests.round.small import small_text
 from tests.service.server.outages import stoppable
 from tests.service.server.stores import fresh_database
 
-DHDMM = [str(Path(sys.executable).with_name("dhdmm"))]
-
-
 PATIENCE = 120
 OPERATING = ["--operator-token-file", "operator"]
 
 
 @contextmanager
-def coordinator(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    programs: Path, folder: Path, *options: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A running coordinator, and its address as it says it in its log."""
     (folder / "study.yaml").write_text(small_text(participants="{min: 10, max: 12}"))
     always = ["--port", "0", *OPERATING]
     process = subprocess.Popen(
-        [*DHDMM, "serve", "study.yaml", *always, *options],
+        [programs / "dhdmm", "serve", "study.yaml", *always, *options],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     try:
         assert process.stderr is not None
@@ -53,29 +50,43 @@ def coordinator(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[
         process.communicate()
 
 
-def dhdmm(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*DHDMM, *arguments], cwd=folder, capture_output=True, text=True)
+def dhdmm(programs: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [programs / "dhdmm", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) -> None:
-    with coordinator(tmp_path, "--json") as (process, url):
+    installed = Path(sys.executable).parent
+    with serving(installed, tmp_path, "--json") as (process, url):
         assert (tmp_path / "operator").stat().st_mode & 0o077 == 0
         made = dhdmm(
-            tmp_path, "enroll", url, "--operator-token-file", "operator", "--count", "3", "--json"
+            installed,
+            tmp_path,
+            "enroll",
+            url,
+            "--operator-token-file",
+            "operator",
+            "--count",
+            "3",
+            "--json",
         )
         assert len(set(json.loads(made.stdout)["tokens"])) == 3
-        wrong = dhdmm(tmp_path, "enroll", url, "--operator-token", "no")
+        wrong = dhdmm(installed, tmp_path, "enroll", url, "--operator-token", "no")
         assert wrong.returncode == 4
         assert "this is for the operator" in wrong.stderr
-        assert dhdmm(tmp_path, "status", url, "--state", "nobody").returncode == 4
-        shown = dhdmm(tmp_path, "status", url, "--operator-token-file", "operator")
+        assert dhdmm(installed, tmp_path, "status", url, "--state", "nobody").returncode == 4
+        shown = dhdmm(installed, tmp_path, "status", url, "--operator-token-file", "operator")
         assert re.search(r"small +enrolling +0 of 10 to 12", shown.stdout)
         process.send_signal(signal.SIGTERM)
         document = json.loads(process.stdout.read())
         assert process.wait() == 0
     assert document["rounds"][0]["state"] == "enrolling"
 
-    with coordinator(tmp_path, "--json", "--once", "--enrolment-seconds", "0.5") as (process, _):
+    with serving(installed, tmp_path, "--json", "--once", "--enrolment-seconds", "0.5") as (
+        process,
+        _,
+    ):
         ended = json.loads(process.stdout.read())
         assert process.wait() == 5
     entry = ended["rounds"][0]
@@ -83,40 +94,47 @@ def test_an_operator_makes_tokens_sees_the_round_and_stops_it(tmp_path: Path) ->
     assert (entry["state"], entry["reason"]) == ("aborted", "too-few-participants")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(52)
 @pytest.mark.parametrize(
     "option", [["--again"], ["--occurrence", "2026-W47"], ["--every", "month"]]
 )
 def test_a_coordinator_that_is_killed_and_restarted_begins_no_second_round(
-    tmp_path: Path, option: list[str]
+    tmp_path: Path, option: list[str], forked_dhdmm: Path
 ) -> None:
     found = []
     for _ in range(2):
-        with coordinator(tmp_path, *option) as (_, url):
-            shown = dhdmm(tmp_path, "status", url, *OPERATING, "--json")
+        with serving(forked_dhdmm, tmp_path, *option) as (_, url):
+            shown = dhdmm(forked_dhdmm, tmp_path, "status", url, *OPERATING, "--json")
             found.append([entry["round"] for entry in json.loads(shown.stdout)["rounds"]])
     assert len(found[0]) == 1
     assert found[1] == found[0]
 
 
-def test_a_coordinator_purges_by_itself(tmp_path: Path) -> None:
-    with coordinator(tmp_path, "--once", "--enrolment-seconds", "0.2") as (process, url):
+@pytest.mark.slow
+def test_a_coordinator_purges_by_itself(tmp_path: Path, forked_dhdmm: Path) -> None:
+    with serving(forked_dhdmm, tmp_path, "--once", "--enrolment-seconds", "0.2") as (process, url):
         assert process.wait() == 5
-    with coordinator(tmp_path, "--purge-after", "0s") as (process, url):
+    with serving(forked_dhdmm, tmp_path, "--purge-after", "0s") as (process, url):
         assert process.stderr is not None
         while '"purged"' not in (line := process.stderr.readline()):
             assert line, "it ended before it purged"
-        shown = json.loads(dhdmm(tmp_path, "status", url, *OPERATING, "--json").stdout)
+        shown = json.loads(
+            dhdmm(forked_dhdmm, tmp_path, "status", url, *OPERATING, "--json").stdout
+        )
     assert [entry["state"] for entry in shown["rounds"]] == ["aborted"]
 
 
+@pytest.mark.slow
 @pytest.mark.fault(43)
-def test_a_coordinator_whose_store_is_away_ends_in_order(tmp_path: Path) -> None:
+def test_a_coordinator_whose_store_is_away_ends_in_order(
+    tmp_path: Path, forked_dhdmm: Path
+) -> None:
     """It says what it last knew of its rounds, and how each of them stands."""
     require_postgres()
     with running_server() as server, stoppable(server) as postgres:
         url = fresh_database(server)
-        with coordinator(tmp_path, "--store", url, "--json") as (process, _):
+        with serving(forked_dhdmm, tmp_path, "--store", url, "--json") as (process, _):
             postgres.stop()
             process.send_signal(signal.SIGTERM)
             out, err = process.communicate(timeout=PATIENCE)
@@ -125,17 +143,21 @@ def test_a_coordinator_whose_store_is_away_ends_in_order(tmp_path: Path) -> None
     assert (process.returncode, json.loads(out)["rounds"][0]["state"]) == (0, "enrolling")
 
 
-def test_limits_come_from_a_file(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_limits_come_from_a_file(tmp_path: Path, forked_dhdmm: Path) -> None:
     limits = tmp_path / "limits.yaml"
     limits.write_text("stranger_requests: {per_second: 0.001, burst: 2}\n")
-    with coordinator(tmp_path, "--limits", "limits.yaml") as (_process, url):
+    with serving(forked_dhdmm, tmp_path, "--limits", "limits.yaml") as (_process, url):
         assert [httpx.get(f"{url}/healthz").status_code for _ in range(3)] == [200, 200, 429]
 
 
+@pytest.mark.slow
 @pytest.mark.fault(56)
 @pytest.mark.parametrize("options", [[], ["--public"], ["--public", "--no-pages"]])
-def test_rounds_are_public_if_the_operator_says_so(tmp_path: Path, options: list[str]) -> None:
-    with coordinator(tmp_path, *options) as (_process, url):
+def test_rounds_are_public_if_the_operator_says_so(
+    tmp_path: Path, options: list[str], forked_dhdmm: Path
+) -> None:
+    with serving(forked_dhdmm, tmp_path, *options) as (_process, url):
         assert httpx.get(f"{url}/v1/rounds").status_code == (200 if options else 401)
 
 

@@ -29,6 +29,7 @@ def _saved(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["patients.csv", "patients.parquet"])
 def test_a_table_is_dealt_out_whole_and_in_turn(tmp_path: Path, name: str) -> None:
     tables = list(dealt_out(STUDY, _saved(tmp_path / name), 5))

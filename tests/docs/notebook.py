@@ -34,7 +34,7 @@ def executed(notebook: Path, folder: Path) -> NotebookNode:
         record_timing=False,
         resources={"metadata": {"path": str(place)}},
     )
-    settings = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    settings = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}
     with mock.patch.dict(os.environ, settings):
         client.execute()
     document.metadata.language_info = {"name": "python"}

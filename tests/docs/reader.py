@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.docs.pages import PROJECT, Block, blocks, lines, shape
 
@@ -33,7 +34,7 @@ class Reader:
                 [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
             ),
             "COLUMNS": "80",
-            "OMP_NUM_THREADS": "1",
+            "DHDMM_STATE": str(folder / "state"),
         }
         shutil.copytree(
             PROJECT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.ledger*")
@@ -60,7 +61,8 @@ class Reader:
 
     def _python(self, block: Block) -> str:
         printed = io.StringIO()
-        with contextlib.chdir(self.folder), contextlib.redirect_stdout(printed):
+        here = patch.dict(os.environ, {"DHDMM_STATE": self.environment["DHDMM_STATE"]})
+        with here, contextlib.chdir(self.folder), contextlib.redirect_stdout(printed):
             exec(compile(block.text, block.place, "exec"), self.names)  # noqa: S102 - our own page
         return printed.getvalue()
 

@@ -42,6 +42,8 @@ from tests.docs.pages import (
 )
 from tests.docs.reader import Reader
 
+pytestmark = pytest.mark.slow
+
 ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?:work|home|root|Users|usr|opt|mnt|tmp|var)/")
 LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]*\bsrc=\"?([^\s\">]+)")
 LISTING = re.compile(r"<(pre|code|svg|math|table)\b.*?</\1>", re.DOTALL)
@@ -49,7 +51,7 @@ TAG = re.compile(r"<[^>]*>")
 LINKED = re.compile(r"<link[^>]*\bhref=\"?([^\s\">]+)")
 BENCH = re.compile(r"`python -m bench[ .](\w+)")
 MADE = re.compile(r"^make (\w+)", re.MULTILINE)
-INSTALLED = re.compile(r"^pip install 'dhdmm\[(\w+)\]'", re.MULTILINE)
+INSTALLED = re.compile(r"^pip install '\.\[(\w+)\]'", re.MULTILINE)
 HOSPITALS = PROJECT / "examples" / "hospitals" / "study.yaml"
 NOT_RUN: dict[str, int] = {"docs/DEPLOYING.md": 1, "docs/cli.md": 28}
 """How many blocks of which page no test runs: whoever adds one has to say so here."""

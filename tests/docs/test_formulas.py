@@ -56,7 +56,15 @@ def test_sessions_are_hashes_of_what_they_name() -> None:
         len(name.encode()).to_bytes(4, "little") + name.encode() + key
         for name, key in zip(roster.names, roster.identities, strict=True)
     ]
-    assert roster.digest == digest(b"dhdmm roster 1", (3).to_bytes(4, "little"), *members)
+    assert roster.flat_digest == digest(b"dhdmm roster 1", (3).to_bytes(4, "little"), *members)
+    leaves = [
+        digest(
+            b"\x00", (3).to_bytes(4, "big"), i.to_bytes(4, "big"), b"dhdmm roster 2",
+            len(name.encode()).to_bytes(4, "big"), name.encode(), key,
+        )
+        for i, (name, key) in enumerate(zip(roster.names, roster.identities, strict=True))
+    ]  # fmt: skip
+    assert roster.digest == digest(b"\x01", digest(b"\x01", *leaves[:2]), leaves[2])
     for byte, threat_model in (
         (b"\x00", ThreatModel.SEMI_HONEST),
         (b"\x01", ThreatModel.MALICIOUS),

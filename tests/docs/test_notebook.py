@@ -12,6 +12,8 @@ from tests.docs.notebook import executed
 from tests.docs.pages import PROJECT
 from tests.docs.test_docs import ABSOLUTE
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOKS = sorted((PROJECT / "examples").rglob("*.ipynb"))
 LARGEST = 400_000
 COVERAGE = re.compile(r"([\d.]+)% of 1,944 intervals hold the truth")

@@ -7,6 +7,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from dhdmm.errors import ExitCode
 
 PROJECT = Path(__file__).parents[2]
@@ -33,6 +35,7 @@ def unknown(messages: list[str]) -> list[str]:
     return [m for m in messages if any(part.strip() not in said for part in m.split("…"))]
 
 
+@pytest.mark.slow
 def test_every_message_on_the_page_is_in_the_sources() -> None:
     messages = MESSAGE.findall(PAGE)
     assert len(messages) > 30

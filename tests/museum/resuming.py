@@ -11,9 +11,10 @@ from pathlib import Path
 
 import httpx
 
+from dhdmm.client.ending import Participation
 from dhdmm.client.home import Home
 from dhdmm.client.http import CoordinatorClient
-from dhdmm.client.join import Participation, join
+from dhdmm.client.join import join
 from dhdmm.client.seat import Member
 from dhdmm.network import identity as identities
 from dhdmm.network.roster import Pin

@@ -24,6 +24,7 @@ def remade(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_is_what_the_newest_wing_has(kind: str, remade: Path) -> None:
     names = NEWEST.of_kind(kind)
@@ -35,6 +36,7 @@ def test_what_is_written_is_what_the_newest_wing_has(kind: str, remade: Path) ->
         )
 
 
+@pytest.mark.slow
 def test_everything_that_is_made_is_on_show(remade: Path) -> None:
     files = [path for path in remade.rglob("*") if path.is_file()]
     found = {path.relative_to(remade).as_posix() for path in files}

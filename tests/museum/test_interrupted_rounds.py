@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dhdmm.aggregation.method import ENROLMENT
+from dhdmm.client.ending import Ending
 from dhdmm.client.home import Home
-from dhdmm.client.join import Ending
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Transcript
 from dhdmm.release.verify import verify
@@ -27,8 +26,10 @@ from tests.museum import stores
 from tests.museum.cast import COORDINATOR, PEOPLE, exact_sum, person_key, person_name
 from tests.museum.resuming import resumed
 from tests.museum.wings import WINGS, Wing
-from tests.participant.postgres import Server, require_postgres, running_server
+from tests.participant.postgres import Server
 from tests.service.server.stores import fresh_database
+
+pytestmark = pytest.mark.slow
 
 UNFINISHED = [
     (wing, place)
@@ -42,13 +43,6 @@ FINISHED = [
     for place in wing.facts["rounds"]
     if (wing, place) not in UNFINISHED
 ]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    require_postgres()
-    with running_server() as running:
-        yield running
 
 
 def dump_of(wing: Wing, place: str) -> stores.Dump:
@@ -71,8 +65,8 @@ def test_the_file_of_a_store_goes_on_as_well(wing: Wing, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("wing", WINGS, ids=str)
 @pytest.mark.parametrize("place", ["malicious-inputs", "semi-honest-keys"])
-def test_the_same_in_postgresql(wing: Wing, place: str, server: Server, tmp_path: Path) -> None:
-    url = stores.into_database(dump_of(wing, place), fresh_database(server))
+def test_the_same_in_postgresql(wing: Wing, place: str, postgres: Server, tmp_path: Path) -> None:
+    url = stores.into_database(dump_of(wing, place), fresh_database(postgres))
     finish(wing, place, url, tmp_path)
 
 

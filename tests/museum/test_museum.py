@@ -99,7 +99,7 @@ def test_a_plan_keeps_its_digests_and_passes_its_review(wing: Wing, name: str) -
 @studies
 def test_a_draft_leads_to_the_plan_that_everybody_agreed_on(wing: Wing, name: str) -> None:
     preview = Plan.from_bytes(wing.bytes(f"plans/{name}-preview.cbor"))
-    planned = Draft.of(preview).plan(PEOPLE, roster_file(signed=True).roster.digest)
+    planned = Draft.of(preview).plan_for(roster_file(signed=True).roster)
     assert planned.digest.hex() == wing.facts["studies"][name]["plan_digest"]
 
 

@@ -23,6 +23,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.network import identity as identities
 from dhdmm.network.identity import read_document
 from dhdmm.network.roster import RosterFile
+from dhdmm.participant.data_sets import DataSets
 from dhdmm.participant.policy import Policy, PolicyReason, PolicyRefusal, review_preview
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
@@ -156,6 +157,12 @@ def joined_round(folder: Path) -> None:
     read_document(Note, newer_file("joined round", folder / "note"))
 
 
+def data_set(folder: Path) -> None:
+    (folder / "data" / "visits").mkdir(parents=True)
+    newer_file("data set", folder / "data" / "visits" / "data.json")
+    DataSets(folder).all()
+
+
 def roster_seen(folder: Path) -> None:
     read_document(SeenRoster, newer_file("roster seen", folder / "seen"))
 
@@ -174,6 +181,7 @@ READERS: dict[str, Callable[[Path], None]] = {
     "journal": journal,
     "memory": memory,
     "joined round": joined_round,
+    "data set": data_set,
     "roster seen": roster_seen,
     "store": store,
     "trace": trace,

@@ -26,6 +26,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
     with_one_more_key(monkeypatch)
 
 
+@pytest.mark.slow
 @wings
 def test_studies_strategies_and_plans_are_what_they_were(wing: Wing) -> None:
     for name in wing.studies:
@@ -42,6 +43,7 @@ def test_a_study_file_gives_the_digest_it_gave(wing: Wing) -> None:
         assert found == wing.facts["studies"][name]["study_digest"]
 
 
+@pytest.mark.slow
 @wings
 def test_releases_and_transcripts_verify(wing: Wing) -> None:
     for name in RELEASED:
@@ -50,6 +52,7 @@ def test_releases_and_transcripts_verify(wing: Wing) -> None:
         museum.test_a_full_transcript_adds_up_again(wing, name)
 
 
+@pytest.mark.slow
 @wings
 def test_consents_journals_and_pins_hold_and_a_round_goes_on(wing: Wing, tmp_path: Path) -> None:
     museum.test_consents_still_apply_to_what_was_consented_to(wing, tmp_path / "consents")

@@ -56,6 +56,7 @@ def test_a_later_release_says_when_and_in_which_formats(wing: Wing, name: str) -
     assert words in called(show, place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wing", WINGS, ids=str)
 def test_pages_say_the_same(wing: Wing, tmp_path: Path) -> None:
     release = Release.load(wing.folder / "releases" / "malicious")
@@ -70,6 +71,7 @@ def test_pages_say_the_same(wing: Wing, tmp_path: Path) -> None:
     assert document["provenance"] == release.provenance()
 
 
+@pytest.mark.slow
 def test_a_release_is_shown_as_it_was_made_by_whoever_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,8 @@ from tests.mutants.page import PAGE, page
 from tests.mutants.table import MUTANTS
 from tests.mutants.trial import Outcome
 
+pytestmark = pytest.mark.slow
+
 FEWEST = 120
 
 

@@ -37,6 +37,7 @@ def test_ideal_sum_is_that_of_everybodys_measurements_bit_by_bit() -> None:
     assert np.array_equal(found, decode(agreed, total))
 
 
+@pytest.mark.slow
 def test_sampled_errors_agree_with_the_expected_ones() -> None:
     settings = replace(TINY, accuracy_repetitions=40)
     for unit in [
@@ -48,6 +49,7 @@ def test_sampled_errors_agree_with_the_expected_ones() -> None:
         assert abs(row["deviation"]) < LIMIT, unit.kind
 
 
+@pytest.mark.slow
 def test_too_little_noise_would_be_noticed() -> None:
     """The same comparison for a mechanism that forgets the corrupt fifth."""
     settings = replace(TINY, accuracy_repetitions=40)
@@ -65,6 +67,7 @@ def test_whole_rounds_have_the_expected_error() -> None:
     assert math.sqrt(np.mean(result["squares"])) == pytest.approx(result["expected_rmse"], rel=0.2)
 
 
+@pytest.mark.slow
 def test_kappa_is_the_papers() -> None:
     [row] = [row for row in kappa.ITEM.compute(TINY, _kappa_results()) if row["scale"] == 100]
     assert row["kappa"] == "9.39e-86"

@@ -9,6 +9,7 @@ from dhdmm.cli.main import run_app
 from research.__main__ import app
 
 
+@pytest.mark.slow
 def test_one_item_and_whether_the_run_was_quick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

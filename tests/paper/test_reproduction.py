@@ -16,6 +16,8 @@ from research.paper.run import WORK, reproduce
 from research.paper.work import ResultStore, Unit
 from tests.paper.tiny import TINY
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = [item.name for item in ITEMS]
 

@@ -15,7 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +25,6 @@ import pytest
 
 OWNER = "postgres"
 READER = "reader"
-DATABASE = "hospital"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "fsync": "off",
@@ -44,12 +43,33 @@ class Server:
 
     port: int
     password: str = field(repr=False)
+    database: str = "postgres"
 
     def owner(self) -> psycopg.Connection[Any]:
-        return self._connect(OWNER)
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=OWNER,
+            password=self.password,
+            dbname=self.database,
+            autocommit=True,
+        )
 
     def url(self, password: str | None = None) -> str:
-        return f"postgresql://{READER}:{password or self.password}@127.0.0.1:{self.port}/{DATABASE}"
+        address = f"127.0.0.1:{self.port}/{self.database}"
+        return f"postgresql://{READER}:{password or self.password}@{address}"
+
+    def with_database(self, *statements: str) -> Server:
+        """The same server with a database of its own, in which these statements are executed."""
+        made = replace(self, database=f"hospital_{secrets.token_hex(4)}")
+        self.execute(f"CREATE DATABASE {made.database}")
+        made.execute(
+            "CREATE EXTENSION pg_stat_statements",
+            f"REVOKE TEMPORARY ON DATABASE {made.database} FROM PUBLIC",
+            f"ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {READER}",
+            *statements,
+        )
+        return made
 
     def execute(self, *statements: str) -> None:
         with self.owner() as connection:
@@ -67,16 +87,6 @@ class Server:
                 " ON r.oid = s.userid WHERE rolname = %s AND query NOT IN ('BEGIN', 'COMMIT')",
                 (READER,),
             ).fetchall()
-
-    def _connect(self, user: str) -> psycopg.Connection[Any]:
-        return psycopg.connect(
-            host="127.0.0.1",
-            port=self.port,
-            user=user,
-            password=self.password,
-            dbname=DATABASE,
-            autocommit=True,
-        )
 
 
 def require_postgres() -> None:
@@ -104,7 +114,10 @@ def running_server() -> Iterator[Server]:
         )
         try:
             _wait_until_ready(process, server)
-            _prepare(server)
+            server.execute(
+                f"CREATE ROLE {READER} LOGIN PASSWORD '{password}'",
+                f"ALTER ROLE {READER} SET default_transaction_read_only = on",
+            )
             yield server
         finally:
             process.send_signal(signal.SIGINT)  # what PostgreSQL calls a fast shutdown
@@ -125,25 +138,13 @@ def _options(server: Server, folder: Path) -> list[str]:
 
 def _wait_until_ready(process: subprocess.Popen[bytes], server: Server) -> None:
     deadline = time.monotonic() + SECONDS_TO_START
-    url = f"postgresql://{OWNER}:{server.password}@127.0.0.1:{server.port}/postgres"
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(f"CREATE DATABASE {DATABASE}")
-                return
+            server.owner().close()
+            return
         except psycopg.OperationalError:
             time.sleep(0.05)
     raise RuntimeError("PostgreSQL did not start")
-
-
-def _prepare(server: Server) -> None:
-    server.execute(
-        "CREATE EXTENSION pg_stat_statements",
-        f"REVOKE TEMPORARY ON DATABASE {DATABASE} FROM PUBLIC",
-        f"CREATE ROLE {READER} LOGIN PASSWORD '{server.password}'",
-        f"ALTER ROLE {READER} SET default_transaction_read_only = on",
-        f"ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO {READER}",
-    )
 
 
 def _as_owner(command: Sequence[str]) -> subprocess.Popen[bytes]:

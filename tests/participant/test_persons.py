@@ -21,11 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.cli.join import counted_for
+from dhdmm.cli.options import Tables
 from dhdmm.errors import DataError
 from dhdmm.participant import coding
 from dhdmm.participant.coding import BLANKS, NOBODY
-from dhdmm.participant.tabulate import Tabulation, tabulate
-from dhdmm.runner import histogram_of
+from dhdmm.participant.tabulate import Tabulation, count_for, tabulate
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import Schema
@@ -101,6 +101,7 @@ def require_one_record_each(tabulation: Tabulation, persons: list[Any], where: s
     assert tabulation.report.persons == len(kept), where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(data=st.data())
@@ -125,6 +126,7 @@ def test_blanks_are_all_white_space_and_what_has_no_width():
     assert set(NOBODY) == {"", *WORDS.lower().split()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_unknown", ["error", "other"])
 @pytest.mark.parametrize(
     "values",
@@ -203,6 +205,7 @@ def nine_and_one() -> pa.Table:
     return pa.table({"id": identifiers, "sex": records * PERSONS})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_records", [1, 2, 5, 9])
 @pytest.mark.parametrize("key", [b"", b"one study", b"another"])
 def test_every_record_of_a_person_is_as_likely_to_stay(max_records, key):
@@ -232,8 +235,8 @@ def test_a_round_has_the_studys_digest_as_its_key(tmp_path):
         contents(tabulate(given, planned.schema, unit=bound(20), key=key).histogram)
         for key in (planned.digest, b"")
     )
-    assert contents(histogram_of(planned, given)) == with_digest != without
-    assert contents(counted_for(planned, path, "error")) == with_digest
+    assert contents(count_for(planned, given, accept_loss=0.8).histogram) == with_digest != without
+    assert contents(counted_for(planned, path, Tables(accept_loss="80%"))) == with_digest
 
 
 ROWS = st.lists(
@@ -246,6 +249,7 @@ ROWS = st.lists(
 SMALL = Schema((IntegerAttribute("x", 0, 3),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [lambda given: given, pa.Table.to_pandas, in_duckdb])
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(rows=ROWS, max_records=st.integers(1, 3))

@@ -22,6 +22,8 @@ from dhdmm.planning.draft import draft
 from dhdmm.study.spec import Study
 from tests.participant.costly_plans import PLANS, POLICY, ranges
 
+pytestmark = pytest.mark.slow
+
 PEAK_MEGABYTES = 500
 AGES = """
 study: ages

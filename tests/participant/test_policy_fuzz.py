@@ -97,6 +97,7 @@ def test_any_budget_and_noise(rho, variance):
     refused_or_the_same(cbor2.dumps(FIELDS | changes, canonical=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(st.sampled_from(["study", "strategy"]), EDITS)
 def test_edited_study_or_strategy_inside_a_plan(part, edits):
@@ -104,6 +105,7 @@ def test_edited_study_or_strategy_inside_a_plan(part, edits):
     refused_or_the_same(cbor2.dumps(FIELDS | {part: inner}, canonical=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_any_value_inside_the_strategy(data):

@@ -121,12 +121,11 @@ def test_a_mapping_for_an_unknown_attribute_is_refused():
 @pytest.mark.parametrize(
     ("column", "kind"),
     [
-        (pa.array([SECRET]), "text"),
         (pa.array([True]), "true and false"),
         (pa.array([[1]]), "another type"),
         (pd.Series([1, SECRET], dtype=object), "values of several types"),
     ],
-    ids=["text", "boolean", "list", "mixed"],
+    ids=["boolean", "list", "mixed"],
 )
 @pytest.mark.parametrize("policy", ["error", "drop", "other"])
 def test_a_column_of_the_wrong_type_is_refused_rather_than_dropped_whole(column, kind, policy):
@@ -145,6 +144,7 @@ def test_columns_that_no_attribute_needs_may_hold_anything(tmp_path):
     assert tabulate(unsupported.to_reader(), SCHEMA).histogram.records == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ['a"b', "x'; DROP TABLE source; --", "c0", "k0", "source", "select"]
 )
@@ -165,6 +165,7 @@ def test_a_failing_relation_is_refused_without_its_message():
     assert "cannot be read" in refusal(relation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_the_count_as_a_keyboard_interrupt(threads):
     """The stream lasts long enough to be interrupted; the signal is sent from within it."""

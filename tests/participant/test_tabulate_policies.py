@@ -24,6 +24,7 @@ def person(column: str, max_records: int) -> PersonModel:
     return PersonModel(column=column, max_records=max_records, max_participants=1)
 
 
+@pytest.mark.slow
 def test_error_names_columns_and_rows_but_no_value():
     table = pa.table({"AGE": [3, 4711, 4711], "race": ["White", None, "Purple"]})
     with pytest.raises(DataError) as caught:
@@ -73,6 +74,7 @@ def person_table(rows: list[tuple[str, int, str]]) -> pa.Table:
     return pa.table({**columns, "race": pa.array(races, pa.string())})
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(PERSONS, st.integers(1, 6), st.randoms(use_true_random=False))
 def test_nobody_has_more_than_the_bound_and_the_order_of_rows_is_irrelevant(rows, bound, random):
@@ -90,6 +92,7 @@ def test_nobody_has_more_than_the_bound_and_the_order_of_rows_is_irrelevant(rows
     assert contents(again.histogram) == contents(tabulation.histogram)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(PERSONS, st.integers(1, 4))
 def test_removing_one_person_changes_the_histogram_by_at_most_the_bound(rows, bound):

@@ -18,6 +18,7 @@ from ibis.backends.sql import compilers
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant import warehouse
 from dhdmm.participant.coding import PersonBound
+from dhdmm.participant.mapping import Column
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.attributes.base import LONGEST_LIST
@@ -50,6 +51,7 @@ def outcome(table: Any, schema: Schema, **options: Any) -> tuple[Any, ...]:
     return contents(tabulation.histogram), vars(tabulation.report)
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.lists(RECORD, max_size=30), st.sampled_from(["error", "drop", "other"]))
 def test_random_tables_are_counted_as_they_are_here(records, on_unknown):
@@ -58,6 +60,7 @@ def test_random_tables_are_counted_as_they_are_here(records, on_unknown):
     assert outcome(stored(table), MIXED, **options) == outcome(table, MIXED, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_unknown", ["error", "drop", "other"])
 @pytest.mark.parametrize(
     "unit", [None, PersonModel(column="ID", max_records=1, max_participants=1)]
@@ -87,6 +90,7 @@ def test_columns_are_found_and_refused_as_in_any_table(table, columns):
     assert outcome(stored(table), SCHEMA, **options) == outcome(table, SCHEMA, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "held",
     [
@@ -108,6 +112,7 @@ def test_integers_may_be_held_in_any_numeric_type(held):
     assert sum(expected[0].values()) == 3
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40, unique=True).map(sorted),
@@ -163,7 +168,7 @@ def test_ibis_writes_the_statement_for_other_warehouses(dialect, limit, monkeypa
     unbound = ibis.table({"id": "string", "age": "float64", "race": "string"}, name="stays")
     source = warehouse.WarehouseSource.of(unbound)
     with pytest.raises(KeyError):  # since the answer is none
-        source.count(SCHEMA.attributes, [1, 2], limit)["total"]
+        source.count(SCHEMA.attributes, [Column(), Column()], [1, 2], limit)["total"]
     compiler = getattr(compilers, f"{dialect}Compiler")()
     (statement,) = [compiler.to_sqlglot(table).sql(compiler.dialect) for table in asked]
     assert statement.count("GROUP BY") == 1
@@ -217,6 +222,7 @@ def run_alone(program: str) -> tuple[str, int]:
     return done.stdout + done.stderr, done.returncode
 
 
+@pytest.mark.slow
 def test_the_first_connection_of_a_process_may_fail_and_repeats_nothing():
     program = (
         "from dhdmm.errors import DataError\n"
@@ -237,6 +243,7 @@ def test_a_source_does_not_show_its_table():
     assert "int64" not in repr(warehouse.WarehouseSource.of(stored(TABLE)))
 
 
+@pytest.mark.slow
 def test_tables_on_this_machine_need_no_ibis():
     program = (
         "import sys; sys.modules['ibis'] = None\n"

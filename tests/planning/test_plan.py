@@ -44,6 +44,7 @@ def test_two_computations_give_the_same_digest():
     assert again.digest == planned().digest
 
 
+@pytest.mark.slow
 def test_another_process_computes_the_same_digest(tmp_path):
     """With another hash seed, so that no order of a set or dictionary shows."""
     path = tmp_path / "study.yaml"
@@ -256,6 +257,7 @@ def test_expected_error_is_that_of_least_squares():
 # ---- presets ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_presets_plan(name):
     """Those whose strategy is found in a second; the soak has all."""

@@ -81,6 +81,7 @@ def brute_force(outcomes: np.ndarray, relation: str) -> int:
     return int((differences**2).sum(axis=2).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relation", ["zero-out", "replace"])
 @pytest.mark.parametrize(("unit", "most"), UNITS, ids=lambda value: str(value)[:40])
 @settings(max_examples=4)

@@ -82,6 +82,7 @@ def test_worst_neighbours_are_audited():
         assert share_of_claim(planned(unit, relation), pair) > 0.9
 
 
+@pytest.mark.slow
 def test_real_measurements_stay_within_the_claim():
     verdict = judge(planned(), measured(planned()), 2000, colluder=in_bulk(planned()))
     assert not verdict.violations

@@ -288,6 +288,7 @@ def test_every_history_that_a_ledger_writes_is_replayed(calls):
     assert state.remaining == state.budget - held >= 0
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(calls=CALLS, position=st.integers(0, 8), change=CHANGES)
 def test_a_changed_history_is_accepted_only_if_a_ledger_would_write_it(calls, position, change):

@@ -65,6 +65,7 @@ one_row = itertools.product([(1,), (2,), (5,), (9,)], [9, 10, 25], [1, 2, 7], [1
 two_rows = itertools.product([(1, 1), (1, 4), (3, 2)], [9, 14], [1, 3], [1e-4, 1e-8])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shifts", "variance", "floor", "delta"), [*one_row, *two_rows])
 def test_promise_dominates_the_exact_divergence(shifts, variance, floor, delta):
     release = NoisyRelease(sum(s * s for s in shifts), Fraction(variance), floor, rows=len(shifts))

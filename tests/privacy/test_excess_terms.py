@@ -98,6 +98,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variance", "shares", "rows"), CASES)
 def test_certified_excess_is_the_least_value_of_the_proved_bounds(variance, shares, rows) -> None:
     """Never below it, whatever the minimiser does; and the minimiser wastes little."""

@@ -42,6 +42,7 @@ class ScriptedStream:
         return itertools.chain(self.more, itertools.repeat(0x123456789ABCDEF0))
 
 
+@pytest.mark.slow
 @pytest.mark.fault(32)
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_equals_the_reference_bit_by_bit(variance):
@@ -111,6 +112,7 @@ def test_words_at_the_end_of_a_block_fall_on_the_right_side(variance, nudge, ext
     assert scripted.tolist() == reference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
 def test_the_tail_has_no_end(variance):
     """All of U's first 63 bits set: farther out than the table, decided by the bits that follow."""

@@ -93,6 +93,7 @@ def test_threads_never_get_the_same_word():
     assert all(np.array_equal(words, whole[first : first + 1000]) for first, words in reads)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(31)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
 def test_a_forked_child_cannot_use_its_parents_stream():

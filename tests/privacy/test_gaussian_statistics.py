@@ -20,6 +20,8 @@ from dhdmm.privacy import gaussian
 from dhdmm.privacy.gaussian import DiscreteGaussian, block_bits
 from dhdmm.privacy.keystream import KeyStream
 
+pytestmark = pytest.mark.slow
+
 ALPHA = 1e-7
 COUNT = 4_000_000
 VARIANCES = [

@@ -314,6 +314,7 @@ def crash_after(path, steps):
     os._exit(9)
 
 
+@pytest.mark.slow
 def test_crash_between_reservation_and_debit_leaves_the_reservation(ledger, path):
     reserve = [lambda x: x.reserve(PLAN, b"r1", TENTH, RECORD)]
     assert in_child(crash_after, path, reserve) == 9
@@ -322,6 +323,7 @@ def test_crash_between_reservation_and_debit_leaves_the_reservation(ledger, path
     assert ledger.spent() == TENTH
 
 
+@pytest.mark.slow
 @pytest.mark.fault(35)
 def test_crash_after_debit_leaves_it_debited_for_the_same_bytes(ledger, path):
     steps = [lambda x: x.reserve(PLAN, b"r1", TENTH, RECORD), lambda x: x.debit(b"r1", BYTES)]
@@ -332,6 +334,7 @@ def test_crash_after_debit_leaves_it_debited_for_the_same_bytes(ledger, path):
         ledger.debit(b"r1", OTHER_BYTES)
 
 
+@pytest.mark.slow
 def test_crash_before_the_anchor_moves_loses_nothing(ledger, path, monkeypatch):
     ledger.reserve(PLAN, b"r1", TENTH, RECORD)
     monkeypatch.setattr(Ledger, "_advance_anchor", lambda self: os._exit(9))
@@ -353,6 +356,7 @@ def grab(path, name, won):
             won.release()
 
 
+@pytest.mark.slow
 @pytest.mark.fault(33)
 def test_rival_processes_never_overspend(ledger, path):
     won = fork.Semaphore(0)
@@ -380,6 +384,7 @@ def spend_on_a_full_disk(path):
     os._exit(0)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(7)
 def test_full_disk_refuses_and_leaves_the_ledger_whole(ledger, path):
     spend(ledger, b"r1")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
-from dhdmm.cli.run import _budget
+import pytest
+
+from dhdmm.participant.data_sets import accounted
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.runner import enrol
 from tests.round.small import small_plan
@@ -14,13 +17,14 @@ from tests.service.participant.people import coordinator, crowd, roster_file, st
 
 def test_a_run_on_one_machine_reserves_and_spends_its_price(tmp_path: Path) -> None:
     enrolment, path = enrol(small_plan()), tmp_path / "ledger"
-    with _budget(path, 1.0, enrolment) as pay:
-        ledger = Ledger(path, lambda: datetime(2030, 1, 1, tzinfo=UTC))
+    ledger = Ledger.create(path, Fraction(1), lambda: datetime(2030, 1, 1, tzinfo=UTC))
+    with accounted([ledger], enrolment.plan, enrolment.round_id) as pay:
         assert (ledger.reserved(), ledger.spent()) == (enrolment.plan.rho, 0)
         pay()
         assert (ledger.reserved(), ledger.spent()) == (0, enrolment.plan.rho)
 
 
+@pytest.mark.slow
 def test_a_participant_of_a_service_spends_the_price_of_its_plan(tmp_path: Path) -> None:
     persons = crowd(tmp_path, 6)
     with coordinator(tmp_path, study_of(), roster_file(persons)) as here:

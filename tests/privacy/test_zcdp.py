@@ -133,14 +133,18 @@ def test_tau_dominates_the_exact_ratio_of_a_sum_to_one_discrete_gaussian(varianc
         assert worst > sum_of_noises_tau(variance, shares) / 1000
 
 
-def test_papers_kappa_is_too_small_where_the_excess_can_be_computed():
-    one = discrete_gaussian(1.0, 18)
-    total = np.convolve(one, one)
-    below, above = total[:-1], total[1:]  # neighbours of distance 1
-    divergence = np.sum(above * np.log(above / below))  # zCDP at order 1: at most ρ
-    excess = divergence - 1 / 4  # Δ²/(2·2σ²)
-    assert excess == pytest.approx(4.28e-8, rel=0.01)
-    assert paper_kappa(1.0, 2) < excess <= sum_of_noises_tau(1.0, 2)
+@pytest.mark.parametrize("variance", [1, 2, 3])
+def test_papers_kappa_is_too_small_where_the_excess_can_be_computed(variance):
+    with mpmath.workdps(50):
+        one = {x: mpmath.exp(mpmath.mpf(-x * x) / (2 * variance)) for x in range(-40, 41)}
+        total = {s: mpmath.fsum(one[x] * one.get(s - x, 0) for x in one) for s in range(-30, 31)}
+        mass = mpmath.fsum(one.values()) ** 2
+        divergence = mpmath.fsum(  # zCDP at order 1: at most ρ; neighbours of distance 1
+            total[s] / mass * mpmath.log(total[s] / total[s - 1]) for s in range(-29, 31)
+        )
+        excess = float(divergence - mpmath.mpf(1) / (4 * variance))  # Δ²/(2·2σ²)
+    assert excess == pytest.approx(3.2 * paper_kappa(variance, 2), rel=1e-5)
+    assert excess <= sum_of_noises_tau(float(variance), 2)
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])

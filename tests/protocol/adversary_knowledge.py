@@ -13,12 +13,12 @@ from collections.abc import Collection
 import numpy as np
 
 from dhdmm.aggregation.errors import RemoteProtocolError
+from dhdmm.aggregation.merkle import MerkleTree
 from dhdmm.aggregation.modulus import unpack
 from dhdmm.secagg import keys, masks, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Channels, Neighbour
 from dhdmm.secagg.keys import Endpoint, KeyPair, Label
-from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from tests.protocol.network import Setting

@@ -127,6 +127,7 @@ class ChoosesTheTargetsNeighbours(Adversary):
         return around
 
 
+@pytest.mark.slow
 @pytest.mark.fault(18)
 def test_neighbours_that_the_participant_did_not_choose_are_refused() -> None:
     adversary = ChoosesTheTargetsNeighbours().run()
@@ -174,6 +175,7 @@ class GivesTheTargetAnotherPlan(Adversary):
         return super().input(position) * (position == TARGET)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(15)
 def test_different_plans_are_noticed_and_masks_do_not_cancel() -> None:
     adversary = GivesTheTargetAnotherPlan().run()
@@ -215,6 +217,7 @@ def difference_between_rounds(seed: object, threat_model) -> np.ndarray:
     return modulus.reduce(result - unpack(modulus, LENGTH, first[TARGET]))
 
 
+@pytest.mark.slow
 @pytest.mark.fault(11)
 @BOTH
 def test_rounds_share_no_masks_even_if_the_randomness_repeats(threat_model) -> None:

@@ -41,6 +41,8 @@ from tests.protocol.weakened import (
     unsigned_keys,
 )
 
+pytestmark = pytest.mark.slow
+
 BOTH = pytest.mark.parametrize("threat_model", [SEMI_HONEST, MALICIOUS])
 
 

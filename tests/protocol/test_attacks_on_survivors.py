@@ -35,6 +35,8 @@ from tests.protocol.weakened import (
     undirected_channels,
 )
 
+pytestmark = pytest.mark.slow
+
 BOTH = pytest.mark.parametrize("threat_model", [SEMI_HONEST, MALICIOUS])
 
 

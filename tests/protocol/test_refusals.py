@@ -126,6 +126,7 @@ def lying(kind: type[m.Message], lie: Lie):
     return hook
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "lie", "reason"), LIES, ids=lambda part: getattr(part, "__name__", "")
 )

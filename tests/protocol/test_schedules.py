@@ -43,6 +43,7 @@ def check_all(seeds: range) -> Counter[str]:
     return outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.fault(1, 3, 8, 10)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_schedules_give_the_announced_sum_or_abort_with_a_reason(chunk: int) -> None:
@@ -53,6 +54,7 @@ def test_random_schedules_give_the_announced_sum_or_abort_with_a_reason(chunk: i
     assert sum(outcomes.values()) - sum(v for k, v in outcomes.items() if "finished" in k) >= 5
 
 
+@pytest.mark.slow
 def test_calm_schedules_always_finish_with_everybody() -> None:
     for seed in range(60):
         coordinator = run(seed, CALM).coordinator

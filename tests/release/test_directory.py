@@ -69,6 +69,7 @@ Release.load(Path(sys.argv[1])).save(Path(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.fault(46)
 def test_what_killed_processes_left_is_removed_by_the_next_that_saves(saved, tmp_path):
     place = tmp_path / "release"

@@ -28,7 +28,7 @@ def panels(chart: Chart) -> list[Element]:
 
 
 def kind(panel: Element) -> str:
-    names = {"cell": "heat", "bar": "bars", "point": "points", "band": "lines"}
+    names = {"cell": "heat", "bar": "bars", "band": "lines"}
     (found,) = (name for mark, name in names.items() if marks(panel, mark))
     return found
 
@@ -56,10 +56,10 @@ def test_every_table_is_drawn_as_it_reads_best(release, item, expected):
     assert names == [f"Chart of {title}" for title in titles]
 
 
-def test_many_unordered_categories_are_points():
+def test_many_unordered_categories_are_bars():
     values = json.dumps([f"v{i}" for i in range(30)])
     release = release_of(study_of("  - {name: many, by: [sex]}", values))
-    assert kind(panels(release.plot())[0]) == "points"
+    assert [kind(panel) for panel in panels(release.plot())] == ["bars"]
 
 
 def test_whiskers_of_bars_are_the_intervals(release):
@@ -84,7 +84,7 @@ def test_bands_of_lines_are_the_intervals(release):
 
 
 def test_no_axis_of_counts_is_logarithmic(release):
-    upright = {"lines": "y", "points": "y", "bars": "x"}
+    upright = {"lines": "y", "bars": "x"}
     for item in release:
         for panel in panels(release.plot(item)):
             if kind(panel) in upright:

@@ -9,7 +9,7 @@ import pytest
 
 import dhdmm
 from dhdmm.errors import NotMeasured, StudyError
-from dhdmm.release import questions
+from dhdmm.release import answerable
 from dhdmm.strategy.membership import PRIMES, _solve
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges, Rows
@@ -95,7 +95,7 @@ def test_every_suggestion_is_answerable(release):
         "SELECT COUNT(*) FROM data WHERE age BETWEEN 3 AND 14 AND value < 10 AND sex = 'Male'",
     ):
         nearest = refusal(release, sql).nearest
-        assert 0 < len(nearest) <= questions.SUGGESTIONS
+        assert 0 < len(nearest) <= answerable.SUGGESTIONS
         for suggestion in nearest:
             assert len(release.query(suggestion))
 
@@ -122,7 +122,7 @@ def test_mistakes_in_the_sql_are_told_with_their_place(release):
 
 
 def test_too_many_groups_are_refused_before_they_are_made(release, monkeypatch):
-    monkeypatch.setattr(questions, "LARGEST_ANSWERS", 20)
+    monkeypatch.setattr("dhdmm.release.questions.LARGEST_ANSWERS", 20)
     with pytest.raises(StudyError, match="30 groups, more than 20"):
         release.query("SELECT age, COUNT(*) FROM data GROUP BY age")
 

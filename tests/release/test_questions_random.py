@@ -77,6 +77,7 @@ def ask_at_random(examples: int, studies: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_answers_errors_and_refusals_equal_the_dense_computation() -> None:
     found = ask_at_random(200, STUDIES)
     assert min(found["answered"], found["refused"]) > 50
@@ -88,6 +89,7 @@ def test_many_more_questions_to_many_more_studies() -> None:
     assert min(found["answered"], found["refused"]) > 500
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.data())
 def test_cube_is_its_grouping_sets_one_after_another(data: st.DataObject) -> None:

@@ -53,6 +53,7 @@ def test_numbers_are_rounded_by_their_error(saved):
     assert line.replace("±", "").split() == ["Female", *expected]
 
 
+@pytest.mark.slow
 def test_one_item_and_so_many_rows(saved):
     text = shown(saved, "--item", "intervals", "--rows", 3)
     assert "crossed" not in text

@@ -8,9 +8,10 @@ from fractions import Fraction
 import pytest
 
 import dhdmm
+from dhdmm.privacy.budgets import epsilon_within
 from dhdmm.privacy.zcdp import Conversion, release_rho
 from dhdmm.release.release import Release
-from dhdmm.release.spending import accounts, different_rounds, epsilon_within, spent
+from dhdmm.release.spending import accounts, different_rounds, spent
 from tests.release.releases import TERMS, plan_of, release_of, study_of
 
 ITEMS = "  - {name: sexes, by: [sex]}"

@@ -16,6 +16,7 @@ from scipy.stats import binom, norm
 
 import dhdmm
 from dhdmm.errors import DhdmmError, UnknownTable
+from dhdmm.release.intervals import Sums
 from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
 from dhdmm.study.names import LazySequence
@@ -154,7 +155,7 @@ def test_head_of_a_long_table_makes_only_the_labels_it_shows():
     term = workload.terms[0]
     axis = Axis("sex", LazySequence(2, label), LazySequence(2, lambda row: "x"))
     long = Item("long", (Term(1.0, term.products, (axis,)),) * 10_000)
-    table = Table(workload.schema, long, np.zeros(20_000), np.ones(20_000))
+    table = Table(workload.schema, long, Sums(np.zeros(20_000), np.ones(20_000)))
     assert len(table.head(3).to_arrow()) == 3
     assert sum(made.values()) <= 4
 
@@ -233,6 +234,7 @@ LEAST, MOST = binom.ppf([5e-7, 1 - 5e-7], ROUNDS, 0.95)
 """Ten answers, two-sided: a false alarm for one in 10⁵ seeds."""
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_say(errors):
     assert all(LEAST <= hits <= MOST for hits in covered(errors, SURVIVORS))
 

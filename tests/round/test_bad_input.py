@@ -17,6 +17,7 @@ from tests.cli.commands import Shell
 from tests.round.small import small_text
 
 HEADER = "age,sex\n"
+PAID = ["--ledger", "study.ledger"]
 SPENT = "inputs had been sent, so the ledger keeps the round's budget as spent"
 
 
@@ -61,7 +62,8 @@ BAD_TABLES = {
         "age,sex\nyoung,F\nold,M\n3,F\n",
         "error: tables/05.csv: values are missing or outside the study's domain:"
         " column 'age' in 2 rows\n"
-        "  hint: correct the table, or choose what happens with on_unknown: drop or other\n",
+        "  hint: dhdmm check shows which; map the columns (--columns), or choose what happens with"
+        " on_unknown: drop or other\n",
         ExitCode.INPUT,
     ),
     "an empty file": (
@@ -85,6 +87,7 @@ BAD_TABLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD_TABLES)
 def test_bad_table_is_named_and_nothing_is_written(shell: Shell, kind: str) -> None:
     content, message, code = BAD_TABLES[kind]
@@ -95,6 +98,7 @@ def test_bad_table_is_named_and_nothing_is_written(shell: Shell, kind: str) -> N
     assert shell.files() == before
 
 
+@pytest.mark.slow
 def test_participant_without_records_takes_part(shell: Shell) -> None:
     assert (shell.folder / "tables" / "00.csv").read_text() == HEADER
     said = shell("run", "study.yaml", "--data", "tables", "--json")
@@ -160,6 +164,11 @@ BAD_COMMANDS = {
         "error: study.yaml: no folder can be made here\n  hint: name another place with --out\n",
         ExitCode.INPUT,
     ),
+    "a budget that is none": (
+        ["--data", "tables", "--ledger", "new.ledger", "--budget", "rho=0"],
+        "error: '0' is no positive number\n  hint: write epsilon=3,delta=1e-6, or rho=0.5\n",
+        ExitCode.REFUSED,
+    ),
     "an unknown threat model": (
         ["--data", "tables", "--threat-model", "benevolent"],
         "error: aggregation.threat_model: 'benevolent' is not one of semi-honest, malicious\n",
@@ -186,8 +195,6 @@ def test_bad_command_is_explained_and_nothing_is_written(shell: Shell, kind: str
     [
         ["--dropout", "1.5"],
         ["--dropout", "nan"],
-        ["--budget", "0"],
-        ["--budget", "inf"],
         ["--on-unknown", "guess"],
         ["--workers", "0"],
         ["--participants", "2"],
@@ -212,9 +219,10 @@ def test_error_is_one_json_document_when_asked_for(shell: Shell) -> None:
 # ---- the budget ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.fault(33)
 def test_exhausted_budget_refuses_before_anything_is_sent(shell: Shell) -> None:
-    options = ["--data", "tables", "--budget", "0.03", "--json"]
+    options = ["--data", "tables", *PAID, "--budget", "rho=0.03", "--json"]
     first = shell("run", "study.yaml", *options, "--out", "first")
     assert first.code == ExitCode.OK
     second = shell("run", "study.yaml", *options, "--out", "second")
@@ -224,8 +232,9 @@ def test_exhausted_budget_refuses_before_anything_is_sent(shell: Shell) -> None:
     assert not (shell.folder / "second").exists()
 
 
+@pytest.mark.slow
 def test_too_many_dropouts_abort_and_the_ledger_says_what_is_spent(shell: Shell) -> None:
-    said = shell("run", "study.yaml", "--data", "tables", "--dropout", "0.5", "--out", "out")
+    said = shell("run", "study.yaml", "--data", "tables", "--dropout", "0.5", "--out", "out", *PAID)
     assert said.err == (
         f"error: the round ended without a result: too-few-participants\n  hint: {SPENT}\n"
     )
@@ -234,6 +243,7 @@ def test_too_many_dropouts_abort_and_the_ledger_says_what_is_spent(shell: Shell)
     assert not (shell.folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_release_that_cannot_be_written_says_what_is_spent(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,7 +252,7 @@ def test_release_that_cannot_be_written_says_what_is_spent(
 
     monkeypatch.setattr("dhdmm.release.directory._write_files", full)
     before = shell.files()
-    said = shell("run", "study.yaml", "--data", "tables", "--out", "out")
+    said = shell("run", "study.yaml", "--data", "tables", "--out", "out", *PAID)
     assert said.code == ExitCode.INPUT
     assert said.err.endswith(f"No space left on device\n  hint: {SPENT}\n")
     assert shell.files() - before == {"study.ledger", "study.ledger.anchor"}
@@ -277,7 +287,7 @@ from dhdmm.cli.main import main
 main()
 """
 STAGES = {
-    "tabulating": ("pause_at('dhdmm.runner', 'tabulate')", None),
+    "tabulating": ("pause_at('dhdmm.participant.tabulate', 'tabulate')", None),
     "planning": ("pause_at('dhdmm.planning.draft', 'plan')", None),
     "reviewing": ("pause_at('dhdmm.cohort.workers', 'review')", ["open", "reserve", "cancel"]),
     "sharing": ("pause_in('collecting-shares')", ["open", "reserve", "cancel"]),
@@ -293,7 +303,7 @@ STAGES = {
 
 def interrupted(folder: Path, pause: str, *options: str) -> tuple[str, str, int]:
     """Ctrl-C as a terminal sends it, to the whole process group, once the stage is reached."""
-    arguments = ["run", "study.yaml", "--participants", "12", "--out", "out", *options]
+    arguments = ["run", "study.yaml", "--participants", "12", "--out", "out", *PAID, *options]
     process = subprocess.Popen(
         [sys.executable, "-c", PAUSED.format(pause=pause), *arguments],
         cwd=folder,
@@ -309,6 +319,7 @@ def interrupted(folder: Path, pause: str, *options: str) -> tuple[str, str, int]
     return out, err, process.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a POSIX signal")
 @pytest.mark.parametrize("stage", STAGES)
 def test_ctrl_c_leaves_one_line_and_a_ledger_that_adds_up(folder: Path, stage: str) -> None:

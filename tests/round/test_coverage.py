@@ -27,6 +27,8 @@ from dhdmm.study.spec import Study
 from dhdmm.study.workload import Product
 from tests.round.parties import ideal_measurement, noise_of, real_measurement
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROUNDS = 16
 SIGMAS = 5.0

@@ -12,6 +12,8 @@ import pytest
 from dhdmm.release.release import Release
 from tests.cli.commands import Shell
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROUNDS = {"phones": 475, "census-sf1": 95}
 """Examples with data of their own, and how many stay to the end of the round."""

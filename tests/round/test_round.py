@@ -27,6 +27,7 @@ def test_real_protocol_and_ideal_sum_agree_to_the_bit(threat_model: str, silent:
     assert np.array_equal(real, ideal_measurement(enrolment, histograms, silent))
 
 
+@pytest.mark.slow
 @BOTH_MODELS
 @pytest.mark.parametrize("workers", [1, 2])
 def test_answers_are_within_their_error_bars(threat_model: str, workers: int) -> None:

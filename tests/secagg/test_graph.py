@@ -77,6 +77,7 @@ def test_out_neighbours_are_distinct_others_in_order(n, data):
     assert 0 <= chosen[0] <= chosen[-1] < n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("position", [0, 2, 5])
 def test_out_neighbours_are_uniform_over_subsets(position):
     draws = seeded(("subsets", position))

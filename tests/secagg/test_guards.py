@@ -12,13 +12,13 @@ import pytest
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import LocalProtocolError, MalformedMessage, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.merkle import MerkleTree, verify_multiproof
 from dhdmm.aggregation.method import ParameterError, ThreatModel
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import conditions, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.keys import Label, check_public_key, evidence_holds, statement
-from dhdmm.secagg.merkle import MerkleTree, verify_multiproof
 from dhdmm.secagg.parameters import GraphParameters, check, choose
 from dhdmm.secagg.tails import log_binomial_tail, log_factorial, log_hypergeometric_tail
 from tests.protocol.network import identity, roster_of, setting

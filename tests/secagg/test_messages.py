@@ -74,6 +74,7 @@ def messages() -> st.SearchStrategy[m.Message]:
     return st.one_of([of(kind) for kind in m.MESSAGES])
 
 
+@pytest.mark.slow
 @given(messages())
 @settings(max_examples=300, deadline=None)
 def test_every_message_comes_back_as_it_was(message: m.Message) -> None:

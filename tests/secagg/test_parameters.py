@@ -35,6 +35,7 @@ TABLE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "corrupt", "dropout", "n", "expected"),
     [(*key, n, e) for key, row in TABLE.items() for n, e in zip(SIZES, row, strict=False)],
@@ -81,6 +82,7 @@ def test_decimal_fractions_mean_what_is_written():
     assert 0.29 * 100 < 29  # the binary double would lose one corrupt participant
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "corrupt", "dropout", "model"),
     [(100, 0.5, 0.5, SEMI_HONEST), (50, 0.4, 0.4, MALICIOUS), (300, 0.5, 0.4, MALICIOUS)],
@@ -209,6 +211,7 @@ def high_precision_margin_sum(n, c, k, f, summands=12, terms=100):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "unmet", "exposed"),
     [(1_000, 20, 0), (3_000, 52, 0), (10_000, 157, 2), (100_000, 1432, 22)],
@@ -231,6 +234,7 @@ def accepts(plan, n, gamma, delta, model):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ThreatModel)
 @pytest.mark.parametrize(
     ("n", "gamma", "delta"), [(5, 0.2, 0.2), (12, 0.1, 0.1), (19, 0.06, 0), (30, 0.05, 0.1)]
@@ -271,6 +275,7 @@ def degree_or_none(n, gamma, delta, model):
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(round_sizes, percent, percent, st.sampled_from(ThreatModel))
 def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta, model):
@@ -285,6 +290,7 @@ def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta
             assert base.complete or harder.degree >= base.degree
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(round_sizes, percent, percent, st.sampled_from(ThreatModel))
 def test_whatever_is_chosen_passes_the_participants_check(n, gamma, delta, model):

@@ -52,6 +52,7 @@ def test_bound_on_exposed_phantoms_agrees_with_exact_arithmetic(n, fraction) -> 
     assert chosen.margin == unmet + exact(n, c, s, k, t, unmet)
 
 
+@pytest.mark.slow
 def test_exposing_a_phantom_costs_more_than_all_dropouts() -> None:
     """Those declared dead are spent on exposing one more: its holders reveal, others ack to them.
 

@@ -62,6 +62,7 @@ def found_in(source: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_no_error_is_swallowed_outside_of_a_short_list() -> None:
     found = {
         (path.relative_to(SOURCES).as_posix(), name)

@@ -37,6 +37,7 @@ def test_json_has_every_promised_field(study: Path) -> None:
     assert said["total_s"] > 0.8  # four phases, there and back
 
 
+@pytest.mark.slow
 def test_counted_figures_repeat_with_the_seed(study: Path) -> None:
     options = ("--compute-model", *NETWORK, "--straggler-share", "0.2", "--json")
     one, other = (json.loads(called(simulate, study, *options)) for _ in range(2))

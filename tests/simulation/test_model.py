@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dhdmm
+from dhdmm.aggregation.merkle import NODE_BYTES, MerkleTree
 from dhdmm.secagg.counted import CountedMessages, expected_proof
-from dhdmm.secagg.merkle import NODE_BYTES, MerkleTree
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation.model import put_modelled_bytes, put_modelled_seconds
 from dhdmm.simulation.population import Population, population_for, silent_ones
@@ -16,6 +16,8 @@ from dhdmm.simulation.simulate import execute
 from dhdmm.simulation.trace import Trace
 from dhdmm.study.spec import Study
 from tests.round.small import small_plan, small_text
+
+pytestmark = pytest.mark.slow
 
 DROPOUT = {
     CoordinatorState.COLLECTING_SHARES: 0.02,

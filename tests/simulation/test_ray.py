@@ -11,6 +11,8 @@ from dhdmm.errors import DhdmmError
 from dhdmm.simulation import on_ray
 from tests.round.small import small_plan
 
+pytestmark = pytest.mark.slow
+
 needs_ray = pytest.mark.skipif(
     find_spec("ray") is None and "DHDMM_CI" not in os.environ, reason="dhdmm[ray] is not installed"
 )

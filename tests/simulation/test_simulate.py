@@ -19,6 +19,8 @@ from dhdmm.study.spec import Study
 from tests.round.small import small_plan, small_text
 from tests.sums import PlainSum
 
+pytestmark = pytest.mark.slow
+
 BOTH_MODELS = pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 MEASURED = ("participant_seconds", "opening_seconds", "taking_seconds", "closing_seconds")
 COUNTED = ("asked", "answered", "received_bytes", "sent_bytes")

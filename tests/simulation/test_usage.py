@@ -4,8 +4,11 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from dhdmm.cohort.usage import peak_bytes
+
+pytestmark = pytest.mark.slow
 
 LARGE = 400 * 2**20
 TELL = "from dhdmm.cohort.usage import peak_bytes; print(peak_bytes())"

@@ -8,6 +8,8 @@ from dhdmm.errors import RoundAborted
 from dhdmm.simulation.population import population_for
 from tests.round.small import small_plan
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_worker_that_dies_aborts_the_round() -> None:
     worker = WorkerCohort()

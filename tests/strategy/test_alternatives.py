@@ -128,6 +128,7 @@ def test_search_improves_on_its_start_and_on_identity() -> None:
     assert error < 0.8 * np.trace(V)
 
 
+@pytest.mark.slow
 def test_range_strategy_is_a_good_one_and_not_a_straw_man() -> None:
     """Identity has 9.27 on all ranges of 256 values; a search that stopped early would show."""
     workload = Workload.from_kronecker([(1.0, [_all_ranges(256)])])
@@ -139,6 +140,7 @@ def _all_ranges(size: int) -> np.ndarray:
     return Ranges.all(size).to_sparse().toarray()
 
 
+@pytest.mark.slow
 def test_says_what_it_skips() -> None:
     size = alternatives.LARGEST_ATTRIBUTE + 1
     schema = Schema.of_sizes((size,))

@@ -83,6 +83,15 @@ def test_an_unmixed_gram_lies_below_the_gram(seed: int) -> None:
         assert np.linalg.eigvalsh(gram - below)[0] > -1e-9
 
 
+def test_differences_that_cancel_are_split_whatever_their_rounding() -> None:
+    """γ is 0 and g is too, but for rounding that differs among processors."""
+    gram = np.array([[1, 0, -1], [0, 0, 0], [-1, 0, 1]])
+    for weight in (1 / 3, np.nextafter(1 / 3, 1)):
+        alone, rest = split_gram(gram, np.array([1 / 3, 1 / 3, weight]), 1.0)
+        assert alone == pytest.approx(0, abs=1e-15)
+        assert rest == pytest.approx((2 / 3) ** 0.5, rel=1e-9)
+
+
 def test_random_workloads_stay_below_their_nuclear_norm() -> None:
     for seed in range(12):
         w = random_workload(seed)

@@ -88,6 +88,7 @@ WORKLOADS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_sensitivity_is_exact_whatever_the_size_of_entries(name: str) -> None:
     """From entries of 20 bits to those of 50: Δ² passes 2⁶³ and 2⁶⁴ on the way."""

@@ -51,18 +51,21 @@ def check_figures(w: Workload, rows: int, rmse: float) -> Strategy:
     return strategy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_reaches_its_figures(name):
     make, rows, rmse = QUICK[name]
     check_figures(make(), rows, rmse)
 
 
+@pytest.mark.slow
 def test_sf1_reaches_its_figures():
     strategy = check_figures(sf1(), 3112, 1.9115)
     assert 1.9038 <= strategy.lower_bound <= 1.9044
     assert len(strategy.to_bytes()) < 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SLOW)
 def test_reaches_its_figures_on_larger_workloads(name):

@@ -62,6 +62,7 @@ class InOtherUnits(Objective):
         return 4 * super().bound(root)
 
 
+@pytest.mark.slow
 def test_weights_of_an_objective_count_in_place_of_the_workloads(path: str) -> None:
     w = example()
     found = optimise(w, objective=EachTermAlike())
@@ -72,6 +73,7 @@ def test_weights_of_an_objective_count_in_place_of_the_workloads(path: str) -> N
     assert replace(found, objective=TOTAL_SQUARED_ERROR).rmse > optimise(w).lower_bound
 
 
+@pytest.mark.slow
 def test_an_objective_in_other_units_finds_the_same_strategy_and_shows_its_own(path: str) -> None:
     found, plain = (optimise(example(), objective=o) for o in (InOtherUnits(), Objective()))
     assert any(len(block.sides) > 1 for block in found.blocks) == (path == "split")

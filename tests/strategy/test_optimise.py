@@ -56,6 +56,7 @@ SUPPORTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUPPORTED)
 def test_claims_match_dense_arithmetic(name):
     w = SUPPORTED[name]
@@ -64,6 +65,7 @@ def test_claims_match_dense_arithmetic(name):
     assert 1 - 1e-9 <= strategy.ratio <= 1.005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_random_unions_match_dense_arithmetic(seed):
     w = random_workload(seed)
@@ -79,6 +81,7 @@ def test_many_random_unions_match_dense_arithmetic(seed):
     test_random_unions_match_dense_arithmetic(seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_bound_lies_between_dense_optimum_and_itself(seed):
     """An independent primal solve over A itself reaches the bound and never passes it."""

@@ -15,6 +15,8 @@ from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.factor import Ranges
 
+pytestmark = pytest.mark.slow
+
 SIZES = (8, 7, 3, 2)
 
 

@@ -54,6 +54,7 @@ def test_orbits_and_grams_are_those_of_the_whole_matrices(seed):
         assert np.array_equal(axis.twins.row_sums(axis.shown[key])[axis.twins.number], G.sum(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("exact", [True, False])
 def test_rank_is_that_of_the_whole_matrix(monkeypatch, seed, exact):
@@ -70,6 +71,7 @@ def test_a_table_by_many_attributes_is_not_begun_within_limits():
         rank(deep)
 
 
+@pytest.mark.slow
 def test_many_values_that_are_counted_one_by_one_cost_nothing():
     size = 100_000
     (axis,) = reduce_workload(plain((size,), [[Ranges.each(size)], [Ranges.total(size)]])).axes

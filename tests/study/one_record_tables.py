@@ -3,7 +3,12 @@
 import duckdb
 import numpy as np
 
-from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
+from dhdmm.study.attributes import (
+    CategoryAttribute,
+    IntegerAttribute,
+    MeasureAttribute,
+    NumberAttribute,
+)
 from dhdmm.study.names import column
 
 TYPES = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN"}
@@ -11,11 +16,19 @@ TYPES = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN"}
 
 def raw_values(attribute):
     """(SQL type, one raw value per code); bins are stood for by their lower edge."""
+    if attribute.missing_code is not None:
+        kind, values = raw_values(attribute.present)
+        return kind, [*values, None]
     if isinstance(attribute, IntegerAttribute):
         return "BIGINT", list(range(attribute.low, attribute.high + 1))
     if isinstance(attribute, CategoryAttribute):
         return TYPES[type(attribute.values[0])], list(attribute.values)
-    return "DOUBLE", list(attribute.edges[:-1])
+    if isinstance(attribute, NumberAttribute):
+        return "DOUBLE", list(attribute.edges[:-1])
+    if isinstance(attribute, MeasureAttribute):
+        return "DOUBLE", [float(attribute.low), float(attribute.high)]
+    moments = attribute.examples(np.arange(attribute.size)).tolist()
+    return attribute.sql_type, moments
 
 
 def duckdb_matrix(workload):

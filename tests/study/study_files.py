@@ -25,8 +25,19 @@ TEXTS = [
 
 @st.composite
 def attributes(draw):
-    kind = draw(st.sampled_from(["integer", "texts", "numbers", "truth", "labelled", "bins"]))
+    missing = draw(st.sampled_from([{}, {"missing": True}, {"missing": "not known"}]))
+    return draw(types_of_attributes()) | missing
+
+
+@st.composite
+def types_of_attributes(draw):
+    kinds = ["integer", "texts", "numbers", "truth", "labelled", "bins", "date", "datetime"]
+    kind = draw(st.sampled_from(kinds))
     size = draw(st.integers(1, 4))
+    if kind == "date":
+        return {"type": "date", "range": ["2023-12-30", f"2024-01-0{size}"]}
+    if kind == "datetime":
+        return {"type": "datetime", "range": ["2023-12-31T22", f"2024-01-01T0{size}"]}
     if kind == "integer":
         low = draw(st.integers(-3, 3))
         return {"type": "integer", "range": [low, low + size]}
@@ -44,6 +55,14 @@ def attributes(draw):
     return {"type": "category", "values": values}
 
 
+@st.composite
+def measured_columns(draw):
+    missing = draw(st.sampled_from([{}, {"missing": True}]))
+    spans = st.sampled_from([([0, 3], 1), ([-2, 2], 0.5), ([-5, -1], 2), ([0.25, 1], 0.25)])
+    span, step = draw(spans)
+    return {"type": "measure", "range": span, "step": step} | missing
+
+
 def domain(attribute):
     """The values that a condition may name."""
     if attribute["type"] == "integer":
@@ -51,13 +70,21 @@ def domain(attribute):
     if attribute["type"] == "number":
         edges = attribute["edges"]
         return {"0:3:1": [0, 1, 2, 3], "-1:0.5:0.5": [-1, -0.5, 0, 0.5]}.get(str(edges), edges)
+    if attribute["type"] == "date":
+        return [f"2023-12-{day}" for day in (30, 31)] + ["2024-01-01"]
+    if attribute["type"] == "datetime":
+        return ["2023-12-31T22", "2023-12-31T23", "2024-01-01T00", "2024-01-01T01"]
     return list(attribute["values"])
 
 
 @st.composite
 def simple_conditions(draw, name, attribute):
     values, sql = domain(attribute), column(name)
+    if "missing" in attribute and draw(st.integers(0, 3)) == 0:
+        return f"{sql} IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
     value = draw(st.sampled_from(values))
+    if attribute["type"] in ("date", "datetime"):
+        return draw(conditions_on_dates(sql, attribute["type"], value))
     if attribute["type"] == "number":
         edge = draw(st.sampled_from(values[:-1]))  # `< last edge` would cut the closed last bin
         return f"{sql} {draw(st.sampled_from(['<', '>=']))} {edge}"
@@ -69,6 +96,18 @@ def simple_conditions(draw, name, attribute):
     operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
     between = f"{sql} BETWEEN {value} AND {value + 1}"
     return draw(st.sampled_from([f"{sql} {operator} {value}", between]))
+
+
+def conditions_on_dates(sql, kind, value):
+    if kind == "datetime":
+        moment = f"TIMESTAMP '{value.replace('T', ' ')}:00'"
+        compared = [f"{sql} < {moment}", f"{sql} >= {moment}", f"EXTRACT(hour FROM {sql}) > 22"]
+    else:
+        moment = f"DATE '{value}'"
+        compared = [f"{sql} {operator} {moment}" for operator in ("=", "<>", "<", "<=", ">")]
+        compared += [f"{sql} BETWEEN '{value}' AND DATE '2024-01-01'", f"{sql} IN ('{value}')"]
+    compared += [f"DATE_TRUNC('week', {sql}) >= DATE '2024-01-01'", f"month({sql}) = 12"]
+    return st.sampled_from([*compared, f"EXTRACT(isodow FROM {sql}) IN (6, 7)"])
 
 
 def conditions(schema):
@@ -84,6 +123,9 @@ def groupings(draw, schema):
     name = draw(st.sampled_from(list(schema)))
     attribute = schema[name]
     values = domain(attribute)
+    dated = attribute["type"] in ("date", "datetime")
+    if dated and draw(st.booleans()):
+        return {"of": name, "by": draw(st.sampled_from(["week", "year", "weekday", "quarter"]))}
     if attribute["type"] != "category" and draw(st.booleans()):
         last = [values[-1] + 1] if attribute["type"] == "integer" else []
         pool = [*values, *last]
@@ -95,7 +137,8 @@ def groupings(draw, schema):
         condition = draw(simple_conditions(name, attribute))
         by_values = {"label": f"set {i}", "values": some}
         by_condition = {"label": f"set {i}", "where": condition}
-        options = [by_condition] if attribute["type"] == "number" else [by_values, by_condition]
+        only = attribute["type"] in ("number", "datetime")
+        options = [by_condition] if only else [by_values, by_condition]
         sets.append(draw(st.sampled_from(options)))
     if draw(st.booleans()):
         sets.insert(draw(st.integers(0, len(sets))), {"label": "others", "rest": True})
@@ -119,10 +162,15 @@ def breakdowns(draw, schema, groups):
 
 
 @st.composite
-def items(draw, schema, groups, name):
+def items(draw, schema, groups, measures, name):
     where = {"where": draw(conditions(schema))} if draw(st.booleans()) else {}
     weight = {"weight": 2.5} if draw(st.booleans()) else {}
-    kind = draw(st.sampled_from(["by", "marginals", "ranges", "terms", "sql"]))
+    kind = draw(st.sampled_from(["by", "marginals", "ranges", "terms", "sql", "sum", "mean"]))
+    numeric = [a for a in schema if schema[a]["type"] in ("integer", "number")] + list(measures)
+    if kind in ("sum", "mean") and numeric:
+        by = draw(breakdowns(schema, groups)) if draw(st.booleans()) else {}
+        asked = {"of": draw(st.sampled_from(numeric))} | ({"by": by.pop("by")} if by else {})
+        return {"name": name, kind: asked} | by | where | weight
     if kind == "marginals":
         ways = draw(st.integers(1, len(schema)))
         return {"name": name, "marginals": {"ways": ways}} | where | weight
@@ -130,7 +178,8 @@ def items(draw, schema, groups, name):
         columns = ", ".join(column(entry) for entry in draw(breakdowns(schema, groups))["by"])
         form = draw(st.sampled_from(["{}", "CUBE ({})", "ROLLUP ({})", "GROUPING SETS (({}), ())"]))
         condition = f"WHERE {where['where']}" if where else ""
-        text = f"SELECT COUNT(*) FROM data {condition} GROUP BY {form.format(columns)}"
+        sums = "".join(f", SUM({column(of)})" for of in measures)
+        text = f"SELECT COUNT(*){sums} FROM data {condition} GROUP BY {form.format(columns)}"
         return {"name": name, "sql": text} | weight
     if kind == "terms":
         terms = draw(st.lists(breakdowns(schema, groups), min_size=1, max_size=2))
@@ -154,5 +203,9 @@ def studies(draw):
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     schema = {name: draw(attributes()) for name in names}
     groups = {f"group {i}": draw(groupings(schema)) for i in range(draw(st.integers(0, 2)))}
-    workload = [draw(items(schema, groups, f"item {i}")) for i in range(draw(st.integers(1, 2)))]
-    return {"study": "random", "schema": schema, "groupings": groups, "workload": workload}
+    measures = {} if draw(st.booleans()) else {"cost in €": draw(measured_columns())}
+    workload = [
+        draw(items(schema, groups, measures, f"item {i}")) for i in range(draw(st.integers(1, 2)))
+    ]
+    everything = schema | measures
+    return {"study": "random", "schema": everything, "groupings": groups, "workload": workload}

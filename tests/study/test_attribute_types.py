@@ -14,7 +14,9 @@ import dhdmm
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
-from dhdmm.release.pictures import Lines, panels_of
+from dhdmm.release.intervals import Sums
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import TYPES
 from dhdmm.study.describe import describe
@@ -93,7 +95,7 @@ def test_a_new_type_is_compared_and_grouped(study: Study) -> None:
 
 def test_a_new_type_draws_its_own_axis(study: Study) -> None:
     for item in (study.workload.items[0], study.workload.items[4]):
-        table = Table(study.schema, item, np.arange(24.0), np.ones(24))
+        table = Table(study.schema, item, Sums(np.arange(24.0), np.ones(24)))
         (panel,) = panels_of(table)
         assert isinstance(panel.picture, Lines)
         assert list(panel.picture.direction.ticks(8)) == [0, 6, 12, 18]
@@ -106,12 +108,17 @@ def test_a_new_type_has_examples_and_a_draft(study: Study, tmp_path: Path) -> No
     assert "paint: {type: colour, shades: 24}" in skeleton_from_csv(tmp_path / "cars.csv")
     with pytest.raises(StudyError, match="the domain is needed, for example shades: 24"):
         Study.from_text(TEXT.replace("colour, shades: 24", "colour"))
-    with pytest.raises(StudyError, match="one of colour, integer, category, number"):
+    with pytest.raises(
+        StudyError, match="one of colour, integer, date, datetime, category, number, measure"
+    ):
         Study.from_text(TEXT.replace("type: colour, shades: 24", "range: [1, 2]"))
 
 
 def test_a_type_that_is_not_listed_is_unknown() -> None:
-    with pytest.raises(StudyError, match="'colour' is not one of integer, category, number"):
+    with pytest.raises(
+        StudyError,
+        match="'colour' is not one of integer, date, datetime, category, number, measure",
+    ):
         Study.from_text(TEXT)
 
 
@@ -151,6 +158,7 @@ def questions_about_types(text: str) -> list[int]:
     return named + compared
 
 
+@pytest.mark.slow
 def test_no_module_elsewhere_asks_for_a_type() -> None:
     homes = SOURCE / "study" / "attributes"
     modules = [path for path in SOURCE.rglob("*.py") if homes not in path.parents]

@@ -11,12 +11,13 @@ from dhdmm.errors import StudyError
 from dhdmm.study import canonical
 from dhdmm.study.attributes.base import AttributeModel
 from dhdmm.study.forms import Section
-from dhdmm.study.models import KEYS_SINCE
+from dhdmm.study.models import KEYS_SINCE, SumModel
 from dhdmm.study.spec import Study
 from tests.round.small import small_text
 from tests.study.wider import KEY, SINCE, with_one_more_key
 
 REQUIRED = "required"
+NEW_ITEMS = ("sum", "mean", "quantiles")
 DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
     1: {
         "IntegerModel": dict.fromkeys(("type", "range"), REQUIRED),
@@ -60,7 +61,25 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
             "aggregation": None,
         },
     },
-    2: {"StudyModel": {"extra_measurements": None}},
+    2: {
+        "StudyModel": {"extra_measurements": None},
+        "ItemModel": dict.fromkeys(("coverage", *NEW_ITEMS)),
+        **{
+            f"{kind}Model": {"of": REQUIRED, "by": None, "representative": "midpoint"}
+            for kind in ("Sum", "Mean")
+        },
+        "QuantilesModel": {"of": REQUIRED, "at": REQUIRED, "by": None},
+        "MeasureModel": {"missing": None, "step": 1.0} | dict.fromkeys(("type", "range"), REQUIRED),
+        **{f"{kind}Model": {"missing": None} for kind in ("Integer", "Category", "Number")},
+        **{
+            f"{kind}Model": {
+                **dict.fromkeys(("type", "range"), REQUIRED),
+                **dict.fromkeys(("missing", "format")),
+            }
+            for kind in ("Date", "Datetime")
+        },
+        "GroupingModel": {"by": None},
+    },
 }
 """What an absent key means, by the format that first had the key. Entries are added, with the key
 in KEYS_SINCE, and never changed: an encoded study that leaves a key out relies on them."""
@@ -75,8 +94,12 @@ def test_defaults_are_those_of_every_released_format() -> None:
 
 
 def test_keys_after_the_first_format_say_since_when() -> None:
-    added = [key for keys in DEFAULTS[2].values() for key in keys]
-    assert sorted(path.rpartition(".")[2] for path in KEYS_SINCE) == sorted(added)
+    added = {key for keys in DEFAULTS[2].values() for key, value in keys.items() if value is None}
+    new = {path.rpartition(".")[2] for path in KEYS_SINCE}
+    assert new == added | NEW_TYPES | {"step"}
+
+
+NEW_TYPES = {"date", "datetime", "measure"}
 
 
 def _defaults() -> dict[str, dict[str, Any]]:
@@ -85,7 +108,11 @@ def _defaults() -> dict[str, dict[str, Any]]:
             field.alias or name: REQUIRED if field.is_required() else field.get_default()
             for name, field in section.model_fields.items()
         }
-        for section in [*Section.__subclasses__(), *AttributeModel.__subclasses__()]
+        for section in [
+            *Section.__subclasses__(),
+            *AttributeModel.__subclasses__(),
+            *SumModel.__subclasses__(),
+        ]
         if section.__module__.startswith("dhdmm.study.") and section is not AttributeModel
     }
 

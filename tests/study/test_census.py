@@ -121,6 +121,7 @@ def merged_matrix(workload):
     return matrix
 
 
+@pytest.mark.slow
 def test_sf1_has_rank_3112_and_4039_distinct_queries(sf1):
     matrix = merged_matrix(sf1.workload)
     assert matrix.shape == (4151, 26_368)

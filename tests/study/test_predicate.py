@@ -117,12 +117,14 @@ schemas = st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=T
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.data())
 def test_sum_of_boxes_is_what_duckdb_selects(data: st.DataObject) -> None:
     check_against_duckdb(data)
 
 
+@pytest.mark.slow
 @pytest.mark.soak
 @settings(max_examples=3_000, deadline=None, derandomize=True)
 @given(st.data())
@@ -141,6 +143,7 @@ def check_against_duckdb(data: st.DataObject) -> None:
     assert np.array_equal(ours, selected(rendered))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.data())
 def test_product_of_predicates_is_one_box(data: st.DataObject) -> None:
@@ -182,6 +185,7 @@ def test_always_true_is_one_box_without_masks_and_never_true_is_none() -> None:
     assert boxes("a0 > 1000", WIDE) == ()
 
 
+@pytest.mark.slow
 def test_boxes_are_the_same_in_another_process() -> None:
     program = (
         "from dhdmm.study.predicate import boxes; from dhdmm.study.schema import Schema;"
@@ -202,6 +206,7 @@ def test_boxes_are_the_same_in_another_process() -> None:
     assert runs[0]
 
 
+@pytest.mark.slow
 def test_parser_is_not_imported_before_it_is_needed() -> None:
     program = "import sys, dhdmm.study.sql; sys.exit('sqlglot' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -233,6 +238,7 @@ def test_condition_that_outgrows_the_diagram_is_refused(
         boxes(" OR ".join(parts), Schema.of_sizes(shape))
 
 
+@pytest.mark.slow
 def test_long_flat_conditions_are_read() -> None:
     (box,) = boxes(" AND ".join(f"a{i % 3} <> {i % 190}" for i in range(1200)), WIDE)
     assert len(box.masks) == 3

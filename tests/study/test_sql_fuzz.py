@@ -50,6 +50,7 @@ def garbage(sound: str, dice: random.Random) -> str:
     return " ".join(dice.choices(WORDS, k=dice.randint(1, 12)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("read", "sound"),
     [

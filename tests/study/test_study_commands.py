@@ -2,7 +2,11 @@
 
 import json
 
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 from typer.testing import CliRunner
 
 from dhdmm.cli.main import app
@@ -68,7 +72,7 @@ def test_draft_reads_the_columns_and_warns(table):
     study = Study.from_text(text)
     assert "WARNING: the ranges and lists of values below were" in text
     assert study.name == "people"
-    domains = {a.name: (a.kind, a.label(0), a.size) for a in study.schema.attributes}
+    domains = {a.name: (a.present.kind, a.label(0), a.size) for a in study.schema.attributes}
     assert domains == {
         "age": ("integer", "17", 75),
         "sex": ("category", "F", 2),
@@ -76,11 +80,12 @@ def test_draft_reads_the_columns_and_warns(table):
         "height": ("number", "[1.5, 1.55)", 10),
         "smoker": ("category", "false", 2),
         "zip": ("category", "00501", 3),
-        "gap": ("integer", "1", 3),
+        "gap": ("integer", "1", 4),
         "wide": ("number", "[0, 100000)", 20),
     }
     assert "# empty: no values" in text
-    assert "# 1 empty values: decide what they mean" in text
+    gap = study.schema.attributes[study.schema.names.index("gap")]
+    assert gap.label(gap.missing_code) == "missing"
 
 
 def test_draft_command_writes_a_study(table, tmp_path):
@@ -111,3 +116,26 @@ def test_tables_that_cannot_be_drafted_are_refused(tmp_path, raw, message):
     with pytest.raises(StudyError) as caught:
         skeleton_from_csv(path)
     assert str(caught.value) == message
+
+
+def test_a_draft_folds_case_declares_missing_values_and_lists_as_many_as_told(tmp_path):
+    texts = ["Female", "FEMALE", "male", "NA", None]
+    rows = {"sex": texts * 20, "code": [f"c{i}" for i in range(100)], "age": [1, 2, 3, 4, 5] * 20}
+    table = pa.table(rows)
+    pq.write_table(table, tmp_path / "t.parquet")
+    with duckdb.connect(tmp_path / "t.duckdb") as database:
+        database.register("given", table)
+        database.execute("CREATE TABLE t AS FROM given")
+    csv.write_csv(table, tmp_path / "t.csv")
+    address = f"duckdb://{tmp_path / 't.duckdb'}?table=t"
+    for source in (str(tmp_path / "t.parquet"), address, str(tmp_path / "t.csv")):
+        path = tmp_path / "study.yaml"
+        options = ["--from", source, "--force", "--max-values", "60"]
+        assert run(app, ["init", str(path), *options]).exit_code == 0
+        text = path.read_text("utf-8")
+        assert "sex: {type: category, values: [female, male], missing: true}  # some were" in text
+        assert "age: {type: integer, range: [1, 5]}" in text
+        assert "# code: more than 60 different texts" in text
+        Study.load(path)
+        assert run(app, ["init", str(path), *options[:-1], "200"]).exit_code == 0
+        assert "code: {type: category, values: [c0, c1," in path.read_text("utf-8")

@@ -81,6 +81,7 @@ junk = st.recursive(
 )
 
 
+@pytest.mark.slow
 @fuzzed
 @given(st.sampled_from([path for path in nodes(VALUES) if path]), junk)
 def test_any_value_in_any_place_is_understood_or_refused_with_its_place(path, value):
@@ -92,6 +93,7 @@ def test_any_value_in_any_place_is_understood_or_refused_with_its_place(path, va
     load(document.write(values))
 
 
+@pytest.mark.slow
 @fuzzed
 @given(st.integers(0, len(TEXT)), st.integers(0, 12), st.sampled_from(SNIPPETS))
 def test_any_slip_of_the_pen_is_understood_or_refused_with_its_place(at, removed, inserted):

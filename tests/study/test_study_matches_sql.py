@@ -32,9 +32,13 @@ def unweighted(workload):
 
 def check_against_duckdb(values):
     workload = load_or_discard(values).workload
-    np.testing.assert_array_equal(unweighted(workload), duckdb_matrix(workload))
+    whole = workload.schema.units * unweighted(
+        workload
+    )  # a record at an end has all its parts there
+    np.testing.assert_allclose(whole, duckdb_matrix(workload), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(studies())
 def test_matrix_equals_duckdb_on_every_one_record_table(values):
@@ -49,6 +53,7 @@ def test_matrix_equals_duckdb_on_many_more_studies(values):
     check_against_duckdb(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(studies())
 def test_writing_a_study_and_reading_it_back_keeps_its_canonical_bytes(values):

@@ -1,9 +1,12 @@
 """Common mistakes in a study file and the exact message that a user sees."""
 
+import json
+
 import pytest
 
 from dhdmm.errors import StudyError
 from dhdmm.study.spec import Study
+from tests.cli.commands import Shell
 
 GOOD = """\
 study: demo
@@ -33,8 +36,8 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
     (
         "type: integer",
         "type: int",
-        "study.yaml:3: schema.age: 'int' is not one of integer, category, number (did you"
-        " mean 'integer'?)",
+        "study.yaml:3: schema.age: 'int' is not one of integer, date, datetime, category, number,"
+        " measure (did you mean 'integer'?)",
     ),
     (
         "[17, 91]",
@@ -159,13 +162,14 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "by: [age], sql: SELECT 1",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql' is needed, not 'by' and 'sql'",
+        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles' is needed, not 'by' "
+        "and 'sql'",
     ),
     (
         "marginals: {ways: 2}",
-        "sql: SELECT SUM(age) FROM data",
-        "study.yaml:9: workload[0].sql, SQL line 1, column 8: SUM(age): records are "
-        "counted, values are not added up (select grouped columns and COUNT(*))",
+        "sql: SELECT SUM(race) FROM data",
+        "study.yaml:9: workload[0].sql, SQL line 1, column 12: the values of 'race' cannot be "
+        "added up",
     ),
     (
         "marginals: {ways: 2}",
@@ -182,7 +186,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "weight: 3",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql' is needed",
+        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles' is needed",
     ),
     (
         "unit: record",
@@ -272,3 +276,47 @@ def test_mistake_is_explained(right, wrong, message):
     with pytest.raises(StudyError) as caught:
         Study.from_text(GOOD.replace(right, wrong, 1), "study.yaml")
     assert str(caught.value) == message
+
+
+MANY = """
+study: many
+schema:
+  age: {type: integer, range: [0, 9]}
+  sex: {type: category, values: [F, M]}
+workload:
+  - {name: a, by: [agee]}
+  - {name: b, by: [sex], where: "age >"}
+  - {name: c, by: [sex]}
+  - {name: d, sql: "SELECT COUNT(*) FROM data WHERE six = 'F'"}
+"""
+
+
+def test_all_mistakes_are_told_at_once():
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(MANY, "study.yaml")
+    first, more = caught.value, caught.value.more
+    assert [str(error.where).split(":")[1] for error in (first, *more)] == ["7", "8", "10"]
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(MANY.replace("range:", "rang:").replace("values:", "value:"))
+    assert [str(error.where)[:7] for error in (caught.value, *caught.value.more)] == [
+        "study:4",
+        "study:5",
+    ]
+
+
+def test_no_more_than_20_mistakes_are_told():
+    items = "".join(f"  - {{name: i{n}, by: [nothing]}}\n" for n in range(30))
+    with pytest.raises(StudyError) as caught:
+        Study.from_text(MANY[: MANY.index("  - {name: a")] + items)
+    assert len(caught.value.more) == 19
+
+
+def test_the_command_line_lists_every_mistake(tmp_path, monkeypatch, capsys):
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    (tmp_path / "study.yaml").write_text(MANY)
+    said = shell("describe", "study.yaml")
+    assert said.code == 3
+    assert said.err.count("error: study.yaml:") == 3
+    assert said.err.endswith("3 mistakes in all\n")
+    document = json.loads(shell("describe", "study.yaml", "--json").err)
+    assert len(document["more"]) == 2

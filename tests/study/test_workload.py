@@ -67,6 +67,7 @@ def test_rows_are_restricted_and_totalled_like_matrices(rows, data):
     assert factor.nonzeros == np.count_nonzero(dense)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(matrices, matrices, st.sampled_from([1, Fraction(1, 2), Fraction(-3, 4)]))
 def test_sql_of_any_matrix_is_what_the_matrix_says(left, right, scale):

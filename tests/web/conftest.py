@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.quick import quick_coordinators as quick_coordinators
 from tests.web.coordinators import Served, served
 
 

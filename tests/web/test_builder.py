@@ -17,6 +17,8 @@ from dhdmm.web.planners import Planners
 from tests.round.small import small_text
 from tests.web.coordinators import TOKEN, Served, served
 
+pytestmark = pytest.mark.slow
+
 SLOW = "import sys, time; sys.stdin.readline(); time.sleep(60)"
 
 

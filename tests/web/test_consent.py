@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
-from dhdmm.client.consent import figures
+from dhdmm.aggregation.roster import Roster
+from dhdmm.client.consent import Company, figures, words
 from dhdmm.errors import Refused
-from dhdmm.network.status import Status
+from dhdmm.network.status import NamedKey, Status
 from dhdmm.participant.policy import Policy, review_preview
 from dhdmm.web.consent import ConsentPage
 from tests.round.small import small_plan
+
+pytestmark = pytest.mark.slow
 
 POLICY = Policy(threat_models=["malicious"], max_epsilon=2.0, min_participants=3, total_rho=1.0)
 STATUS = Status(
@@ -21,10 +27,16 @@ STATUS = Status(
     reason=None, version=1,
 )  # fmt: skip
 
+COMPANY = Company(
+    "https://statistics.example:8443",
+    NamedKey(name="Statistics Office", fingerprint="0123456789abcdef" * 2),
+    Roster(tuple(f"clinic {i}" for i in range(15)), tuple(bytes([i]) * 32 for i in range(15))),
+)
+
 
 def consent_page(policy: Policy = POLICY) -> ConsentPage:
     reviewed = review_preview(small_plan().to_bytes(), policy)
-    return ConsentPage(figures(reviewed, policy, None, STATUS), False)
+    return ConsentPage(figures(reviewed, policy, None, STATUS, COMPANY), False)
 
 
 @pytest.fixture
@@ -88,8 +100,8 @@ def test_consent_is_given_once_and_cannot_be_turned_around(owner: httpx.Client, 
 def test_progress_and_ending_are_told(owner: httpx.Client, shown: ConsentPage):
     owner.post("/consent", headers=ours(owner))
     shown.require_consent()
-    for words in ("enrolled", "enrolled", "seat 1 of 12"):
-        shown.watch(words)
+    for said in ("enrolled", "enrolled", "seat 1 of 12"):
+        shown.watch(said)
     assert owner.get("/progress").json()["said"] == ["enrolled", "seat 1 of 12"]
     shown.end({"ending": "aborted", "reason": "<b>too few</b>", "hint": None})
     text = owner.get("/").text
@@ -111,3 +123,42 @@ def test_every_answer_has_the_policy_of_all_pages(owner: httpx.Client):
         policy = owner.get(path).headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
+
+
+def test_the_page_shows_all_that_is_consented_to_above_the_button(owner: httpx.Client):
+    text = owner.get("/").text
+    above, _, below = text.partition('action="/consent"')
+    document = figures_of_small()
+    for table in document["description"]["tables"]:
+        assert all(term["words"] in html.unescape(above) for term in table["terms"])
+    for _, said in words(document):
+        assert said[1:] in html.unescape(above)
+    assert "Statistics Office, at https://statistics.example:8443" in above
+    assert "0123 4567 89ab cdef" in above
+    assert all(f"<bdi>clinic {i}</bdi>" in above for i in range(15))
+    assert text.count("<button>") == 1
+    assert "<dt>" not in below
+
+
+def test_words_say_what_a_round_costs_and_leaves():
+    said = dict(words(figures_of_small()))
+    assert f"ε = {figures_of_small()['epsilon']:g} at your δ = 1e-05" in said["cost"]
+    found = set(re.findall(r"ε = (\S+?)[ ,;]", " ".join(said.values())))
+    assert len(found) == 1  # one cost has one ε
+    assert re.search(r"enough for \d+ more rounds like this one", said["budget"])
+    assert "may conspire with the coordinator" in said["conspiracy"]
+    assert "15 participants: clinic 0, clinic 1" in said["who else"]
+    assert "and 3 more" in said["who else"]
+
+
+def test_words_say_what_is_not_known():
+    document = figures_of_small(Company("http://127.0.0.1:1"))
+    said = dict(words(document))
+    assert said["coordinator"].startswith("somebody who gives no name, at http://127.0.0.1:1")
+    assert "does not say which key" in said["coordinator"]
+    assert "settled when enrolment closes" in said["who else"]
+
+
+def figures_of_small(company: Company = COMPANY) -> dict[str, Any]:
+    reviewed = review_preview(small_plan().to_bytes(), POLICY)
+    return figures(reviewed, POLICY, None, STATUS, company)

@@ -25,6 +25,8 @@ from dhdmm.web.rounds import phase, sentence, steps
 from tests.round.small import small_plan, small_text
 from tests.web.coordinators import Served, add_finished, add_round, served, synthetic
 
+pytestmark = pytest.mark.slow
+
 
 def status(state: str, **changes: object) -> Status:
     facts: dict[str, object] = {

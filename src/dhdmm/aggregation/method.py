@@ -7,7 +7,7 @@ without input or output: others move their bytes, own the clock and decide when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -21,7 +21,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.modulus import Modulus, Vector
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import KnownRoster, Roster
 
 Store = MutableMapping[str, bytes]
 """What a coordinator must not forget: its state, one record per message, and the running sum."""
@@ -251,6 +251,9 @@ class CoordinatorMachine(Protocol):
     def message_for(self, position: int) -> bytes | None:
         """What this participant is to be sent in this phase, as often as it asks."""
 
+    def introduced(self, position: int) -> Sequence[int]:
+        """Whose signatures are in that message, in order; the receiver has to know their keys."""
+
     def follow(self, records: Iterable[tuple[str, bytes]]) -> None: ...
 
     def flush(self) -> None:
@@ -349,7 +352,7 @@ class Aggregation(Protocol[P, R]):
     def participant(
         self,
         round: R,
-        roster: Roster,
+        roster: KnownRoster,
         identity: Identity | None,
         position: int,
         randomness: Randomness,

@@ -32,7 +32,7 @@ def adjust(
     ] = False,
     replicates: Annotated[
         int, typer.Option(min=0, help="Simulated rounds that estimate the bias; 0 for none.")
-    ] = 20,
+    ] = 0,
     as_json: output.Json = False,
 ) -> None:
     """Write tables with raw and adjusted answers, and say how much the adjustment biases them."""

@@ -5,13 +5,16 @@ Heavy imports stand at the top: commands import this module when they have somet
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from dhdmm.release.coverage import coverage_words
 from dhdmm.release.release import Release
 from dhdmm.release.tables import CONDITION, Table
 from dhdmm.release.wording import decimals, number, printable
@@ -19,6 +22,7 @@ from dhdmm.study.query import TOTAL
 
 MOST_LABEL_COLUMNS = 3
 """Above it, one column has every label with its header."""
+MOST_HEADER = 16
 LABEL_CHARACTERS = 44
 """What 80 columns leave beside the numbers."""
 
@@ -27,6 +31,7 @@ def document(release: Release, tables: list[Table]) -> dict[str, Any]:
     """Provenance and rows as plain values."""
     return {
         "provenance": release.provenance(),
+        "rows_counted": coverage_words(release),
         "tables": [
             {
                 "item": table.name,
@@ -59,18 +64,24 @@ def draw_provenance(screen: Console, release: Release) -> None:
         "privacy",
         f"ε = {facts['epsilon']:.4g} at δ = {facts['delta']:.2g} (ρ = {facts['rho']:.4g})",
     )
+    lines.add_row("rows", coverage_words(release))
     lines.add_row("plan", f"{facts['plan_digest'][:16]}…")
     lines.add_row("release", release.maker.words)
     screen.print(lines, "")
 
 
-def draw_table(screen: Console, table: Table) -> None:
-    """The table's name and what holds for all of it, its first rows, and how many are left."""
+def draw_table(screen: Console, table: Table, rows: int | None = None) -> None:
+    """The table's name and what holds for all of it, its first rows, and how many are left.
+
+    `rows` is how many there are, if that is not all that the item asks.
+    """
     words = "".join(f", {header}: {label}" for header, label in table.fixed.items())
-    count = table.item.queries
+    count = table.item.queries if rows is None else rows
     answers = f" ({count:,} {'answer' if count == 1 else 'answers'})"
     screen.print(Text.assemble((printable(table.name), "bold"), printable(words), (answers, "dim")))
     screen.print(render_table(table))
+    if table.note:
+        screen.print(Text(table.note))
     if len(table) < count:
         left = count - len(table)
         screen.print(Text(f"… {left:,} more {'row' if left == 1 else 'rows'}", "dim"))
@@ -78,14 +89,27 @@ def draw_table(screen: Console, table: Table) -> None:
 
 
 def render_table(table: Table) -> RichTable:
-    """Labels, value ± standard error and the interval, numbers rounded by the smallest error."""
+    """Labels, value ± standard error and the interval, numbers rounded by the smallest error.
+
+    Where a query asks for several numbers, there is no room for their intervals.
+    """
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    labels = _cut(_label_columns(table))
+    several = bool(table.others)
+    labels = _cut(_label_columns(table), LABEL_CHARACTERS // 2 if several else LABEL_CHARACTERS)
     for header, _ in labels:
         drawn.add_column(Text(header), overflow="ellipsis", no_wrap=True)
-    for header in ("value", "± s.e.", f"{100 * table.level:g} % from", "to"):
-        drawn.add_column(header, justify="right", no_wrap=True)
-    for row in zip(*(column for _, column in labels), *_numbers(table), strict=True):
+    joint = "joint " if table.together else ""
+    ends = (f"{joint}{100 * table.level:g} % from", "to")
+    columns = {table.header: table.numbers, **table.others}
+    for name in columns:
+        for header in (name, "± s.e.", *(() if several else ends)):
+            drawn.add_column(Text(printable(header, MOST_HEADER)), justify="right", no_wrap=True)
+    texts = [
+        column
+        for numbers in columns.values()
+        for column in _numbers(replace(table, numbers=numbers))[: 2 if several else 4]
+    ]
+    for row in zip(*(column for _, column in labels), *texts, strict=True):
         drawn.add_row(*map(Text, row))
     return drawn
 
@@ -99,10 +123,10 @@ def _label_columns(table: Table) -> dict[str, list[str]]:
     return labels or {"": [TOTAL] * len(table)}
 
 
-def _cut(columns: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
+def _cut(columns: dict[str, list[str]], most: int) -> list[tuple[str, list[str]]]:
     """Headers and labels that fit on a line of the terminal: the widest columns give way."""
     widths = [max(map(len, [header, *texts])) for header, texts in columns.items()]
-    while sum(widths) > LABEL_CHARACTERS:
+    while sum(widths) > most:
         widths[widths.index(max(widths))] -= 1
     return [
         (printable(header, width), [printable(text, width) for text in texts])
@@ -111,11 +135,11 @@ def _cut(columns: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
 
 
 def _numbers(table: Table) -> list[list[str]]:
-    shown = slice(len(table))
-    errors = table.standard_errors[shown]
-    places = decimals(float(errors.min())) if len(errors) else 0
+    errors = table.standard_errors
+    known = errors[np.isfinite(errors)]
+    places = decimals(float(known.min())) if len(known) else 0
     value, error, low, high = (
         [number(entry, places) for entry in column.tolist()]
-        for column in (table.values[shown], errors, *table.bounds())
+        for column in (table.values, errors, *table.bounds(table.together or 1))
     )
     return [value, [f"± {text}" for text in error], low, high]

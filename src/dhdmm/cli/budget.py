@@ -16,10 +16,12 @@ from dhdmm.release.wording import printable
 
 MEANING = (
     "Together: the cost to a unit that was in every round, no matter who asked. ε holds if the"
-    " number of rounds and their noise were settled before the first release. If rounds were chosen"
-    " in view of earlier releases, ε chosen holds, provided that a total of this ρ was fixed"
-    " beforehand. What one participant has spent, and the ε of its whole budget, its own ledger"
-    " says: dhdmm ledger."
+    " number of rounds and their noise were settled before the first release.{chosen} What one"
+    " data set has spent, and the ε of its whole budget, its ledger says: dhdmm ledger."
+)
+CHOSEN = (
+    " If rounds were chosen in view of earlier releases, ε = {epsilon_adaptive:.4g} holds for all"
+    " together, provided that a total of this ρ was fixed beforehand."
 )
 
 
@@ -64,9 +66,9 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
 
     for account in document["accounts"]:
         screen.print(Text(printable(f"unit: {account['unit']}, {account['relation']}"), "bold"))
-        table = output.table("study", numbers=("rounds", "ρ", "ε", "ε chosen", "at δ"))
+        table = output.table("study", numbers=("rounds", "ρ", "ε", "at δ"))
         for name, cost in [*account["studies"].items(), ("together", account["together"])]:
-            numbers = [f"{cost[key]:.4g}" for key in ("rho", "epsilon", "epsilon_adaptive")]
+            numbers = [f"{cost[key]:.4g}" for key in ("rho", "epsilon")]
             table.add_row(
                 Text(printable(name, 32)), f"{cost['rounds']:,}", *numbers, f"{cost['delta']:.2g}"
             )
@@ -74,4 +76,6 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
     if document["rounds"] < document["releases"]:
         copies = document["releases"] - document["rounds"]
         screen.print(f"{copies} of the releases are of a round that is counted already.")
-    screen.print(MEANING)
+    several = [one["together"] for one in document["accounts"] if one["together"]["rounds"] > 1]
+    chosen = "".join(CHOSEN.format_map(one) for one in several[:1]) if len(several) == 1 else ""
+    screen.print(MEANING.format(chosen=chosen))

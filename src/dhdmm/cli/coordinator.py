@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from dhdmm.client.home import Home
     from dhdmm.client.http import CoordinatorClient
     from dhdmm.network.status import Status
+    from dhdmm.participant.limits import Policy
+    from dhdmm.privacy.ledger import Ledger
 
 RoundOption = Annotated[
     str | None, typer.Option("--round", help="Which round, if the coordinator has several.")
@@ -31,7 +32,12 @@ StateOption = Annotated[
     ),
 ]
 LedgerOption = Annotated[
-    Path | None, typer.Option("--ledger", help="Your budget; by default in --state.")
+    str | None,
+    typer.Option(
+        "--ledger",
+        help="Your budget: a data set's name or a file. By default that of the data set, or the"
+        " one in --state.",
+    ),
 ]
 
 NOT_FOUND = 404
@@ -42,11 +48,9 @@ SHOWN = 10
 def home(state: Path | None) -> Home:
     """The participant's folder: one a person, so that there is one ledger wherever one stands."""
     from dhdmm.client.home import Home
+    from dhdmm.participant.data_sets import state_folder
 
-    if state is not None:
-        return Home(state)
-    states = os.environ.get("XDG_STATE_HOME")
-    return Home((Path(states) if states else Path.home() / ".local" / "state") / "dhdmm")
+    return Home(state or state_folder())
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,9 @@ class Coordinator:
         what = "the SHA-256 of a certificate"
         pinned = None if self.pin is None else parse_digest(self.pin, what)
         address, trust = Address.parse(self.url), trusting(self.ca, pinned)
-        return CoordinatorClient(address, trust, identity, token=token, operator=operator)
+        return CoordinatorClient(
+            address, trust, identity, token=token, operator=operator, watch=note
+        )
 
     def round(self, client: CoordinatorClient, wanted: str | None) -> Status:
         """The round that was named, or the only one; of several, the only one that is going on."""
@@ -153,6 +159,29 @@ class Participant(Person):
     yes: Annotated[
         bool, typer.Option("--yes", help="Consent without asking to what your policy allows.")
     ] = False
+
+    def pays(self, data: str | None, limits: Policy) -> Ledger:
+        """The budget of the data set that the table is, or the one given, or the one at home."""
+        from dhdmm.cli.places import is_new_file
+
+        if self.ledger is not None and is_new_file(self.ledger, self.state):
+            return self.home.ledger(Path(self.ledger), limits)
+        found = self._found(data)
+        return found[0] if found else self.home.ledger(None, limits)
+
+    def paid_so_far(self, data: str | None = None) -> Ledger | None:
+        """The same, if there is one yet."""
+        from dhdmm.cli.places import is_new_file
+
+        if self.ledger is not None and is_new_file(self.ledger, self.state):
+            return None
+        found = self._found(data)
+        return found[0] if found else self.home.existing_ledger(None)
+
+    def _found(self, data: str | None) -> list[Ledger]:
+        from dhdmm.participant.data_sets import ledgers_for
+
+        return ledgers_for([] if data is None else [data], self.ledger, self.state)
 
 
 @dataclass(frozen=True, repr=False)

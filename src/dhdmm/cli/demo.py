@@ -26,7 +26,7 @@ from dhdmm.release.directory import MANIFEST
 from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
 from dhdmm.release.wording import decimals, number
-from dhdmm.runner import Costs, Outcome, enrol, histograms_of, run_round
+from dhdmm.runner import Costs, Outcome, count_tables, enrol, run_round
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
@@ -91,7 +91,8 @@ def _counted(plan: Plan, say: Callable[[str], None]) -> list[Histogram]:
 
     started = time.perf_counter()
     with output.progress("tabulating", plan.participants) as advance:
-        histograms = histograms_of(plan.study, offices(plan.participants, SEED), advance)
+        counted = count_tables(plan.study, offices(plan.participants, SEED), advance)
+    histograms = [one.histogram for one in counted]
     records = sum(histogram.records for histogram in histograms)
     taken = time.perf_counter() - started
     say(f"tables    {records:,} records of {plan.participants} offices counted in {taken:.1f} s")

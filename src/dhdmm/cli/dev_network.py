@@ -153,5 +153,5 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
         f" {document['killed']} killed, {document['survivors']} in the sum: {endings}"
     )
     if document["same_release"]:
-        screen.print("All of them verified the same release.")
+        screen.print("All of them have a receipt of the same release.")
     screen.print(f"release written to {document['release']}", soft_wrap=True, markup=False)

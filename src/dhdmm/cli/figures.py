@@ -9,9 +9,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from dhdmm.aggregation.modulus import Modulus, packed_size
 from dhdmm.planning.draft import draft
 from dhdmm.planning.figures import draft_figures, strategy_figures
+from dhdmm.planning.targets import Targets, guessed_answers, study_for
 from dhdmm.strategy import alternatives
 from dhdmm.strategy.alternatives import Baseline
 from dhdmm.strategy.optimise import optimise
@@ -27,24 +30,45 @@ def figures(
     participants: int | None = None,
     compare: bool = False,
     advance: Callable[[int], None] = lambda _done: None,
+    targets: Targets | None = None,
+    total: float | None = None,
 ) -> dict[str, Any]:
-    """The plan's figures, or the strategy's alone for a study that says nothing of privacy."""
-    wants_plan = participants is not None or not study.only_asks
+    """The plan's figures, or the strategy's alone for a study that says nothing of privacy.
+
+    With targets, those of the plan with the smallest ε that meets them; with a guess of how many
+    records there are, errors also as shares of what answers would be.
+    """
+    wants_plan = participants is not None or targets is not None or not study.only_asks
     if wants_plan:
         _ = study.privacy, study.aggregation  # refuses before the work, not after it
     start = perf_counter()
     strategy = optimise(study.workload)
     seconds = perf_counter() - start
     advance(1)
+    if targets is not None:
+        study = study_for(study, strategy, targets, participants)
     if wants_plan:
         document = draft_figures(draft(study, strategy), participants)
     else:
         document = strategy_figures(study, strategy)
     document["optimise_seconds"] = seconds
+    if targets is not None:
+        document["privacy_needed"] = {"epsilon": document["epsilon"], "delta": document["delta"]}
+    if total is not None:
+        _add_relative(document, study, total)
     advance(2)
     if compare:
         document["compare"] = _comparison(study, strategy, document.get("modulus_bits"))
     return document
+
+
+def _add_relative(document: dict[str, Any], study: Study, total: float) -> None:
+    """Beside the median error of every table, its share of the mean of what answers would be."""
+    guessed, rows = guessed_answers(study, total), study.workload.rows
+    document["total"] = total
+    for item in document["items"]:
+        mean = float(np.mean(np.abs(guessed[rows[item["name"]]])))
+        item["relative_median"] = item["standard_error_median"] / mean if mean else None
 
 
 def _comparison(study: Study, strategy: Strategy, bits: int | None) -> list[dict[str, Any]]:

@@ -11,14 +11,15 @@ import typer
 
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.options import grouped
-from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
+from dhdmm.cli.places import opened, require_free, tables_given
 from dhdmm.errors import DataError, Refused, RoundAborted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dhdmm.client.ending import Participation
     from dhdmm.client.http import CoordinatorClient
-    from dhdmm.client.join import Participation, Watch
+    from dhdmm.client.join import Watch
     from dhdmm.client.seat import Member
     from dhdmm.network.roster import Pin
     from dhdmm.network.status import Status
@@ -45,7 +46,7 @@ def join(
     page: Annotated[
         bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
     ] = False,
-    on_unknown: options.OnUnknown = "error",
+    reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     out: Annotated[
         Path | None, typer.Option(help="Write the verified release to this folder.")
     ] = None,
@@ -64,12 +65,12 @@ def join(
 
     if out is not None:
         require_free(out)
-    (table, *more) = tables_given(data)
+    (table, *more) = tables_given(data, who.state)
     if more:
         raise DataError("a participant has one table", where=data)
     home = who.home
     limits = home.policy(who.policy)
-    counted = CountedTables(lambda study: counted_for(study, table, on_unknown))
+    counted = CountedTables(lambda study: counted_for(study, table, reading))
     counted.prepare(home.studies())  # before the coordinator hears of us
     from dhdmm.client.seat import Member  # only now: counting has freed its memory
     from dhdmm.network import identity as identities
@@ -77,7 +78,7 @@ def join(
     named = identities.load(who.identity or home.identity)
     with at.connect(named.identity, token=who.token) as client:
         trusted = _pin(registrar, roster_fingerprint)
-        known = Member(named, limits, home.ledger(who.ledger, limits), home, trusted)
+        known = Member(named, limits, who.pays(data, limits), home, trusted)
         status = _the_round(client, at, who.round_id, known)
         from dhdmm.client.join import join as take_part
 
@@ -86,7 +87,13 @@ def join(
             if who.yes:
                 _consent(client, chosen, known)
             outcome = take_part(
-                client, chosen, known, counted, token=who.token, watch=_changes(shown)
+                client,
+                chosen,
+                known,
+                counted,
+                token=who.token,
+                watch=_changes(shown),
+                whole=out is not None,
             )
             if outcome.verified is not None and out is not None:
                 outcome.verified.release.save(out)
@@ -144,14 +151,15 @@ def _page(
     client: CoordinatorClient, status: Status, member: Member, yes: bool
 ) -> Iterator[ConsentPage]:
     """The review as a page; goes on when somebody has consented there to just what it shows."""
-    from dhdmm.client.consent import figures
+    from dhdmm.client.consent import company_of, figures
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
     from dhdmm.web.consent import ConsentPage
 
     reviewed = review_preview(client.preview(bytes.fromhex(status.round)), member.policy)
     draft = Draft.of(reviewed.plan)
-    document = figures(reviewed, member.policy, member.ledger, status)
+    company = company_of(client, status)
+    document = figures(reviewed, member.policy, member.ledger, status, company)
     shown = ConsentPage(document, member.home.consented(draft))
     if yes:
         shown.agree()
@@ -162,22 +170,20 @@ def _page(
         yield shown
 
 
-def counted_for(study: Study, table: Path | TableAddress, on_unknown: UnknownValues) -> Histogram:
-    from dhdmm.participant.tabulate import tabulate
+def counted_for(study: Study, table: Path | TableAddress, reading: options.Tables) -> Histogram:
+    """The table, counted as a round will; says what is left out, and refuses too much of it."""
+    from dhdmm.participant.tabulate import count_for
 
-    unit = study.privacy.person
-    tabulated = tabulate(
-        opened(table),
-        study.schema,
-        unit=unit,
-        max_records=study.aggregation.max_records_per_participant,
-        key=study.digest,
-        on_unknown=on_unknown,
+    counted = count_for(
+        study, opened(table), accept_loss=reading.accepted, **reading.reading(study)
     )
-    warning = None if unit is None else tabulated.report.identifier_warning(unit)
+    for line in counted.report.words():
+        coordinator.note(line)
+    unit = study.privacy.person
+    warning = None if unit is None else counted.report.identifier_warning(unit)
     if warning is not None:
         coordinator.note(f"warning: {warning}")
-    return tabulated.histogram
+    return counted.histogram
 
 
 def _changes(shown: ConsentPage | None) -> Watch:
@@ -196,16 +202,15 @@ def _changes(shown: ConsentPage | None) -> Watch:
 
 
 def _document(round_id: str, outcome: Participation, out: Path | None) -> dict[str, Any]:
-    verified = outcome.verified
     return {
         "round": round_id,
         "ending": outcome.ending.value,
         "reason": outcome.reason,
         "paid": outcome.paid,
-        "survivors": verified.release.survivors if verified else None,
-        "checks": list(verified.checks) if verified else [],
+        "survivors": outcome.survivors,
+        "checks": list(outcome.checks),
         "release_digest": outcome.fingerprint,
-        "release": str(out) if out and verified else None,
+        "release": str(out) if out and outcome.verified else None,
         "warnings": list(outcome.warnings),
     }
 
@@ -214,7 +219,6 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
     for check in document["checks"]:
         screen.print(f"✓ {check}", soft_wrap=True)
     if document["release_digest"]:
-        screen.print("✓ your own input is among them, as it left here")
         screen.print(f"release {document['release_digest']}", soft_wrap=True)
     for warning in document["warnings"]:
         screen.print(f"[bold]Warning:[/bold] {warning}")
@@ -224,7 +228,7 @@ def _draw(screen: Console, document: dict[str, Any]) -> None:
 
 def _require_released(outcome: Participation) -> None:
     """Every other ending is an error with its own words."""
-    from dhdmm.client.join import Ending
+    from dhdmm.client.ending import Ending
 
     spent = "the input had left, so the ledger keeps its cost" if outcome.paid else "nothing spent"
     if outcome.ending is Ending.WITHDREW:

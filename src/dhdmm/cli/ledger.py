@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.text import Text
 
-from dhdmm.cli import output
-from dhdmm.planning.plan import REPORTED_DELTA
+from dhdmm.cli import coordinator, output
+from dhdmm.participant.data_sets import DataSets, now, state_folder
+from dhdmm.privacy.budgets import DEFAULT_DELTA, buys, epsilon_within
 from dhdmm.privacy.chain import Entry, Kind, State
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.privacy.protection import Exposure, bounds
-from dhdmm.release.spending import epsilon_within
 from dhdmm.release.wording import printable
 
 SHOWN_DIGITS = 16
 """Of round identifiers and digests on a screen; --json has all of them."""
 
 NOT_RECORDED = "not recorded"
+ENDINGS = {Kind.RESERVE: "reserved", Kind.DEBIT: "spent", Kind.CANCEL: "given back"}
 SUBJECTS = {
     "record": "a record, as counted",
     "person": "a person",
@@ -32,9 +33,10 @@ SUBJECTS = {
 }
 
 BUDGET_MEANING = (
-    "The budget limits the plain sum of ρ, which bounds what all rounds together tell of one"
-    " record. Whatever studies are chosen in view of earlier releases, within this budget:"
-    " ε ≤ {epsilon:.4g} at δ = {delta:.2g} for the removal of one record."
+    "The budget limits the plain sum of ρ. Whatever studies are chosen in view of earlier releases,"
+    " all rounds within it tell of one record, removed, at most the ε in the first line. Each ε is"
+    " what the ρ beside it comes to by itself, whatever the rounds are; a round's own promise, from"
+    " its noise, is a little less."
 )
 BOUND_MEANING = (
     "Removed: as if it were not there; replaced: as if it were different. k: how many of the"
@@ -51,32 +53,53 @@ OLD_MEANING = (
 
 
 def ledger(
-    path: Annotated[Path, typer.Argument(help="The ledger file, such as study.ledger.")],
-    delta: Annotated[
-        float | None, typer.Option(help="The δ at which the budget's ε is shown; 1e-6 by default.")
+    name: Annotated[
+        str | None,
+        typer.Argument(help="A data set's name, or a ledger file; by default the one in --state."),
     ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="The δ at which ε is shown; by default the data set's, or 1e-6."),
+    ] = None,
+    state: coordinator.StateOption = None,
     as_json: output.Json = False,
 ) -> None:
-    """Show a participant's privacy budget: what is spent, reserved and left, and for whom.
+    """Show a privacy budget: what is spent, reserved and left, what it buys, and for whom.
 
     The chain of entries is verified first; a ledger that was altered or turned back is refused.
     """
 
-    state = Ledger(path, clock=lambda: datetime.now(UTC)).state()
-    document = _document(state, REPORTED_DELTA if delta is None else delta)
+    opened, stated = _opened(name, state)
+    document = _document(opened.state(), delta or stated)
     output.emit(document, as_json, lambda screen: _draw(screen, document))
+
+
+def _opened(name: str | None, state: Path | None) -> tuple[Ledger, float]:
+    """The ledger, and the δ that its owner stated."""
+    sets = DataSets(state)
+    if name is None:
+        return Ledger((state or state_folder()) / "ledger", now), DEFAULT_DELTA
+    if Path(name).exists() or all(one.name != name for one in sets.all()):
+        return Ledger(Path(name), now), DEFAULT_DELTA
+    found = sets.named(name)
+    return found.ledger(), found.delta
 
 
 def _document(state: State, delta: float) -> dict[str, Any]:
     """Amounts of ρ as exact fractions, in text."""
-
+    amounts = {
+        "budget": state.budget,
+        "spent": state.total(Kind.DEBIT),
+        "reserved": state.total(Kind.RESERVE),
+        "remaining": state.remaining,
+    }
     return {
         "format": state.entries[-1].format,
-        "budget": str(state.budget),
-        "spent": str(state.total(Kind.DEBIT)),
-        "reserved": str(state.total(Kind.RESERVE)),
-        "remaining": str(state.remaining),
-        "budget_epsilon": {"epsilon": epsilon_within(state.budget, delta), "delta": delta},
+        **{name: str(rho) for name, rho in amounts.items()},
+        "delta": delta,
+        "epsilon": {name: epsilon_within(rho, delta) for name, rho in amounts.items()},
+        "buys": _buys(state),
+        "rounds": [_round(entry, delta) for entry in state.latest.values()],
         "accounts": [*_accounts(state)],
         "bounds": [
             {
@@ -89,6 +112,28 @@ def _document(state: State, delta: float) -> dict[str, Any]:
         ],
         "checkpoint": asdict(state.checkpoint),
         "entries": [_entry(entry) for entry in state.entries],
+    }
+
+
+def _buys(state: State) -> str | None:
+    """What is left, in rounds like the last one."""
+    spent = [entry for entry in state.latest.values() if entry.kind == Kind.DEBIT]
+    if not spent:
+        return None
+    last = max(spent, key=lambda entry: entry.sequence)
+    named = f" ({last.purpose.study})" if last.purpose.study else ""
+    return buys(state.remaining, Fraction(last.rho)).replace("this one", f"the last{named}")
+
+
+def _round(entry: Entry, delta: float) -> dict[str, Any]:
+    return {
+        "round": entry.round_id,
+        "what": ENDINGS[Kind(entry.kind)],
+        "study": entry.purpose.study or None,
+        "participants": entry.purpose.participants or None,
+        "when": entry.time,
+        "rho": entry.rho,
+        "epsilon": epsilon_within(Fraction(entry.rho), delta),
     }
 
 
@@ -125,23 +170,30 @@ def _entry(entry: Entry) -> dict[str, Any]:
 
 def _draw(screen: Console, document: dict[str, Any]) -> None:
 
-    amounts = output.table("", "ρ")
+    amounts = output.table("", "ε", "ρ")
     for name in ("budget", "spent", "reserved", "remaining"):
-        amounts.add_row(name, _decimal(document[name]))
-    screen.print(amounts, "", BUDGET_MEANING.format_map(document["budget_epsilon"]), "", sep="\n")
-    if document["accounts"]:
+        amounts.add_row(name, f"{document['epsilon'][name]:.4g}", _decimal(document[name]))
+    screen.print(f"At δ = {document['delta']:g}:", amounts, "", sep="\n")
+    if document["buys"]:
+        screen.print(f"Left: {escape(printable(document['buys']))}.\n")
+    screen.print(BUDGET_MEANING, "", sep="\n")
+    if document["rounds"]:
+        _draw_rounds(screen, document["rounds"])
         _draw_accounts(screen, document)
-    entries = output.table("entry", "what", "ρ", "when", "round", "plan")
-    for entry in document["entries"]:
-        entries.add_row(
-            str(entry["sequence"]),
-            entry["kind"],
-            _decimal(entry["rho"]),
-            entry["time"][:16],
-            entry["round_id"][:SHOWN_DIGITS],
-            entry["plan_digest"][:SHOWN_DIGITS],
+
+
+def _draw_rounds(screen: Console, rounds: list[dict[str, Any]]) -> None:
+    drawn = output.table("study", "when", "what", numbers=("participants", "ε", "ρ"))
+    for one in rounds:
+        drawn.add_row(
+            Text(printable(one["study"] or f"round {one['round'][:SHOWN_DIGITS]}", 30)),
+            one["when"][:10],
+            one["what"],
+            f"{one['participants']:,}" if one["participants"] else "–",
+            f"{one['epsilon']:.4g}",
+            _decimal(one["rho"]),
         )
-    screen.print(entries)
+    screen.print(drawn, "")
 
 
 def _draw_accounts(screen: Console, document: dict[str, Any]) -> None:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dhdmm.aggregation.identity import Identity
@@ -80,12 +79,7 @@ class LocalNetwork:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._end()
 
     # The coordinator

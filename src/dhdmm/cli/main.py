@@ -30,6 +30,8 @@ ROLES = {
     },
     "Take part": {
         "identity": "Make your identity, or show it.",
+        "data": "Name your data sets, each with one budget.",
+        "check": "See what of your table a study would count.",
         "policy": "Write a policy file with safe limits.",
         "review": "See what a round would cost you, and consent.",
         "join": "Take part in a round.",
@@ -45,9 +47,11 @@ ROLES = {
     },
     "Read a release": {
         "show": "Show a release's tables with their error bars.",
+        "open": "Read a release in your browser.",
         "query": "Ask a release one more question, at no privacy cost.",
         "compare": "Compare two releases.",
         "adjust": "Make answers non-negative or whole.",
+        "synthesize": "Make up records that resemble a release.",
         "verify": "Re-derive a release from its transcript.",
         "budget": "Add up what several releases cost.",
     },

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from dhdmm.cli.places import UnknownValues
+
+if TYPE_CHECKING:
+    from dhdmm.participant.tabulate import TableOptions
+    from dhdmm.study.spec import Study
 
 Command = Callable[..., None]
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
 ThreatModel = Annotated[
     str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
-]
-OnUnknown = Annotated[
-    UnknownValues, typer.Option(help="What happens to values outside the domain.")
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes for the participants.")]
 ReleaseOut = Annotated[Path | None, typer.Option(help="The folder to write the release to.")]
@@ -34,6 +35,53 @@ Roster = Annotated[
     Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
 ]
 STORE = "sqlite:///coordinator.db"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """How data holders' tables are read, and how many of their rows may be left out."""
+
+    columns: Annotated[
+        list[str],
+        typer.Option(
+            help="How your columns become the study's: a mapping file, or ATTRIBUTE=COLUMN; repeat"
+            " it."
+        ),
+    ] = ()  # type: ignore[assignment]
+    ignore_case: Annotated[
+        bool,
+        typer.Option("--ignore-case", help="Upper and lower case are the same in all columns."),
+    ] = False
+    on_unknown: Annotated[
+        UnknownValues, typer.Option(help="What happens to values outside the domain.")
+    ] = "error"
+    accept_loss: Annotated[
+        str, typer.Option(help="The share of rows that may be left out, such as 5%.")
+    ] = "1%"
+
+    def reading(self, study: Study) -> TableOptions:
+        """For `count_for` and `count_tables`."""
+        from dhdmm.participant.mapping import given_on_command_line
+
+        columns = given_on_command_line(self.columns, study.schema, self.ignore_case)
+        return {"columns": columns, "on_unknown": self.on_unknown}
+
+    @property
+    def accepted(self) -> float:
+        """The share as a number."""
+        text = self.accept_loss.strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            raise typer.BadParameter(
+                f"{self.accept_loss!r} is no share of rows; write 5% or 0.05",
+                param_hint="--accept-loss",
+            )
+        return share
+
+
 ROWS = 12
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from dhdmm.errors import DhdmmError
+from dhdmm.errors import DhdmmError, StudyError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,10 +61,23 @@ def emit(document: dict[str, Any], as_json: bool, render: Callable[[Console], No
 
 def report(error: DhdmmError, as_json: bool) -> None:
     """One error on standard error: where, what, and what to do."""
+    more = error.more if isinstance(error, StudyError) else ()
     if as_json:
-        detail = {"what": error.what, "where": error.where, "hint": error.hint}
-        print(to_json({"error": detail}, sys.stderr), file=sys.stderr)
+        document: dict[str, Any] = {"error": _detail(error)}
+        document |= {"more": [_detail(one) for one in more]} if more else {}
+        print(to_json(document, sys.stderr), file=sys.stderr)
         return
+    for one in (error, *more):
+        _print(one)
+    if more:
+        print(f"{len(more) + 1} mistakes in all", file=sys.stderr)
+
+
+def _detail(error: DhdmmError) -> dict[str, Any]:
+    return {"what": error.what, "where": error.where, "hint": error.hint}
+
+
+def _print(error: DhdmmError) -> None:
     place = f"{error.where}: " if error.where else ""
     print(f"error: {_safe(place + error.what)}", file=sys.stderr)
     if error.hint:

@@ -32,14 +32,18 @@ def require_free(directory: Path) -> None:
         )
 
 
-def tables_given(given: str) -> list[Path | TableAddress]:
-    """What `--data` names: an address, a file, or every file of a folder."""
+def tables_given(given: str, state: Path | None = None) -> list[Path | TableAddress]:
+    """What `--data` names: an address, a file, every file of a folder, or a data set."""
     from dhdmm.participant.address import TableAddress, is_address
+    from dhdmm.participant.data_sets import DataSets
 
     if is_address(given):
         return [TableAddress.parse(given)]
     path = Path(given)
     if not path.exists():
+        named = DataSets(state).holding(given)
+        if named is not None:
+            return tables_given(named.table)
         raise DataError("there is no such file", where=given)
     if not path.is_dir():
         return [path]
@@ -47,6 +51,13 @@ def tables_given(given: str) -> list[Path | TableAddress]:
     if not files:
         raise DataError(f"no {', '.join(TABLE_SUFFIXES)} file in the folder", where=given)
     return [*files]
+
+
+def is_new_file(given: str, state: Path | None = None) -> bool:
+    """Whether a ledger of this name is to be made: a path, and neither a file nor a data set."""
+    from dhdmm.participant.data_sets import DataSets
+
+    return not Path(given).exists() and all(one.name != given for one in DataSets(state).all())
 
 
 def opened(table: Path | TableAddress) -> Any:

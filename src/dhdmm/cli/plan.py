@@ -12,6 +12,9 @@ from rich.table import Table
 
 from dhdmm.cli import options, output
 from dhdmm.cli.figures import STEPS, figures
+from dhdmm.errors import StudyError
+from dhdmm.planning.targets import Targets
+from dhdmm.privacy.budgets import DEFAULT_DELTA
 from dhdmm.release.wording import byte_size, figure, large
 from dhdmm.study.spec import Study
 
@@ -25,16 +28,57 @@ def plan(
     compare: Annotated[
         bool, typer.Option("--compare", help="Set the strategy beside others for these queries.")
     ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Another ε than the study's.")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Another δ than the study's.")
+    ] = None,
+    rho: Annotated[float | None, typer.Option("--rho", help="ρ instead of ε and δ.")] = None,
+    target: Annotated[
+        list[str],
+        typer.Option(
+            "--target", help='The largest error that a table may have: "wards: 5"; repeat it.'
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    target_rmse: Annotated[
+        float | None,
+        typer.Option("--target-rmse", min=1e-9, help="The error that all queries may have."),
+    ] = None,
+    total: Annotated[
+        float | None,
+        typer.Option(
+            "--total",
+            min=1,
+            help="A public guess of how many records there are: shows errors relative to that.",
+        ),
+    ] = None,
     as_json: output.Json = False,
 ) -> None:
     """Show the expected error of every table, the privacy, and what a participant sends.
 
     Touches no data. A study without privacy and aggregation sections shows its strategy alone.
+    With a target, shows the smallest ε that meets it.
     """
-
+    asked = _with_privacy(Study.load(study), epsilon, delta, rho)
+    targets = Targets.parse(target, target_rmse) if target or target_rmse else None
     with output.progress("planning", STEPS) as advance:
-        document = figures(Study.load(study), participants, compare, advance)
+        document = figures(asked, participants, compare, advance, targets, total)
     output.emit(document, as_json, lambda screen: draw(screen, document))
+
+
+def _with_privacy(
+    study: Study, epsilon: float | None, delta: float | None, rho: float | None
+) -> Study:
+    """The study at what the command line says instead."""
+    if rho is not None:
+        if epsilon is not None:
+            raise StudyError("give --epsilon or --rho, not both")
+        return study.with_privacy(rho=rho, epsilon=None, delta=delta)
+    if epsilon is not None:
+        stated = delta or study.privacy.delta or DEFAULT_DELTA
+        return study.with_privacy(epsilon=epsilon, delta=stated, rho=None)
+    return study if delta is None else study.with_privacy(delta=delta)
 
 
 def draw(screen: Console, document: dict[str, Any]) -> None:
@@ -52,6 +96,12 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         " that any choice of sums can have.\n"
     )
     draw_items(screen, document)
+    if "privacy_needed" in document:
+        needed = document["privacy_needed"]
+        screen.print(
+            f"The targets take ε = {needed['epsilon']:.4g} at δ = {needed['delta']:g}:"
+            " write that into the study's privacy section.\n"
+        )
     if "rho" in document:
         _draw_plan(screen, document)
     else:
@@ -65,13 +115,20 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
 
 def draw_items(screen: Console, document: dict[str, Any]) -> None:
 
-    table = _table("table", "queries", "median", "largest")
+    relative = ["of mean"] if "total" in document else []
+    table = _table("table", "queries", "median", "largest", *relative)
     for item in document["items"]:
         errors = item["standard_error_median"], item["standard_error_max"]
-        table.add_row(
-            escape(item["name"]), f"{item['queries']:,}", *(figure(error) for error in errors)
-        )
+        share = item.get("relative_median")
+        shares = [f"{100 * share:.2g} %" if share is not None else "–" for _ in relative]
+        numbers = (figure(error) for error in errors)
+        table.add_row(escape(item["name"]), f"{item['queries']:,}", *numbers, *shares)
     screen.print("[bold]Expected standard error of an answer[/bold]", table, "")
+    if relative:
+        screen.print(
+            f"Of mean: the median error beside the mean answer, if {document['total']:,.0f} records"
+            " fall on all cells alike.\n"
+        )
 
 
 def _draw_plan(screen: Console, document: dict[str, Any]) -> None:
@@ -88,8 +145,7 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "privacy", document["privacy"]
     yield (
         "budget",
-        f"ρ = {document['rho']:.6g}. Weaker readings of the same ρ: ε ="
-        f" {document['epsilon_cks']:.3f} (CKS) or {document['epsilon_paper']:.3f} (the paper)",
+        f"ρ = {document['rho']:.6g} of each data holder's budget",
     )
     yield (
         "round",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dhdmm.cli import coordinator, extras, output
+from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.options import grouped
+from dhdmm.errors import ExitCode
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +26,7 @@ def review(
         str | None,
         typer.Option(help="Your table: checked here against the study; nothing of it leaves."),
     ] = None,
+    reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     as_json: output.Json = False,
 ) -> None:
     """Show what a round would measure, what it would cost you, and ask for consent.
@@ -33,7 +34,7 @@ def review(
     Every number is computed here, from the study and the strategy that the coordinator sent.
     """
     extras.require("join")
-    from dhdmm.client.consent import figures
+    from dhdmm.client.consent import company_of, figures
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
 
@@ -42,10 +43,11 @@ def review(
     with at.connect(who.known(), token=who.token) as client:
         status = at.round(client, who.round_id)
         draft = client.preview(bytes.fromhex(status.round))
+        company = company_of(client, status)
     reviewed = review_preview(draft, limits)
     if data is not None:
-        _check_table(reviewed, data)
-    document = figures(reviewed, limits, home.existing_ledger(who.ledger), status)
+        _check_table(reviewed, data, reading)
+    document = figures(reviewed, limits, who.paid_so_far(data), status, company)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))
@@ -53,15 +55,17 @@ def review(
         ask = not (who.yes or as_json)
         document["consented"] = _consent(home, reviewed, ask=ask, given=who.yes)
     output.emit(document, as_json, lambda screen: _draw_consent(screen, document["consented"]))
+    if not document["consented"] and (who.yes or not as_json):
+        raise typer.Exit(ExitCode.REFUSED)
 
 
-def _check_table(reviewed: Review, data: str) -> None:
+def _check_table(reviewed: Review, data: str, reading: options.Tables) -> None:
     """Counts the table as `join` would, for its warnings and errors alone."""
     from dhdmm.cli.join import counted_for
     from dhdmm.cli.places import tables_given
 
     for table in tables_given(data):
-        counted_for(reviewed.plan.study, table, "error")
+        counted_for(reviewed.plan.study, table, reading)
 
 
 def _consent(home: Home, reviewed: Review, *, ask: bool, given: bool) -> bool:
@@ -92,6 +96,7 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
     from rich.table import Table
 
     from dhdmm.cli import plan, study
+    from dhdmm.client.consent import words
 
     study.draw(screen, document["description"])
     screen.print("\n[bold]The first query of every table[/bold]")
@@ -102,41 +107,12 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for title, words in _words(document):
-        table.add_row(title, escape(words))
+    for title, said in words(document):
+        table.add_row(title, escape(said))
+    table.add_row("draft", document["draft_digest"])
     screen.print(table, "")
     for warning in document["warnings"]:
         screen.print(f"[bold]Warning:[/bold] {escape(warning)}")
-
-
-def _words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    least, most = document["participants"].values()
-    people = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    yield "promise", document["privacy"]
-    yield (
-        "cost",
-        f"ρ = {document['rho']:.6g} of your budget; ε = {document['epsilon']:.4g} at"
-        f" δ = {document['delta']:g}, your policy allows {document['largest_epsilon']:g}",
-    )
-    yield (
-        "sums",
-        f"{document['rows']:,} sums are measured; one unit changes them by at most"
-        f" {document['sensitivity']:.6g} in all, you add noise of"
-        f" σ = {document['sigma_participant']:.4g} to each",
-    )
-    yield (
-        "company",
-        f"{people} participants, {document['threat_model']} model; your privacy leans on"
-        f" {document['honest_floor']:,} honest ones",
-    )
-    yield "seen by", document["seen_by"]
-    yield (
-        "budget",
-        f"{document['left']:.6g} of {document['budget']:.6g} is left"
-        f" ({document['spent']:.6g} spent, {document['reserved']:.6g} reserved);"
-        f" afterwards {document['left_after']:.6g}",
-    )
-    yield "draft", document["draft_digest"]
 
 
 def _draw_consent(screen: Console, consented: bool) -> None:

@@ -11,7 +11,9 @@ from dhdmm.cli import coordinator, extras, output
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dhdmm.client.home import Home
     from dhdmm.client.joined import Joined
+    from dhdmm.privacy.ledger import Ledger
 
 
 def rounds(
@@ -35,7 +37,7 @@ def rounds(
     from dhdmm.client import joined
 
     home = coordinator.home(state)
-    kept = home.existing_ledger(ledger)
+    kept = _ledgers(home, ledger)
     if give_up is not None:
         paid = joined.give_up(home, kept, coordinator.parse_round(give_up))
         document: dict[str, Any] = {"round": give_up, "given_up": True, "paid": paid}
@@ -43,6 +45,16 @@ def rounds(
         return
     document = {"rounds": [_figures(one) for one in joined.open_rounds(home, kept)]}
     output.emit(document, as_json, lambda screen: _draw(screen, document["rounds"]))
+
+
+def _ledgers(home: Home, given: str | None) -> list[Ledger]:
+    """The one that was named, or all of this participant's."""
+    from dhdmm.participant.data_sets import DataSets, ledgers_for
+
+    if given is not None:
+        return ledgers_for([], given, home.root)
+    own = home.existing_ledger(None)
+    return [*([own] if own else []), *(one.ledger() for one in DataSets(home.root).all())]
 
 
 def _figures(one: Joined) -> dict[str, Any]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from fractions import Fraction
-from functools import partial
+import sys
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,31 +13,33 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from dhdmm.cli import answers, options, output
-from dhdmm.cli.places import UnknownValues, opened, require_free, tables_given
-from dhdmm.errors import DataError, DhdmmError
+from dhdmm.cli.places import is_new_file, opened, require_free, tables_given
+from dhdmm.errors import DataError
 from dhdmm.participant.address import TableAddress
+from dhdmm.participant.data_sets import UNNAMED, accounted, ledgers_for, now
+from dhdmm.participant.report import Report
+from dhdmm.participant.tabulate import count_for
 from dhdmm.planning.draft import plan as make_plan
+from dhdmm.privacy.budgets import Budget
 from dhdmm.privacy.ledger import Ledger
-from dhdmm.privacy.protection import Protection
 from dhdmm.runner import (
-    Enrolment,
     Outcome,
     Progress,
+    count_tables,
     enrol,
-    histogram_of,
-    histograms_of,
     require_within_bound,
     run_round,
     split,
 )
+from dhdmm.study.division import divided
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
-SPENT = "inputs had been sent, so the ledger keeps the round's budget as spent"
 PHASES = 6
 """Of a round in the malicious model; the other one skips two."""
 
 
+@options.grouped
 def run(
     study: options.StudyFile,
     data: Annotated[
@@ -59,14 +57,17 @@ def run(
         float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
     ] = 0.0,
     threat_model: options.ThreatModel = None,
-    on_unknown: options.OnUnknown = "error",
+    reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     ledger: Annotated[
-        Path | None, typer.Option(help="The budget's file; by default beside the study.")
+        str | None,
+        typer.Option(
+            help="What pays: a data set's name or a ledger file. Tables that dhdmm data add has"
+            " named pay by themselves."
+        ),
     ] = None,
     budget: Annotated[
-        float,
-        typer.Option(min=1e-6, max=1e6, help="The total ρ of a ledger that does not exist yet."),
-    ] = 1.0,
+        str, typer.Option(help="Of a ledger file that does not exist yet.")
+    ] = "rho=1",
     truth: Annotated[
         bool, typer.Option("--truth", help="Compare with the exact answers (not private!).")
     ] = False,
@@ -84,11 +85,17 @@ def run(
     asked = study_of(study, threat_model)
     directory = out or Path(f"release-{study.stem}")
     require_free(directory)
-    histograms = _histograms(asked, data, participants, on_unknown)
+    total = Budget.parse(budget)
+    histograms, report = _counted(asked, data, participants, reading)
     with output.progress("planning", 1):
         enrolment = enrol(make_plan(asked, participants=len(histograms)))
+    if report.left_out:
+        told(report)
+    ledgers = _ledgers(data, ledger, total)
+    if not (ledgers or as_json):
+        print(UNNAMED, file=sys.stderr)
     with (
-        _budget(ledger or study.with_suffix(".ledger"), budget, enrolment) as debit,
+        accounted(ledgers, enrolment.plan, enrolment.round_id) as debit,
         output.progress("round", PHASES) as advance,
     ):
         outcome = run_round(
@@ -102,9 +109,10 @@ def run(
         )
         outcome.release.save(directory)
     document = summary(outcome, directory)
+    document |= {"table_rows": report.figures(), "ledgers": [str(one.path) for one in ledgers]}
     if truth:
         document["actual_rmse"] = actual_rmse(outcome, histograms)
-    output.emit(document, as_json, lambda screen: _draw(screen, outcome, document))
+    output.emit(document, as_json, lambda screen: _draw(screen, outcome, document, report))
 
 
 def by_phase(advance: output.Advance) -> Progress:
@@ -147,9 +155,10 @@ def actual_rmse(outcome: Outcome, histograms: list[Histogram]) -> float:
 def exact_answers(outcome: Outcome, histograms: list[Histogram]) -> NDArray[np.float64]:
     """W x over the survivors: the strategy reconstructs its own noiseless measurement exactly."""
 
-    strategy = outcome.release.plan.strategy
+    plan = outcome.release.plan
     together = Histogram.total(histograms[i] for i in outcome.survivors)
-    return strategy.reconstruct(strategy.measure(together))
+    measured = plan.strategy.measure(divided(plan.study.schema, together))
+    return plan.strategy.reconstruct(measured)
 
 
 def study_of(path: Path, threat_model: str | None) -> Study:
@@ -158,26 +167,33 @@ def study_of(path: Path, threat_model: str | None) -> Study:
     return study if threat_model is None else study.with_aggregation(threat_model=threat_model)
 
 
-def _histograms(
-    study: Study, data: list[str], participants: int | None, on_unknown: UnknownValues
-) -> list[Histogram]:
+def told(report: Report) -> None:
+    """What is counted and what is not, beside what the command prints."""
+    for line in report.words():
+        print(line, file=sys.stderr)
+
+
+def _counted(
+    study: Study, data: list[str], participants: int | None, reading: options.Tables
+) -> tuple[list[Histogram], Report]:
     tables = [table for given in data for table in tables_given(given)]
     if participants is not None:
-        return _dealt_out(study, tables, participants, on_unknown)
+        return _dealt_out(study, tables, participants, reading)
     if len(tables) == 1:
         raise DataError(
             "one table is one participant",
             where=str(tables[0]),
             hint="--participants deals it out among so many",
         )
-
+    accepted, how = reading.accepted, reading.reading(study)
     with output.progress("tabulating", len(tables)) as advance:
-        return histograms_of(study, map(opened, tables), advance, on_unknown=on_unknown)
+        counted = count_tables(study, map(opened, tables), advance, accept_loss=accepted, **how)
+    return [one.histogram for one in counted], Report.total([one.report for one in counted])
 
 
 def _dealt_out(
-    study: Study, tables: list[Path | TableAddress], participants: int, on_unknown: UnknownValues
-) -> list[Histogram]:
+    study: Study, tables: list[Path | TableAddress], participants: int, reading: options.Tables
+) -> tuple[list[Histogram], Report]:
 
     if len(tables) != 1:
         raise DataError(
@@ -189,46 +205,27 @@ def _dealt_out(
             "a table cannot be dealt out by rows when the unit is a person",
             hint="give one table per participant",
         )
+    table, how = opened(tables[0]), reading.reading(study)
     with output.progress("tabulating", 1):
-        together = histogram_of(study, opened(tables[0]), on_unknown=on_unknown)
-        histograms = split(together, participants)
+        counted = count_for(study, table, accept_loss=reading.accepted, bounded=False, **how)
+        histograms = split(counted.histogram, participants)
     require_within_bound(study, histograms)
-    return histograms
+    return histograms, counted.report
 
 
-@contextmanager
-def _budget(path: Path, total: float, enrolment: Enrolment) -> Iterator[Callable[[], None]]:
-    """Reserved before the round, debited before inputs are asked for, given back if they never are.
-
-    One ledger stands for all participants here, since one person runs all of them.
-    """
-
-    plan, round_id = enrolment.plan, enrolment.round_id
-    if path.exists():
-        ledger = Ledger(path, _now)
-    else:
-        ledger = Ledger.create(path, Fraction(repr(total)), _now)
-    try:
-        ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
-        yield partial(ledger.debit, round_id, plan.digest)
-    except DhdmmError as error:
-        error.hint = SPENT if ledger.settle(round_id) else error.hint
-        raise
-    except KeyboardInterrupt:
-        spent = [SPENT] if ledger.settle(round_id) else []
-        raise KeyboardInterrupt(*spent) from None
-    finally:
-        ledger.settle(round_id)
+def _ledgers(data: list[str], given: str | None, budget: Budget) -> list[Ledger]:
+    """What the round debits: the data sets' budgets, or a ledger file, which may be a new one."""
+    tables = [table for one in data for table in (one, *tables_given(one))]
+    if given is not None and is_new_file(given) and not ledgers_for(tables, None):
+        return [Ledger.create(Path(given), budget.rho, now)]
+    return ledgers_for(tables, given)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _draw(screen: Console, outcome: Outcome, document: dict[str, Any]) -> None:
+def _draw(screen: Console, outcome: Outcome, document: dict[str, Any], report: Report) -> None:
 
     release = outcome.release
     answers.draw_release(screen, release, [table.head(options.ROWS) for table in release.values()])
+    screen.print("tables: " + "; ".join(report.words()))
     expected = f"expected error a query {document['expected_rmse']:.4g}"
     actual = f", measured {document['actual_rmse']:.4g}" if "actual_rmse" in document else ""
     screen.print(expected + actual)

@@ -20,8 +20,8 @@ from dhdmm.server.occurrences import Every, now, occurrence_at
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dhdmm.aggregation.identity import Identity
     from dhdmm.cli.serving import Work
+    from dhdmm.network.identity import NamedIdentity
     from dhdmm.network.roster import RosterFile
     from dhdmm.network.status import Status
     from dhdmm.server.database import Database
@@ -57,7 +57,7 @@ def serve(
         Path | None, typer.Option(help="What the operator's requests carry; made if missing.")
     ] = None,
     identity: Annotated[
-        Path | None, typer.Option(help="Signs the transcripts (see dhdmm identity).")
+        Path | None, typer.Option(help="Who you are: signs the transcripts, its name is shown.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Begin a new round of studies whose last one is over.")
@@ -126,10 +126,11 @@ def serve(
     token = _operator_token(operator_token_file)
     hub = Hub(
         database,
-        signer,
+        signer.identity,
         out,
         Deadlines(enrolment_seconds, phase_seconds),
         observer := Metrics(),
+        name=signer.name,
     )
     app = create_app(
         hub,
@@ -203,11 +204,12 @@ def _operator_token(path: Path | None) -> str:
     return read_secret(path)
 
 
-def _identity(path: Path | None) -> Identity:
+def _identity(path: Path | None) -> NamedIdentity:
+    """Without a file: a key for this process, and no name."""
     from dhdmm.aggregation.identity import Identity
-    from dhdmm.network.identity import load
+    from dhdmm.network.identity import NamedIdentity, load
 
-    return Identity.generate(os.urandom) if path is None else load(path).identity
+    return NamedIdentity("", Identity.generate(os.urandom)) if path is None else load(path)
 
 
 def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:

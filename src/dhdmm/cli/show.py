@@ -17,5 +17,5 @@ def show(
     release = Release.load(directory)
     tables = list(release.values()) if item is None else [release[item]]
     shown = [table.head(rows) if rows else table for table in tables]
-    document = answers.document(release, shown)
+    document = answers.document(release, shown) if as_json else {}
     output.emit(document, as_json, lambda screen: answers.draw_release(screen, release, shown))

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dhdmm.cli import options, output
-from dhdmm.runner import histogram_of
+from dhdmm.participant.tabulate import count_for
 from dhdmm.simulation.network import Network, Stragglers
 from dhdmm.simulation.recorder import Progress
 from dhdmm.simulation.result import Simulation
@@ -79,7 +79,7 @@ def simulate(
             threat_model=threat_model,
             dropout=dropout,
             records_per_participant=records_per_participant,
-            data=None if data is None else histogram_of(asked, data),
+            data=None if data is None else count_for(asked, data, bounded=False).histogram,
             network=Network(participant_mbps, coordinator_mbps, latency_ms, patience_s),
             stragglers=slow,
             seed=seed,

@@ -12,8 +12,11 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from dhdmm.cli import options, output
+from dhdmm.cli.places import opened, tables_given
 from dhdmm.errors import StudyError
+from dhdmm.participant.drafting import seen_columns
 from dhdmm.study import skeleton
+from dhdmm.study.attributes.columns import MOST_TEXTS
 from dhdmm.study.describe import describe as described
 from dhdmm.study.spec import Study, json_schema
 
@@ -25,8 +28,16 @@ def init(
         "study.yaml"
     ),
     source: Annotated[
-        Path | None, typer.Option("--from", help="Draft it from this CSV's header and values.")
+        str | None,
+        typer.Option(
+            "--from",
+            help="Draft it from this table's columns and values: CSV, TSV, Parquet, or its address"
+            " in a warehouse.",
+        ),
     ] = None,
+    max_values: Annotated[
+        int, typer.Option("--max-values", min=1, help="Different texts that a draft lists.")
+    ] = MOST_TEXTS,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of study files for editors.")
     ] = False,
@@ -38,9 +49,20 @@ def init(
         print(output.to_json(json_schema(), sys.stdout, indent=2))
         return
 
-    text = skeleton.skeleton_from_csv(source) if source else skeleton.example()
+    text = skeleton.example() if source is None else _drafted(source, max_values)
     _write(path, text, force)
     output.emit({"written": str(path)}, as_json, lambda screen: _next_steps(screen, path, source))
+
+
+def _drafted(source: str, most: int) -> str:
+    path = Path(source)
+    if path.suffix.lower() == ".csv":
+        return skeleton.skeleton_from_csv(path, most)
+    (table, *more) = tables_given(source)
+    if more:
+        raise StudyError("a study is drafted from one table", where=source)
+    name = table.stem if isinstance(table, Path) else table.table
+    return skeleton.skeleton_of(name, seen_columns(opened(table), most), str(table))
 
 
 def describe(
@@ -65,7 +87,7 @@ def _write(path: Path, text: str, force: bool) -> None:
         raise StudyError(f"cannot write the file: {error.strerror}", where=str(path)) from None
 
 
-def _next_steps(screen: Console, path: Path, source: Path | None) -> None:
+def _next_steps(screen: Console, path: Path, source: str | None) -> None:
     screen.print(f"Wrote {path}. Edit it, then run: dhdmm describe {path}", soft_wrap=True)
     if source:
         screen.print(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from dhdmm import formats
 from dhdmm.errors import DhdmmError
@@ -24,7 +24,7 @@ from dhdmm.study.spec import Study
 
 if TYPE_CHECKING:
     from dhdmm.client.journal import FileJournal
-    from dhdmm.network.roster import RosterFile
+    from dhdmm.network.roster import Vouched
     from dhdmm.planning.draft import Draft
 
 
@@ -32,7 +32,6 @@ class Consent(File):
     """Who looked at a draft here has agreed to it."""
 
     FORMAT = formats.CONSENT
-    dhdmm: Literal["consent"] = "consent"
     draft: str
     study: str
     rho: str
@@ -44,7 +43,6 @@ class SeenRoster(File):
     """The newest roster of a registrar for a study that was accepted here."""
 
     FORMAT = formats.ROSTER_SEEN
-    dhdmm: Literal["roster seen"] = "roster seen"
     registrar: str
     study: str
     serial: int
@@ -116,7 +114,7 @@ class Home:
         place = self.root / "consents" / f"{draft.digest.hex()}.json"
         return place.exists() and read_document(Consent, place).draft == draft.digest.hex()
 
-    def accept_roster(self, given: RosterFile, study: str) -> None:
+    def accept_roster(self, given: Vouched, study: str) -> None:
         """Remember the highest serial number of this registrar's rosters; refuse a lower one."""
         registrar = (given.registrar or b"").hex()
         name = sha256(f"{registrar} {study}".encode()).hexdigest()
@@ -130,7 +128,7 @@ class Home:
                 registrar=registrar,
                 study=study,
                 serial=given.serial,
-                roster=given.roster.digest.hex(),
+                roster=given.fingerprints[0].hex(),
             )
             replace_durably(place, seen.to_bytes())
 

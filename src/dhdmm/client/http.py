@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -23,8 +23,9 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import DhdmmError, ExitCode, Refused
 from dhdmm.network import signing
+from dhdmm.network.offer import Offer
 from dhdmm.network.problems import LONGEST_RETRY
-from dhdmm.network.status import Missing, Status
+from dhdmm.network.status import Missing, NamedKey, Status
 from dhdmm.network.trust import Address
 from dhdmm.release.wording import printable
 
@@ -32,6 +33,8 @@ LONGEST_WAIT = 30
 """Seconds that the coordinator may keep a question before it answers "nothing new"."""
 PATIENCE = 600.0
 """Seconds of failures in a row after which a request is given up."""
+FIRST_PATIENCE = 8.0
+"""The same where nothing has ever answered: more likely a wrong address than an outage."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, LONGEST_RETRY
 LARGEST_REPLY_BYTES = 256 * 2**20
 LARGEST_CONTROL_BYTES = 2**20
@@ -70,11 +73,19 @@ class Answered(DhdmmError):
         super().__init__(what, where=f"coordinator ({status} {reason})", hint=hint)
 
 
+class Delivered(NamedTuple):
+    """The coordinator's word on a message, and what it sends next if there is something."""
+
+    word: str
+    following: bytes | None
+
+
 @dataclass(frozen=True)
 class _Reply:
     status: int
     body: bytes
     retry_after: float
+    word: str
 
 
 class CoordinatorClient:
@@ -95,14 +106,17 @@ class CoordinatorClient:
         randomness: Randomness = os.urandom,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        watch: Callable[[str], None] = lambda _words: None,
     ) -> None:
         self._address, self._identity = address, identity
         self._patience, self._randomness = patience, randomness
-        self._sleep, self._clock = sleep, clock
+        self._sleep, self._clock, self._watch = sleep, clock, watch
+        self._heard = False
         self._headers = {"Host": urlsplit(address.base).netloc, "User-Agent": "dhdmm"}
         self._headers |= {} if token is None else {signing.TOKEN_HEADER: token}
         self._headers |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
         self._lines = _connections(address, trust)
+        self._previews: dict[bytes, bytes] = {}
 
     def __enter__(self) -> CoordinatorClient:
         return self
@@ -134,6 +148,10 @@ class CoordinatorClient:
         target = "/v1/rounds" + ("?" + "&".join(query) if query else "")
         return self._json(list[Status], "GET", target)
 
+    def coordinator(self) -> NamedKey:
+        """Who coordinates, by its own word."""
+        return self._json(NamedKey, "GET", "/v1/coordinator")
+
     def status(self, round_id: bytes, after: int | None = None) -> Status:
         """The round now; with `after`, as soon as it is no longer at that version."""
         wait = "" if after is None else f"?after={after}&wait={LONGEST_WAIT}"
@@ -154,7 +172,15 @@ class CoordinatorClient:
         self._ask("POST", f"{_path(round_id)}/enrolment", content, "application/json")
 
     def preview(self, round_id: bytes) -> bytes:
-        return self._bytes(round_id, "draft").body
+        """What is reviewed; asked for once, however often it is looked at."""
+        if round_id not in self._previews:
+            self._previews[round_id] = self._bytes(round_id, "draft").body
+        return self._previews[round_id]
+
+    def offer(self, round_id: bytes, *, wait: bool = False) -> Offer:
+        """The terms of a round in which we have a seat; `Answered` while people still enrol."""
+        waiting = f"?wait={LONGEST_WAIT}" if wait else ""
+        return Offer.from_bytes(self._bytes(round_id, f"seat{waiting}").body)
 
     def plan(self, round_id: bytes) -> bytes:
         return self._bytes(round_id, "plan").body
@@ -173,11 +199,16 @@ class CoordinatorClient:
         reply = self._bytes(round_id, f"message?after={after}&wait={LONGEST_WAIT}")
         return None if reply.status == 204 else reply.body
 
-    def send(self, round_id: bytes, message: bytes) -> str:
-        """Deliver a message; the coordinator's word on it: accepted, repeated or excluded."""
-        target = f"{_path(round_id)}/message"
-        reply = self._ask("POST", target, message, "application/octet-stream")
-        return _parsed(dict[str, str], reply.body).get("reply", "")
+    def send(self, round_id: bytes, message: bytes, after: str | None) -> Delivered:
+        """Deliver a message, and wait for the next one after the one with this digest.
+
+        Nothing is waited for if `after` is None.
+        """
+        wait = 0 if after is None else LONGEST_WAIT
+        target = f"{_path(round_id)}/message?after={after or ''}&wait={wait}"
+        kind = "application/octet-stream"
+        reply = self._ask("POST", target, message, kind, LARGEST_REPLY_BYTES)
+        return Delivered(reply.word, None if reply.status == 204 else reply.body)
 
     def tokens(self, round_id: bytes, count: int, expires_s: int) -> list[str]:
         """Fresh enrolment tokens, for whoever has the operator's token."""
@@ -231,23 +262,33 @@ class CoordinatorClient:
             except FAILURES as error:
                 _require_trusted(error, self._address)
                 reply, failure = None, str(error)
+            self._heard = self._heard or reply is not None
             if reply is not None and reply.status not in TRANSIENT:
                 break
             waited_for = pause * (0.5 + self._randomness(1)[0] / 512)
             if reply is not None:
                 failure = str(_answered(reply))
                 waited_for = max(waited_for, min(reply.retry_after, LONGEST_PAUSE))
-            if self._clock() + waited_for - failing_since > self._patience:
-                raise Unreachable(
-                    f"no answer for {self._patience:.0f} seconds: {printable(failure)}",
-                    where=self._address.base,
-                    hint="the same command again goes on from where it was",
-                )
+            patience = self._patience if self._heard else min(self._patience, FIRST_PATIENCE)
+            if self._clock() + waited_for - failing_since > patience:
+                raise self._unreachable(patience, failure)
+            if pause == FIRST_PAUSE:
+                self._watch(f"no answer from {self._address.base} yet, trying again")
             self._sleep(waited_for)
             pause = min(2 * pause, LONGEST_PAUSE)
         if reply.status >= 300:
             raise _answered(reply)
         return reply
+
+    def _unreachable(self, seconds: float, failure: str) -> Unreachable:
+        hint = "the same command again goes on from where it was"
+        if not self._heard:
+            hint = (
+                "check the address and the port, that the coordinator is running there, and that"
+                " your network (firewall, VPN, HTTPS_PROXY) lets you reach it"
+            )
+        what = f"no answer for {seconds:.0f} seconds: {printable(failure)}"
+        return Unreachable(what, where=self._address.base, hint=hint)
 
     def _once(
         self, method: str, target: str, body: bytes, headers: dict[str, str], limit: int
@@ -268,7 +309,8 @@ class CoordinatorClient:
             named = {name.lower(): value for name, value in response.headers}
             later = named.get(b"retry-after", b"")
             seconds = float(later) if later.isdigit() else 0.0
-            return _Reply(response.status, b"".join(parts), seconds)
+            word = named.get(signing.REPLY_HEADER.encode(), b"").decode("latin-1")
+            return _Reply(response.status, b"".join(parts), seconds, word)
 
 
 def _connections(address: Address, trust: ssl.SSLContext) -> httpcore.ConnectionPool:

@@ -12,68 +12,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
-from dhdmm.aggregation.method import ABORTED, ENROLMENT, Reply, input_phase
+from dhdmm.aggregation.method import ABORTED, FINISHED, Reply
 from dhdmm.client.counted import CountedTables
+from dhdmm.client.ending import Course, Ending, Participation, ended, note_heard
 from dhdmm.client.http import Answered, CoordinatorClient
 from dhdmm.client.joined import note
 from dhdmm.client.journal import FileJournal
 from dhdmm.client.seat import Member, Seat, require_consent, take_seat
-from dhdmm.errors import Refused, RoundAborted, VerificationError
-from dhdmm.network.status import Status
-from dhdmm.privacy.chain import Kind
+from dhdmm.errors import Refused, RoundAborted, TranscriptError, VerificationError
+from dhdmm.network.offer import Offer
+from dhdmm.network.problems import Reason
+from dhdmm.privacy.chain import Kind, Purpose
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.privacy.protection import Protection
-from dhdmm.release.transcript_format import hash_of
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 
 if TYPE_CHECKING:
-    from dhdmm.aggregation.bitmap import Bitmap
     from dhdmm.aggregation.randomness import Randomness
     from dhdmm.participant.policy import Review
     from dhdmm.planning.plan import Plan
-    from dhdmm.release.verify import Verified
     from dhdmm.session.participant import ParticipantSession
-
-
-class Ending(StrEnum):
-    """How a round ended for this participant."""
-
-    RELEASED = "released"  # its input is in a release that it has verified
-    LEFT_BEHIND = "left-behind"  # it came too late; the round went on without it
-    WITHDREW = "withdrew"  # it left by itself, because the coordinator broke the protocol
-    ABORTED = "aborted"  # the coordinator ended the round without a release
-
-
-@dataclass(frozen=True)
-class Participation:
-    """What a participant can say of a round when it is over."""
-
-    ending: Ending
-    reason: str | None
-    paid: bool
-    verified: Verified | None = None
-    fingerprint: str | None = None
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass
-class Course:
-    """How the conversation went: whether it ended early and why, and what everybody was told."""
-
-    ending: Ending | None = None
-    reason: str | None = None
-    root: bytes | None = None
-    survivors: Bitmap | None = None
-    heard: str = ""
-    """The digest of the coordinator's last message, which tells it what we have."""
 
 
 Watch = Callable[[str], None]
@@ -90,10 +53,13 @@ def join(
     randomness: Randomness = os.urandom,
     noise: Callable[[], KeyStream] = KeyStream.fresh,
     watch: Watch = lambda _words: None,
+    whole: bool = False,
 ) -> Participation:
     """Take part in a round that was consented to, or go on with it after a restart.
 
-    What `tabulate` gives for the studies consented to is asked for before the coordinator is.
+    What `tabulate` gives for the studies consented to is asked for before the coordinator is. In
+    the end the coordinator's receipt is checked; with `whole`, also everything that it is of: the
+    transcript is fetched, and the release derived from it.
     """
     from dhdmm.session.participant import ParticipantSession
 
@@ -106,31 +72,34 @@ def join(
             counted.prepare(member.home.studies())
         preview = require_consent(client.preview(round_id), member)
         study = preview.plan.study
-        status = client.status(round_id)
         if our_part_is_over:
-            outcome = _seen_again(client, round_id, member, status, preview)
+            outcome = _seen_again(client, round_id, member, preview, whole)
             journal.erase()
             return outcome
         if resumed:
             watch("resumed from the journal")
-        elif status.over:
-            raise RoundAborted(f"the round is {status.state}", hint="join another one")
         histogram = counted(study)
-        if token is not None and status.state == ENROLMENT.name:
-            journal.remember(note(round_id, client, study))
-            client.enrol(round_id, token, member.named.name)
-            watch("enrolled")
-        if status.state == ENROLMENT.name:
-            status = _await_plan(client, round_id, watch)
-        if status.state == ABORTED.name:
+
+        def enrol() -> None:
+            if token is not None:
+                journal.remember(note(round_id, client, study))
+                client.enrol(round_id, token, member.named.name)
+                watch("enrolled")
+
+        offer = _offered(client, round_id, enrol, watch)
+        if offer.state == ABORTED.name:
             paid = member.ledger.settle(round_id)
             journal.erase()
-            return Participation(Ending.ABORTED, status.reason, paid is not None)
-        seat = take_seat(client, round_id, member, preview)
+            return Participation(Ending.ABORTED, offer.reason, paid is not None)
+        if offer.state == FINISHED.name and not resumed:
+            raise RoundAborted("the round is finished", hint="join another one")
+        seat = take_seat(client, round_id, member, preview, offer)
         plan = seat.reviewed.plan
         _require_budget(member, round_id, plan)
         journal.remember(note(round_id, client, plan.study))
-        member.ledger.reserve(plan.digest, round_id, plan.rho, Protection.of(plan.study))
+        purpose = Purpose(plan.study.name, plan.participants)
+        protection = Protection.of(plan.study)
+        member.ledger.reserve(plan.digest, round_id, plan.rho, protection, purpose)
         watch(f"seat {seat.position + 1} of {plan.participants:,}")
         session = ParticipantSession(
             seat.reviewed,
@@ -145,7 +114,7 @@ def join(
             journal=journal,
         )
         course = speak(client, round_id, session, watch)
-        return _end(client, seat, member, journal, course, watch)
+        return _end(client, seat, member, journal, course, watch, whole)
 
 
 # Before anything is said
@@ -159,13 +128,21 @@ def _require_not_left(member: Member, round_id: bytes, journal: FileJournal) -> 
         raise Refused("this participant has left the round for good", hint="join another one")
 
 
-def _await_plan(client: CoordinatorClient, round_id: bytes, watch: Watch) -> Status:
-    """The round once enrolment is over, one way or the other."""
-    for status in client.statuses(round_id):
-        if status.state != ENROLMENT.name:
-            break
-        watch(f"{status.enrolled} enrolled, at least {status.minimum} are needed")
-    return status
+def _offered(
+    client: CoordinatorClient, round_id: bytes, enrol: Callable[[], None], watch: Watch
+) -> Offer:
+    """The terms, once enrolment is over; whoever finds it open enrols."""
+    waiting = False
+    while True:
+        try:
+            return client.offer(round_id, wait=waiting)
+        except Answered as refusal:
+            if refusal.reason != Reason.NOT_YET:
+                raise
+            watch(refusal.what)
+        if not waiting:
+            enrol()
+            waiting = True
 
 
 def _require_budget(member: Member, round_id: bytes, plan: Plan) -> None:
@@ -185,45 +162,49 @@ def _require_budget(member: Member, round_id: bytes, plan: Plan) -> None:
 def speak(
     client: CoordinatorClient, round_id: bytes, session: ParticipantSession, watch: Watch
 ) -> Course:
-    """Deliver what the session says and hand it what it is told, until it has said all."""
+    """Deliver what the session says and hand it what it is told, until it has said all.
+
+    What is delivered is answered with what is told next, so a phase is one request.
+    """
     machine, course = session.machine, Course()
     outgoing: bytes | None = session.begin()
     while course.ending is None:
-        if outgoing is not None:
-            _deliver(client, round_id, session, outgoing, course)
+        if not machine.over:
+            watch(machine.progress)
+        try:
+            if outgoing is None:
+                message = client.message(round_id, course.heard)
+            else:
+                message = _delivered(client, round_id, session, outgoing, course)
+        except Answered as refusal:  # too late, or the round is over
+            if not machine.over:
+                _left_behind(session, course, refusal.reason)
+            break
+        note_heard(message, course)
+        if course.receipt is not None and not machine.over:
+            _left_behind(session, course, Reason.OVER)
         if course.ending or machine.over:
             break
-        watch(machine.progress)
-        try:
-            message = client.message(round_id, course.heard)
-        except Answered as refusal:  # the round is over, and we were not there
-            _left_behind(session, course, refusal.reason)
-            break
-        outgoing = None
-        if message is not None:
-            course.heard = sha256(message).hexdigest()
-            outgoing = _heard(session, message, course)
+        outgoing = None if message is None else _heard(session, message, course)
     return course
 
 
-def _deliver(
+def _delivered(
     client: CoordinatorClient,
     round_id: bytes,
     session: ParticipantSession,
     outgoing: bytes,
     course: Course,
-) -> None:
-    """Send; whoever comes too late is not among the senders and will be told nothing more."""
+) -> bytes | None:
+    """What follows, if it comes soon; whoever is not among the senders is told nothing more."""
     if session.machine.abort_reason is not None and course.ending is None:
         course.ending, course.reason = Ending.WITHDREW, str(session.machine.abort_reason)
-    try:
-        reply = client.send(round_id, outgoing)
-    except Answered as refusal:
-        if not session.machine.over:
-            _left_behind(session, course, refusal.reason)
-    else:
-        if reply == Reply.EXCLUDED:
-            _left_behind(session, course, reply)
+    word, following = client.send(round_id, outgoing, None if course.ending else course.heard)
+    if word == Reply.EXCLUDED:
+        _left_behind(session, course, word)
+    elif course.ending is None:
+        course.sent.append(sha256(outgoing).digest())
+    return following
 
 
 def _heard(session: ParticipantSession, message: bytes, course: Course) -> bytes | None:
@@ -255,16 +236,17 @@ def _end(
     journal: FileJournal,
     course: Course,
     watch: Watch,
+    whole: bool,
 ) -> Participation:
     """Settle the budget, look at what was published, and forget the rest."""
     paid = member.ledger.settle(seat.round_id)
     if paid is not None and course.ending in (None, Ending.LEFT_BEHIND):
         watch("all is said; waiting for the release")
-        status = _await_end(client, seat.round_id, course.heard)
-        if status.state == ABORTED.name:
-            outcome = Participation(Ending.ABORTED, status.reason, True)
-        else:
-            outcome = _verified(client, seat, paid, course, journal)
+        try:
+            outcome = ended(client, seat, paid, course, whole)
+        except (VerificationError, TranscriptError):
+            journal.erase()  # all is said: no reason to keep the round's secrets
+            raise
     else:
         assert course.ending is not None  # whoever has said all has paid
         outcome = Participation(course.ending, course.reason, paid is not None)
@@ -272,64 +254,15 @@ def _end(
     return outcome
 
 
-def _await_end(client: CoordinatorClient, round_id: bytes, heard: str) -> Status:
-    """Messages are waited for rather than a status, which changes with everybody's message."""
-    with suppress(Answered):  # there will be none any more
-        while True:
-            message = client.message(round_id, heard)
-            heard = heard if message is None else sha256(message).hexdigest()
-    return next(status for status in client.statuses(round_id) if status.over)
-
-
-def _verified(
-    client: CoordinatorClient, seat: Seat, paid: bytes, course: Course, journal: FileJournal
-) -> Participation:
-    """All is said: a release that does not hold is no reason to keep the round's secrets."""
-    try:
-        return _published(client, seat, paid, course)
-    except VerificationError:
-        journal.erase()
-        raise
-
-
-def _published(client: CoordinatorClient, seat: Seat, paid: bytes, course: Course) -> Participation:
-    """The release, derived anew; the input that left here must be in it, or we know why not."""
-    from dhdmm.release.transcript import Transcript
-    from dhdmm.release.verify import verify
-
-    transcript = Transcript.from_bytes(client.transcript(seat.round_id))
-    account = transcript.account
-    verified = verify(transcript)
-    inputs = account.senders(input_phase(seat.reviewed.plan.method).name)
-    counted = dict(zip(inputs.senders.members(), inputs.digests, strict=True))
-    if course.ending is Ending.LEFT_BEHIND and seat.position not in counted:
-        return Participation(Ending.LEFT_BEHIND, course.reason, True)
-    claims = {
-        "it is of another plan": account.plan == seat.reviewed.plan.to_bytes(),
-        "it is of another round": account.round_id == seat.round_id,
-        "it has another roster": account.roster == seat.roster,
-        "the input that left here is not in it": counted.get(seat.position) == paid,
-        "it has other keys than we were told": course.root in (None, account.root),
-        "it has other survivors than we were told": course.survivors in (None, inputs.senders),
-    }
-    for complaint, holds in claims.items():
-        if not holds:
-            raise VerificationError(f"the release is not of this round: {complaint}")
-    warnings = []
-    if transcript.key == seat.given.registrar:
-        warnings.append("the coordinator's key is the registrar's: it vouches for its own roster")
-    fingerprint = hash_of(transcript.entries[-1]).hex()
-    return Participation(Ending.RELEASED, None, True, verified, fingerprint, tuple(warnings))
-
-
 def _seen_again(
-    client: CoordinatorClient, round_id: bytes, member: Member, status: Status, preview: Review
+    client: CoordinatorClient, round_id: bytes, member: Member, preview: Review, whole: bool
 ) -> Participation:
     """Our part ended earlier and its journal is gone: there is only the release to look at."""
     paid = member.ledger.paid_for(round_id)
-    if not status.finished or paid is None:
+    offer = client.offer(round_id)
+    if offer.state != FINISHED.name or paid is None:
         raise RoundAborted(
-            f"this participant's part in the round is over; the round is {status.state}"
+            f"this participant's part in the round is over; the round is {offer.state}"
         )
-    seat = take_seat(client, round_id, member, preview)
-    return _published(client, seat, paid, Course(Ending.LEFT_BEHIND, "an earlier run ended"))
+    seat = take_seat(client, round_id, member, preview, offer)
+    return ended(client, seat, paid, Course(Ending.LEFT_BEHIND, "an earlier run ended"), whole)

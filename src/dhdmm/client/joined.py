@@ -8,12 +8,11 @@ leaves, so a reservation that was not debited is given back, and a debit stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
 
 from dhdmm import formats
 from dhdmm.client.home import Home, now
@@ -34,7 +33,6 @@ class Note(File):
     """Where a round is, and since when this participant has been in it. Nothing secret."""
 
     FORMAT = formats.JOINED
-    dhdmm: Literal["joined round"] = "joined round"
     round: str
     coordinator: str
     study: str
@@ -68,9 +66,9 @@ def note(round_id: bytes, client: CoordinatorClient, study: Study) -> bytes:
     return made.to_bytes()
 
 
-def open_rounds(home: Home, ledger: Ledger | None) -> list[Joined]:
-    """What has a note or a journal here or is reserved in the ledger; the oldest first."""
-    latest = ledger.state().latest if ledger else {}
+def open_rounds(home: Home, ledgers: Sequence[Ledger]) -> list[Joined]:
+    """What has a note or a journal here or is reserved in a ledger; the oldest first."""
+    latest = {name: entry for one in ledgers for name, entry in one.state().latest.items()}
     reserved = {name for name, entry in latest.items() if entry.kind == Kind.RESERVE}
     files = {_round_of(path): path for path in _files(home, JOURNAL)}
     notes = {_round_of(path): read_document(Note, path) for path in _files(home, NOTE)}
@@ -81,12 +79,12 @@ def open_rounds(home: Home, ledger: Ledger | None) -> list[Joined]:
     return sorted(found, key=lambda one: (one.note.begun if one.note else "", one.round_id))
 
 
-def give_up(home: Home, ledger: Ledger | None, round_id: bytes) -> bool:
+def give_up(home: Home, ledgers: Sequence[Ledger], round_id: bytes) -> bool:
     """End this participant's part in a round; whether it has cost something.
 
     Refused while another process is in the round. Whoever is given up on is not told.
     """
-    if round_id not in [one.round_id for one in open_rounds(home, ledger)]:
+    if round_id not in [one.round_id for one in open_rounds(home, ledgers)]:
         raise DhdmmError(
             f"no round {round_id.hex()} is open here",
             where=str(home.root),
@@ -94,10 +92,10 @@ def give_up(home: Home, ledger: Ledger | None, round_id: bytes) -> bool:
         )
     with ExitStack() as held:
         journals = [held.enter_context(journal) for journal in _journals(home, round_id)]
-        paid = None if ledger is None else ledger.settle(round_id)
+        paid = [ledger.settle(round_id) is not None for ledger in ledgers]
         for journal in journals:
             journal.erase()
-    return paid is not None
+    return any(paid)
 
 
 def unfinished(
@@ -107,7 +105,7 @@ def unfinished(
 
     A coordinator is asked about its own rounds only, and says no more than whether they are over.
     """
-    for one in open_rounds(member.home, member.ledger):
+    for one in open_rounds(member.home, [member.ledger]):
         if one.note is None or one.note.coordinator != client.base:
             continue
         name, status = one.round_id.hex(), _status(client, one.round_id)
@@ -117,7 +115,7 @@ def unfinished(
             watch(f"going on with round {name}, begun here on {one.note.begun[:10]}")
             return status
         else:
-            give_up(member.home, member.ledger, one.round_id)
+            give_up(member.home, [member.ledger], one.round_id)
             cost = "its cost stays, since the input had left" if one.paid else "nothing is spent"
             watch(f"round {name} is {status.state}: {cost}; its secrets are erased")
     return None

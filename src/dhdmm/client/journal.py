@@ -15,7 +15,6 @@ import re
 import struct
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 
 from dhdmm import formats
 from dhdmm.aggregation.journal import format_of
@@ -58,12 +57,7 @@ class FileJournal:
         self._lock = file
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._lock is not None:
             os.close(self._lock)  # which gives up the lock; the file stays, or two could lock two
             self._lock = None

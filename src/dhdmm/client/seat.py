@@ -7,14 +7,16 @@ from elsewhere and agreed to, or the reason for staying out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.errors import RemoteProtocolError
+from dhdmm.aggregation.roster import Entry, KnownRoster, PartOfRoster
 from dhdmm.client.home import Home
 from dhdmm.client.http import CoordinatorClient
-from dhdmm.errors import Refused
+from dhdmm.errors import PolicyRefusal, Refused
 from dhdmm.network.identity import NamedIdentity
-from dhdmm.network.roster import Pin, RosterFile
+from dhdmm.network.offer import Offer, Place
+from dhdmm.network.roster import Edition, Pin, RosterFile, ShownRoster, Vouched
 from dhdmm.participant.limits import Policy
 from dhdmm.privacy.ledger import Ledger
 
@@ -44,12 +46,9 @@ class Seat:
 
     round_id: bytes
     reviewed: Review
-    given: RosterFile
+    given: Vouched
+    roster: KnownRoster
     position: int
-
-    @property
-    def roster(self) -> Roster:
-        return self.given.roster
 
 
 def require_consent(draft: bytes, member: Member) -> Review:
@@ -68,31 +67,72 @@ def require_consent(draft: bytes, member: Member) -> Review:
 
 
 def take_seat(
-    client: CoordinatorClient, round_id: bytes, member: Member, preview: Review | None = None
+    client: CoordinatorClient, round_id: bytes, member: Member, preview: Review, offer: Offer
 ) -> Seat:
     """Our place under a plan that keeps to the policy, for the draft that was consented to."""
     from dhdmm.participant.policy import review
     from dhdmm.planning.draft import Draft
+    from dhdmm.planning.plan import roster_named_in, under_terms
 
-    given = RosterFile.from_bytes(client.roster(round_id), where="the coordinator's roster")
-    digest = given.roster.digest.hex()
+    encoded = under_terms(preview.plan, offer.terms)
+    size, digest = roster_named_in(offer.terms)
+    shown = _shown_place(PartOfRoster(size, digest), member, offer.place)
+    place = shown or _found_place(client, round_id, member)
     policy = member.policy
-    member.pin.check(given)
     if member.pin.is_set:
-        policy = policy.model_copy(update={"rosters": [*policy.rosters, digest]})
-    reviewed = review(client.plan(round_id), policy, given.roster, preview=preview)
+        known = [fingerprint.hex() for fingerprint in place.given.fingerprints]
+        policy = policy.model_copy(update={"rosters": [*policy.rosters, *known]})
+    reviewed = review(encoded, policy, place.roster, preview=preview)
     if not member.home.consented(Draft.of(reviewed.plan)):
         raise Refused("the plan is not made from the draft that was consented to")
+    _require_newest(place.given, round_id, reviewed.plan, member)
+    return Seat(round_id, reviewed, place.given, place.roster, place.position)
+
+
+class _OurPlace(NamedTuple):
+    """Where we are, and what of the roster we have seen."""
+
+    given: Vouched
+    roster: KnownRoster
+    position: int
+
+
+def _shown_place(part: PartOfRoster, member: Member, place: Place | None) -> _OurPlace | None:
+    """As the coordinator shows it; None if that does not suffice to believe in the roster.
+
+    Whoever pins a digest or a signature of dhdmm 0.1.0 has to see all of the roster.
+    """
+    if place is None:
+        return None
+    try:
+        part.learn({place.position: Entry(place.name, member.key)}, place.path)
+    except RemoteProtocolError:
+        return None
+    edition = Edition.of(place.edition)
+    given = ShownRoster(part.digest, place.registrar, place.signature, edition)
+    listed = member.policy.rosters
+    if listed and not member.pin.is_set and part.digest.hex() not in listed:
+        return None
+    try:
+        member.pin.check(given)
+    except PolicyRefusal:
+        return None
+    return _OurPlace(given, part, place.position)
+
+
+def _found_place(client: CoordinatorClient, round_id: bytes, member: Member) -> _OurPlace:
+    """In the whole roster; the review compares it with the one that the plan names."""
+    given = RosterFile.from_bytes(client.roster(round_id), where="the coordinator's roster")
+    member.pin.check(given)
     if member.key not in given.roster.identities:
         raise Refused(
-            f"the roster {digest} has no seat for this identity",
+            f"the roster {given.roster.digest.hex()} has no seat for this identity",
             hint="has the registrar, or the coordinator, this identity's public key?",
         )
-    _require_newest(given, round_id, reviewed.plan, member)
-    return Seat(round_id, reviewed, given, given.roster.identities.index(member.key))
+    return _OurPlace(given, given.roster, given.roster.identities.index(member.key))
 
 
-def _require_newest(given: RosterFile, round_id: bytes, plan: Plan, member: Member) -> None:
+def _require_newest(given: Vouched, round_id: bytes, plan: Plan, member: Member) -> None:
     """No older roster than one of the same registrar and study that was accepted before.
 
     A round that this participant is in goes on under its own roster, which was accepted then: the

@@ -103,7 +103,7 @@ def _batches(
 def _opened(coordinator: CoordinatorSession, position: int, meter: Meter) -> bytes | None:
     """What the phase opens with for this participant; the first opens with nothing."""
     started = thread_time()
-    message = coordinator.machine.message_for(position)
+    message = coordinator.message_for(position)
     seconds = thread_time() - started
     if message is not None:
         meter.opened(coordinator.machine.state, position, message, seconds)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.aggregation.modulus import Vector
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import PartOfRoster, Roster
 from dhdmm.cohort.people import People
 from dhdmm.cohort.spool import Spool
 from dhdmm.cohort.usage import Usage
@@ -152,7 +152,7 @@ class LocalCohort:
         session = ParticipantSession(
             self._reviewed,
             self._invitation.round_id,
-            self._invitation.roster,
+            PartOfRoster.of(self._invitation.roster, position),
             position,
             seat.identity,
             seat.histogram,

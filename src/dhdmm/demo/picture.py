@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.release.charts.page import page
-from dhdmm.release.pictures import Bars, Panel, rows_picture
+from dhdmm.release.panels import rows_picture
+from dhdmm.release.pictures import Bars, Panel
 from dhdmm.release.release import Release
 
 SHOWN = ("age and sex", "hours worked", "education")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -62,27 +62,22 @@ class File(Document):
 
     FORMAT: ClassVar[Format]
 
-    dhdmm: str
-
     def to_bytes(
         self, number: int | None = None, indent: int = 2, without: Collection[str] = ()
     ) -> bytes:
         """In the format with this number, or in the newest; without some keys."""
-        values = self.model_dump(exclude=set(without))
         written = self.FORMAT.writes if number is None else number
-        if written > 1:
-            values = {"dhdmm": values.pop("dhdmm"), "format": written, **values}
+        named = {"dhdmm": self.FORMAT.kind} | ({"format": written} if written > 1 else {})
+        values = named | self.model_dump(exclude=set(without))
         return json.dumps(values, indent=indent, ensure_ascii=False).encode() + b"\n"
 
 
 class _PublicFile(PublicIdentity, File):
     FORMAT = formats.PUBLIC_IDENTITY
-    dhdmm: Literal["public identity"] = "public identity"
 
 
 class _IdentityFile(File):
     FORMAT = formats.IDENTITY
-    dhdmm: Literal["identity"] = "identity"
     name: Name
     public: KeyHex
     secret: Annotated[KeyHex, Field(repr=False)]
@@ -149,14 +144,14 @@ def read_document(kind: type[Read], path: Path, hint: str | None = None) -> Read
 
 
 def parse_document(kind: type[Read], content: bytes, where: str) -> Read:
-    """The file with this content; its number is looked at first."""
+    """The file with this content; what it is and its number are looked at first."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError):
         raise DhdmmError("not a JSON document", where=where) from None
-    if isinstance(values, dict):
-        number = values.pop("format", 1)
-        formats.readable(kind.FORMAT, number, partial(DhdmmError, where=where))
+    if not isinstance(values, dict) or values.pop("dhdmm", None) != kind.FORMAT.kind:
+        raise DhdmmError(f"this is not the file of a {kind.FORMAT.kind}", where=where)
+    formats.readable(kind.FORMAT, values.pop("format", 1), partial(DhdmmError, where=where))
     try:
         return kind.model_validate_json(json.dumps(values))
     except ValidationError as error:

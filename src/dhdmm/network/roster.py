@@ -6,6 +6,9 @@ a roster with a higher serial; an older one is then refused. A roster without an
 serial number 0. A
 participant believes a roster because it pins the registrar's key, or because it has compared the
 fingerprint with the others; it never believes one because the coordinator sent it.
+
+The digest is the root of a tree, so a participant need not have the roster: it is shown the root,
+what the registrar signed, and its own place.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from types import NoneType
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -40,7 +44,6 @@ Serial = Annotated[int, Field(ge=0, le=LARGEST_SERIAL)]
 
 class _RosterFile(File):
     FORMAT = formats.ROSTER
-    dhdmm: Literal["roster"] = "roster"
     members: list[PublicIdentity]
     registrar: KeyHex | None
     signature: SignatureHex | None
@@ -60,22 +63,28 @@ class Edition:
     def to_bytes(self) -> bytes:
         return json.dumps([self.serial, self.date, self.study], separators=(",", ":")).encode()
 
-
-@dataclass(frozen=True)
-class RosterFile:
-    """A roster, and the registrar's key and signature if there is a registrar."""
-
-    roster: Roster
-    registrar: bytes | None = None
-    signature: bytes | None = field(default=None, repr=False)
-    edition: Edition | None = None
-
     @classmethod
-    def signed(
-        cls, roster: Roster, registrar: Identity, edition: Edition | None = None
-    ) -> RosterFile:
-        signature = registrar.sign(_signed_bytes(roster, edition))
-        return cls(roster, registrar.public, signature, edition)
+    def of(cls, values: Sequence[Any] | None) -> Edition | None:
+        """The one with these values, from somewhere else; what they are worth a signature says."""
+        if values is None:
+            return None
+        kinds = [type(value) for value in values]
+        if kinds not in ([int, str, str], [int, str, NoneType]):
+            raise DhdmmError("an edition is a serial number, a date and a study")
+        return cls(*values)
+
+
+class Vouched:
+    """A roster's digest, and the registrar's key and signature if there is a registrar."""
+
+    registrar: bytes | None
+    signature: bytes | None
+    edition: Edition | None
+
+    @property
+    def fingerprints(self) -> tuple[bytes, ...]:
+        """The digests that name the roster; the first is the root of its tree."""
+        raise NotImplementedError
 
     @property
     def serial(self) -> int:
@@ -96,7 +105,7 @@ class RosterFile:
                 f"the roster has the serial number {self.serial}, and {serial} was seen before",
                 hint="a key that was revoked since may be on it; ask for the newest roster",
             )
-        if self.serial == serial > 0 and self.roster.digest != digest:
+        if self.serial == serial > 0 and digest not in self.fingerprints:
             raise Refused(
                 f"another roster with the serial number {serial} was seen before",
                 hint="the registrar gives every roster a serial number of its own",
@@ -104,9 +113,46 @@ class RosterFile:
 
     def vouched_for_by(self, registrar: bytes) -> bool:
         """Whether this registrar signed this roster."""
-        if self.registrar != registrar or self.signature is None:
+        signature = self.signature
+        if self.registrar != registrar or signature is None:
             return False
-        return signature_holds(registrar, _signed_bytes(self.roster, self.edition), self.signature)
+        statements = [_signed_bytes(digest, self.edition) for digest in self.fingerprints]
+        return any(signature_holds(registrar, said, signature) for said in statements)
+
+
+@dataclass(frozen=True)
+class ShownRoster(Vouched):
+    """What a participant is shown of a roster that it does not have."""
+
+    digest: bytes
+    registrar: bytes | None = None
+    signature: bytes | None = field(default=None, repr=False)
+    edition: Edition | None = None
+
+    @property
+    def fingerprints(self) -> tuple[bytes, ...]:
+        return (self.digest,)
+
+
+@dataclass(frozen=True)
+class RosterFile(Vouched):
+    """The roster itself."""
+
+    roster: Roster
+    registrar: bytes | None = None
+    signature: bytes | None = field(default=None, repr=False)
+    edition: Edition | None = None
+
+    @classmethod
+    def signed(
+        cls, roster: Roster, registrar: Identity, edition: Edition | None = None
+    ) -> RosterFile:
+        signature = registrar.sign(_signed_bytes(roster.digest, edition))
+        return cls(roster, registrar.public, signature, edition)
+
+    @property
+    def fingerprints(self) -> tuple[bytes, ...]:
+        return self.roster.fingerprints
 
     def to_bytes(self, number: int | None = None) -> bytes:
         """The file, in the format with this number or in the newest."""
@@ -144,11 +190,11 @@ class RosterFile:
         return made
 
 
-def _signed_bytes(roster: Roster, edition: Edition | None) -> bytes:
+def _signed_bytes(digest: bytes, edition: Edition | None) -> bytes:
     """The digest has a fixed length: what stands before it is the edition."""
     if edition is None:
-        return SIGNATURE_LABEL + roster.digest
-    return EDITION_LABEL + edition.to_bytes() + roster.digest
+        return SIGNATURE_LABEL + digest
+    return EDITION_LABEL + edition.to_bytes() + digest
 
 
 def _edition(document: _RosterFile, where: str) -> Edition | None:
@@ -186,13 +232,13 @@ class Pin:
     def is_set(self) -> bool:
         return self.fingerprint is not None or self.registrar is not None
 
-    def check(self, given: RosterFile) -> None:
+    def check(self, given: Vouched) -> None:
         """Refuse a roster that contradicts the pin."""
-        digest = given.roster.digest
-        if self.fingerprint is not None and digest != self.fingerprint:
+        if self.fingerprint is not None and self.fingerprint not in given.fingerprints:
+            name = given.fingerprints[0].hex()
             raise PolicyRefusal(
                 PolicyReason.UNPINNED_ROSTER,
-                f"the coordinator's roster is {digest.hex()}, not the one that was agreed on",
+                f"the coordinator's roster is {name}, not the one that was agreed on",
                 "compare its fingerprint with the other participants, not with the coordinator",
             )
         if self.registrar is not None and not given.vouched_for_by(self.registrar):

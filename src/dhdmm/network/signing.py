@@ -22,6 +22,8 @@ DIGEST_HEADER = "dhdmm-digest"
 """SHA-256 of the body in hexadecimal; not sent without a body."""
 TOKEN_HEADER = "dhdmm-token"
 """An enrolment token, of somebody who has no seat yet."""
+REPLY_HEADER = "dhdmm-reply"
+"""What became of a message, in an answer that has the next one as its body."""
 _LABEL = b"dhdmm1 request\0\0"
 _NOTHING = sha256(b"").digest()
 

@@ -53,7 +53,7 @@ class Status(BaseModel):
 
 
 class NamedKey(BaseModel):
-    """Somebody on a roster."""
+    """Somebody on a roster, or the coordinator."""
 
     name: str
     fingerprint: str

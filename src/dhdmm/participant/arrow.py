@@ -101,13 +101,16 @@ def _kind(held: pa.DataType) -> ColumnKind:
     types = pa.types
     if types.is_dictionary(held):
         return _kind(held.value_type)
+    if types.is_timestamp(held):
+        return ColumnKind.TIMESTAMP if held.tz is None else ColumnKind.ZONED
     for kind, tests in (
         (ColumnKind.TEXT, (types.is_string, types.is_large_string, types.is_string_view)),
         (ColumnKind.INTEGER, (types.is_integer,)),
         (ColumnKind.REAL, (types.is_float32, types.is_float64, _is_decimal)),
         (ColumnKind.BOOLEAN, (types.is_boolean,)),
         (ColumnKind.NULL, (types.is_null,)),
-        (ColumnKind.SCALAR, (types.is_date, types.is_time, types.is_timestamp, pa.uuid().equals)),
+        (ColumnKind.DATE, (types.is_date,)),
+        (ColumnKind.SCALAR, (types.is_time, pa.uuid().equals)),
     ):
         if any(test(held) for test in tests):
             return kind

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 
 from dhdmm.errors import DataError
 from dhdmm.study.attributes import Attribute
-from dhdmm.study.attributes.columns import UNKNOWN, WHOLE_FLOAT, Coding, ColumnKind
+from dhdmm.study.attributes.columns import (
+    MISSING_TEXTS,
+    UNKNOWN,
+    WHOLE_FLOAT,
+    Coding,
+    ColumnKind,
+)
 from dhdmm.study.names import literal
 
 BLANKS = "".join(
@@ -26,10 +32,7 @@ BLANKS = "".join(
     for code in range(first, last + 1)
 )
 """White space, and what has no width: no part of a person's identifier at either end."""
-NOBODY = (
-    *("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none"),
-    *("inf", "-inf", "infinity", "-infinity"),
-)
+NOBODY = (*MISSING_TEXTS, "inf", "-inf", "infinity", "-infinity")
 """Identifiers, as text between blanks and in lower case, that name no person: what programs write
 for a missing value, and numbers or dates without end."""
 
@@ -47,16 +50,37 @@ class PersonBound:
     """Part of every hash; hexadecimal digits, since it is part of the SQL."""
 
 
-def read(attribute: Attribute, column: str, kind: ColumnKind, position: int) -> str:
+@dataclass(frozen=True)
+class RawColumn:
+    """What an attribute is read from: a column's name for people, its SQL, and what it holds."""
+
+    name: str
+    sql: str
+    kind: ColumnKind
+
+
+def read(attribute: Attribute, column: RawColumn) -> str:
     """SQL for the column's value as the attribute needs it; refuses one that can never hold it."""
-    reading = attribute.reading
-    sql = reading.of(kind)
+    reading, held = attribute.reading, column.kind.value
+    sql = reading.of(column.kind)
     if sql is None:
         raise DataError(
-            f"column '{column}' holds {kind.value}, but '{attribute.name}' needs {reading.words}",
+            f"column '{column.name}' holds {held}, but '{attribute.name}' needs {reading.words}",
             hint="convert the column, or map another one to the attribute",
         )
-    return sql.format(f"c{position}")
+    return sql.format(column.sql)
+
+
+def missing(column: str, kind: ColumnKind) -> str:
+    """SQL that is true where the column holds no value."""
+    match kind:
+        case ColumnKind.FIELD | ColumnKind.TEXT:
+            texts = ", ".join(map(literal, MISSING_TEXTS))
+            return f"coalesce(lower(trim({column}::VARCHAR)), '') IN ({texts})"
+        case ColumnKind.REAL:
+            return f"({column} IS NULL OR isnan({column}::DOUBLE))"
+        case _:
+            return f"{column} IS NULL"
 
 
 def coded(readings: Sequence[str], codings: Sequence[Coding], source: str, also: str = "") -> str:

@@ -7,6 +7,7 @@ from dhdmm.errors import Refused
 from dhdmm.planning.plan import Plan
 from dhdmm.privacy.gaussian import DiscreteGaussian
 from dhdmm.privacy.keystream import KeyStream
+from dhdmm.study.division import divided
 from dhdmm.study.histogram import Histogram
 
 
@@ -22,6 +23,6 @@ def measure(plan: Plan, histogram: Histogram, noise: KeyStream) -> Vector:
             f"there are more records than max_records_per_participant = {bound:,}",
             hint="agree on a larger bound from public knowledge and plan the study anew",
         )
-    exact = plan.strategy.measure(histogram)
+    exact = plan.strategy.measure(divided(plan.study.schema, histogram))
     drawn = DiscreteGaussian(plan.participant_variance).sample(plan.strategy.rows, noise)
     return plan.modulus.residues(exact + drawn)

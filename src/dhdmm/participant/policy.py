@@ -17,7 +17,7 @@ from hashlib import sha256
 from threadpoolctl import threadpool_limits
 
 from dhdmm.aggregation.method import ParameterError
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import KnownRoster, PartOfRoster
 from dhdmm.effort import Limit, borrow, limited
 from dhdmm.errors import (
     PlanError,
@@ -67,7 +67,7 @@ class Review:
 def review(
     encoded: bytes,
     policy: Policy,
-    roster: Roster,
+    roster: KnownRoster,
     *,
     expected_digest: bytes | None = None,
     preview: Review | None = None,
@@ -99,7 +99,7 @@ def _same_measurements(one: Plan, other: Plan) -> bool:
 
 def review_preview(encoded: bytes, policy: Policy) -> Review:
     """The same before anybody knows who takes part: every check but that of the roster."""
-    nobody = Roster((), ())
+    nobody = PartOfRoster(0, NO_ROSTER)
     with _refusing(), limited(_limit_of(encoded, policy)):
         plan = Plan.from_bytes(encoded)
         for check in _CHECKS:
@@ -152,7 +152,7 @@ def _require(holds: bool, reason: PolicyReason, what: str, hint: str | None = No
         raise PolicyRefusal(reason, what, hint)
 
 
-def _size(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _size(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """Rows of the strategy, answers of the study, and what measuring will need."""
     rows, queries = plan.strategy.rows, plan.study.workload.queries
     _require(rows <= policy.max_rows, PolicyReason.TOO_LARGE, f"the strategy has {rows:,} rows")
@@ -160,7 +160,7 @@ def _size(plan: Plan, policy: Policy, roster: Roster) -> None:
     borrow(4 * queries + rows + len(plan.strategy.blocks) * values / 8)
 
 
-def _study(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _study(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     digest = plan.study.digest.hex()
     _require(
         not policy.studies or digest in policy.studies,
@@ -170,22 +170,23 @@ def _study(plan: Plan, policy: Policy, roster: Roster) -> None:
     )
 
 
-def _roster(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _roster(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     _require(plan.roster_digest != NO_ROSTER, PolicyReason.ROSTER_MISMATCH, "the plan is a preview")
     _require(
-        plan.roster_digest == roster.digest and plan.participants == len(roster),
+        plan.roster_digest in roster.fingerprints and plan.participants == len(roster),
         PolicyReason.ROSTER_MISMATCH,
         "the plan is made for another roster",
     )
+    names = [fingerprint.hex() for fingerprint in roster.fingerprints]
     _require(
-        not plan.method.needs_pinned_roster or roster.digest.hex() in policy.rosters,
+        not plan.method.needs_pinned_roster or not set(names).isdisjoint(policy.rosters),
         PolicyReason.UNPINNED_ROSTER,
-        f"the roster {roster.digest.hex()} is not pinned",
+        f"the roster {names[0]} is not pinned",
         "compare this fingerprint with the other participants and list it under 'rosters'",
     )
 
 
-def _threat_model(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _threat_model(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     _require(
         plan.threat_model.value in policy.threat_models,
         PolicyReason.THREAT_MODEL,
@@ -193,7 +194,7 @@ def _threat_model(plan: Plan, policy: Policy, roster: Roster) -> None:
     )
 
 
-def _graph(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _graph(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     try:
         plan.method.check(
             plan.parameters,
@@ -205,7 +206,7 @@ def _graph(plan: Plan, policy: Policy, roster: Roster) -> None:
         raise PolicyRefusal(PolicyReason.GRAPH, str(error)) from None
 
 
-def _company(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _company(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """How many others this participant's privacy leans on."""
     fewest, most = participants_allowed(plan.study.aggregation)
     _require(
@@ -234,7 +235,7 @@ def _company(plan: Plan, policy: Policy, roster: Roster) -> None:
     )
 
 
-def _unit(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _unit(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     unit = plan.study.privacy.unit
     name = unit if isinstance(unit, str) else "person"
     _require(name in policy.units, PolicyReason.UNIT, f"the unit '{name}' is not in this policy")
@@ -256,7 +257,7 @@ def _unit(plan: Plan, policy: Policy, roster: Roster) -> None:
     )
 
 
-def _noise(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _noise(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """σ_c ≥ 3 and Δ′²/(2hσ_c²) + τk ≤ ρ, with Δ′ recomputed over all columns."""
     variance = plan.participant_variance
     _require(
@@ -287,7 +288,7 @@ def _cost(plan: Plan) -> Fraction:
     )
 
 
-def _modulus(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _modulus(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """The smallest that holds every sum: a larger one costs traffic and hides nothing more."""
     needed = plan.modulus_needed
     _require(
@@ -297,7 +298,7 @@ def _modulus(plan: Plan, policy: Policy, roster: Roster) -> None:
     )
 
 
-def _measured(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _measured(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """The strategy measures what the study asks for, and nothing else.
 
     A row space that contains the workload's and has no more dimensions is the workload's.
@@ -323,7 +324,7 @@ def _measured(plan: Plan, policy: Policy, roster: Roster) -> None:
     )
 
 
-def _budget(plan: Plan, policy: Policy, roster: Roster) -> None:
+def _budget(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """What the ledger is asked for is what the round costs, and no more than anybody agreed to.
 
     ε is this participant's own, from the noise and at its own δ, whatever the study says.
@@ -355,7 +356,7 @@ def _budget(plan: Plan, policy: Policy, roster: Roster) -> None:
     )
 
 
-Check = Callable[[Plan, Policy, Roster], None]
+Check = Callable[[Plan, Policy, KnownRoster], None]
 _CHECKS: tuple[Check, ...] = (
     _size,
     _study,

@@ -25,21 +25,33 @@ import ibis  # type: ignore[import-untyped]
 import numpy as np
 from ibis.common.exceptions import IbisError, TableNotFound  # type: ignore[import-untyped]
 from ibis.expr import datatypes  # type: ignore[import-untyped]
-from ibis.expr.operations import DatabaseTable  # type: ignore[import-untyped]
+from ibis.expr.operations import DatabaseTable, SQLStringView  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from dhdmm.errors import DataError
-from dhdmm.participant.coding import BLANKS, NOBODY, PersonBound, read
+from dhdmm.participant.coding import BLANKS, NOBODY, PersonBound, RawColumn, read
 from dhdmm.participant.connection import unreadable
+from dhdmm.participant.mapping import Column, text_of
 from dhdmm.participant.sources import Source
 from dhdmm.study.attributes import Attribute
-from dhdmm.study.attributes.columns import UNKNOWN, WHOLE, ColumnKind, Expression
+from dhdmm.study.attributes.columns import (
+    MISSING_TEXTS,
+    UNKNOWN,
+    WHOLE,
+    ColumnKind,
+    Expression,
+    Reading,
+)
 
 Table = Any
 """A table expression of ibis, of any backend; ibis has no types that a checker could use."""
 
 LARGEST_WHOLE = 2**63 - 1024
 """The largest floating-point number that is a 64-bit integer."""
+EXPRESSION = "dhdmm_expression_{}"
+"""The name of a column that the data holder's own SQL makes."""
+NUMERAL = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,2})?$"
+TRUE_WORDS, FALSE_WORDS = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 DRIVER_ERRORS = (
     ("psycopg", "Error"),
     ("trino.exceptions", "Error"),
@@ -100,16 +112,27 @@ class WarehouseSource(Source):
         return _kind(self.table[self.names[position]].type())
 
     def count(
-        self, attributes: Sequence[Attribute], positions: Sequence[int], limit: PersonBound | None
+        self,
+        attributes: Sequence[Attribute],
+        columns: Sequence[Column],
+        positions: Sequence[int | None],
+        limit: PersonBound | None,
     ) -> Mapping[str, NDArray[Any]]:
         """Codes k0, k1, … and counts by group, as `tabulate` needs them."""
+        table = self._with_expressions(columns)
+        raw = [*self._raw(table, attributes, columns, positions)]
         values = {
-            f"x{i}": self._read(attribute, at)
-            for i, (attribute, at) in enumerate(zip(attributes, positions, strict=True))
+            f"x{i}": self._read(attribute, *pair)
+            for i, (attribute, pair) in enumerate(zip(attributes, raw, strict=True))
         }
-        also = {} if limit is None else {"person": self._person(limit)}
-        rows = self.table.select(**values, **also)
-        codes = {f"k{i}": a.warehouse_code(rows[f"x{i}"]) for i, a in enumerate(attributes)}
+        missing = {
+            f"m{i}": _missing(value, column.kind)
+            for i, (attribute, (value, column)) in enumerate(zip(attributes, raw, strict=True))
+            if attribute.missing_code is not None
+        }
+        also = {} if limit is None else {"person": self._person(table, limit)}
+        rows = table.select(**values, **missing, **also)
+        codes = {f"k{i}": _code(attribute, rows, i) for i, attribute in enumerate(attributes)}
         coded = rows.select(**codes, **{name: rows[name] for name in also})
         names = list(codes)
         groups = _by_cell(names, coded) if limit is None else _by_person(names, coded, limit)
@@ -118,16 +141,72 @@ class WarehouseSource(Source):
         result = {name: counted[name].to_numpy() for name in counted.column_names}
         return _untruncated(result) if limit is None else result
 
-    def _read(self, attribute: Attribute, position: int) -> Expression:
-        """The column's value as the attribute needs it; the same rules as `coding.read`."""
-        name, kind, reading = self.names[position], self.kind(position), attribute.reading
-        read(attribute, name, kind, position)  # refuses a column that can never hold it
-        whole = reading is WHOLE and kind is not ColumnKind.NULL
-        return _whole(self.table[name]) if whole else self.table[name].cast(reading.ibis_type)
+    def most_frequent(
+        self, attribute: Attribute, said: Column, position: int | None, most: int
+    ) -> list[tuple[str | None, int]]:
+        """The values that are unknown, as they stand in the table, and in how many rows."""
+        table = self._with_expressions([said])
+        (raw,) = self._raw(table, [attribute], [said], [position])
+        seen = table[EXPRESSION.format(0)] if position is None else table[self.names[position]]
+        value, column = raw
+        missing = _missing(value, column.kind)
+        rows = table.select(seen=seen.cast("string"), x0=self._read(attribute, *raw), m0=missing)
+        unknown = rows.filter(_code(attribute, rows, 0).fill_null(UNKNOWN) == UNKNOWN)
+        counted = unknown.group_by("seen").agg(total=unknown.count())
+        ordered = counted.order_by([ibis.desc("total"), "seen"]).limit(most)
+        return self._pairs(ordered)
 
-    def _person(self, limit: PersonBound) -> Expression:
+    def different(self, position: int, most: int) -> list[tuple[str | None, int]]:
+        """The values of a column as text, and in how many rows each is."""
+        rows = self.table.select(seen=self.table[self.names[position]].cast("string"))
+        counted = rows.group_by("seen").agg(total=rows.count()).order_by("seen").limit(most)
+        return self._pairs(counted)
+
+    def _pairs(self, counted: Table) -> list[tuple[str | None, int]]:
+        with _in_our_words("the table cannot be counted", self.where), _ONE_STATEMENT_AT_A_TIME:
+            found = counted.to_pyarrow().to_pylist()
+        return [(row["seen"], row["total"]) for row in found]
+
+    def _with_expressions(self, columns: Sequence[Column]) -> Table:
+        """The table, with the data holder's own SQL as further columns."""
+        made = {EXPRESSION.format(i): one.sql for i, one in enumerate(columns) if one.sql}
+        if not made:
+            return self.table
+        more = ", ".join(f"CAST(({sql}) AS VARCHAR) AS {name}" for name, sql in made.items())
+        schema = {**self.table.schema(), **dict.fromkeys(made, "string")}
+        return SQLStringView(
+            parent=self.table.alias("mapped_table"),
+            query=f"SELECT *, {more} FROM mapped_table",
+            schema=ibis.schema(schema),
+        ).to_expr()
+
+    def _raw(
+        self,
+        table: Table,
+        attributes: Sequence[Attribute],
+        columns: Sequence[Column],
+        positions: Sequence[int | None],
+    ) -> Iterator[tuple[Expression, RawColumn]]:
+        """What each attribute is read from; the same rules as `reading.attached`."""
+        for i, (attribute, said, at) in enumerate(zip(attributes, columns, positions, strict=True)):
+            name = EXPRESSION.format(i) if at is None else self.names[at]
+            value, kind = table[name], ColumnKind.FIELD if at is None else self.kind(at)
+            if not said.is_plain and kind not in (ColumnKind.MIXED, ColumnKind.OTHER):
+                value, kind = _as_text(value, said, attribute), ColumnKind.FIELD
+            yield value, RawColumn(said.sql or name, "", kind)
+
+    def _read(self, attribute: Attribute, value: Expression, column: RawColumn) -> Expression:
+        """The column's value as the attribute needs it; the same rules as `coding.read`."""
+        read(attribute, column)  # refuses a column that can never hold it
+        reading, kind = attribute.reading, column.kind
+        if kind in (ColumnKind.TEXT, ColumnKind.FIELD):
+            return _of_text(value, reading)
+        whole = reading is WHOLE and kind is not ColumnKind.NULL
+        return _whole(value) if whole else value.cast(reading.ibis_type)
+
+    def _person(self, table: Table, limit: PersonBound) -> Expression:
         """Whom the column names, NULL for nobody; the same rules as `coding.person`."""
-        value = self.table[self.names[limit.position]]
+        value = table[self.names[limit.position]]
         match limit.kind:
             case ColumnKind.NULL:
                 return value.cast("string")
@@ -141,12 +220,15 @@ class WarehouseSource(Source):
 
 
 def _kind(held: Any) -> ColumnKind:
+    if isinstance(held, datatypes.Timestamp):
+        return ColumnKind.TIMESTAMP if held.timezone is None else ColumnKind.ZONED
     for kind, types in (
         (ColumnKind.TEXT, datatypes.String),
         (ColumnKind.INTEGER, datatypes.Integer),
         (ColumnKind.REAL, (datatypes.Floating, datatypes.Decimal)),
         (ColumnKind.BOOLEAN, datatypes.Boolean),
         (ColumnKind.NULL, datatypes.Null),
+        (ColumnKind.DATE, datatypes.Date),
         (
             ColumnKind.SCALAR,
             (datatypes.Temporal, datatypes.UUID, datatypes.INET, datatypes.Unknown),
@@ -158,6 +240,57 @@ def _kind(held: Any) -> ColumnKind:
 
 
 # ---- from a value to a code ---------------------------------------------------------------------
+
+
+def _as_text(value: Expression, said: Column, attribute: Attribute) -> Expression:
+    """The text that the attribute reads; the same rules as `Column.value_sql`."""
+    if said.date or said.decimal or said.thousands:
+        raise DataError(
+            f"'{attribute.name}': date, decimal and thousands are not for a warehouse's table",
+            hint="give an expression in the warehouse's SQL instead: sql",
+        )
+    text = trim(value.cast("string") + "", BLANKS)
+    if said.missing:
+        text = text.isin([text_of(one) for one in said.missing]).ifelse(ibis.null("string"), text)
+    meant = said.recoding(attribute)
+    if not meant:
+        return text
+    key = text.lower() if said.ignore_case else text
+    return key.cases(*meant.items(), else_=text)
+
+
+def _of_text(text: Expression, reading: Reading) -> Expression:
+    """A text as what the attribute needs, NULL for what cannot be that."""
+    bare = trim(text + "", " ")
+    match reading.ibis_type:
+        case "boolean":
+            false = bare.lower().isin(FALSE_WORDS).ifelse(False, ibis.null("boolean"))
+            return bare.lower().isin(TRUE_WORDS).ifelse(True, false)
+        case "int64" | "float64":
+            number = bare.re_search(NUMERAL).ifelse(bare, ibis.null("string")).cast("float64")
+            return _whole(number) if reading is WHOLE else number
+        case "date" | "timestamp":
+            raise DataError(
+                f"a column of text cannot be read as {reading.words} in a warehouse",
+                hint="convert it in a view: warehouses differ in how they read text",
+            )
+    return bare.fill_null("")
+
+
+def _code(attribute: Attribute, rows: Table, i: int) -> Expression:
+    code, missing = attribute.warehouse_code(rows[f"x{i}"]), attribute.missing_code
+    if missing is None:
+        return code
+    return ((code == UNKNOWN) & rows[f"m{i}"]).ifelse(missing, code)
+
+
+def _missing(value: Expression, kind: ColumnKind) -> Expression:
+    """Whether the column holds no value; the same rules as `coding.missing`."""
+    if kind in (ColumnKind.TEXT, ColumnKind.FIELD):
+        return (value + "").strip().lower().fill_null("").isin(MISSING_TEXTS)
+    if value.type().is_floating():
+        return value.isnull() | value.isnan()
+    return value.isnull()
 
 
 def _whole(x: Expression) -> Expression:

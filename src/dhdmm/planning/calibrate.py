@@ -3,7 +3,7 @@
 Δ′²   squared sensitivity of A′ for the study's unit and relation, an exact integer
 h     honest floor: noise shares that are certain to be in the sum and unknown to any adversary
 σ_c²  variance of one participant's discrete Gaussian
-k     rows of A′;  n participants;  B records a participant may have
+k     rows of A′;  n participants;  B records a participant may have, in parts (ADR 30)
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def modulus_bound(
     participant_variance: Fraction,
     participants: int,
     rows: int,
-    records_per_participant: int,
+    parts_per_participant: int,
     largest_entry: int,
 ) -> int:
     """The modulus must exceed 2·n·B·max|a′| + 2·noise + 1 so that no sum wraps around."""
-    truth = participants * records_per_participant * largest_entry
+    truth = participants * parts_per_participant * largest_entry
     return 2 * truth + 2 * noise_reach(participant_variance, participants, rows) + 1
 
 
@@ -74,7 +74,8 @@ def modulus_above(bound: int) -> Modulus:
         return Modulus(1 << bound.bit_length())
     raise PrivacyError(
         f"sums need a modulus of {bound.bit_length()} bits, {LARGEST_MODULUS_BITS} are supported",
-        hint="lower max_records_per_participant or the number of participants",
+        hint="lower max_records_per_participant, the number of participants, or the number of"
+        " steps of measured columns",
     )
 
 
@@ -82,6 +83,11 @@ def participants_allowed(aggregation: AggregationModel) -> tuple[int, int]:
     """(fewest, most)."""
     count = aggregation.participants
     return (count, count) if isinstance(count, int) else (count.min, count.max)
+
+
+def parts_of_one_participant(study: Study) -> int:
+    """What all records that it may have count together."""
+    return study.aggregation.max_records_per_participant * study.schema.units
 
 
 def records_of_one_unit(privacy: PrivacyModel, aggregation: AggregationModel) -> int:
@@ -94,11 +100,20 @@ def records_of_one_unit(privacy: PrivacyModel, aggregation: AggregationModel) ->
     return person.max_records * person.max_participants
 
 
+def parts_of_one_unit(study: Study) -> int:
+    """What all its records count together."""
+    return records_of_one_unit(study.privacy, study.aggregation) * study.schema.units
+
+
 def unit_sensitivity_squared(study: Study, strategy: Strategy) -> int:
-    """Δ′² = (records of a unit)² · max‖a′_u‖², or for `replace` · max(‖a′_u‖², ‖a′_u − a′_v‖²)."""
+    """Δ′² = (parts of a unit)² · max‖a′_u‖², or for `replace` · max(‖a′_u‖², ‖a′_u − a′_v‖²).
+
+    A record that measured columns divide is a convex combination of cells, in parts: no norm, and
+    no distance, of combinations exceeds the largest of the cells themselves.
+    """
     column = (
         strategy.replace_sensitivity_squared
         if study.privacy.relation == "replace"
         else strategy.sensitivity_squared
     )
-    return records_of_one_unit(study.privacy, study.aggregation) ** 2 * column
+    return parts_of_one_unit(study) ** 2 * column

@@ -24,7 +24,8 @@ from dhdmm.planning.calibrate import (
     modulus_above,
     modulus_bound,
     participants_allowed,
-    records_of_one_unit,
+    parts_of_one_participant,
+    parts_of_one_unit,
     unit_sensitivity_squared,
 )
 from dhdmm.planning.methods import METHODS
@@ -60,6 +61,11 @@ class Draft:
         parts = self.study.digest, self.strategy.to_bytes(), str(self.rho).encode()
         return hashlib.sha256(b"dhdmm draft" + b"".join(parts)).digest()
 
+    def plan_for(self, roster: Roster) -> Plan:
+        """The plan for this roster, which a draft of dhdmm 0.1.0 names as that version did."""
+        digest = roster.flat_digest if self.made_by is None else roster.digest
+        return self.plan(len(roster), digest)
+
     def plan(self, participants: int, roster_digest: bytes = NO_ROSTER) -> Plan:
         """The plan for so many participants of this roster: a pure function of its arguments."""
         privacy, aggregation = self.study.privacy, self.study.aggregation
@@ -76,7 +82,7 @@ class Draft:
             variance,
             participants,
             self.strategy.rows,
-            aggregation.max_records_per_participant,
+            parts_of_one_participant(self.study),
             self.strategy.max_entry,
         )
         return Plan(
@@ -144,11 +150,11 @@ def draft(study: Study, strategy: Strategy | None = None) -> Draft:
     most = participants_allowed(aggregation)[1]
     parameters_for(most, privacy, aggregation)  # refuses early what could never be planned
     floor = most  # floors do not grow steadily with n: sparse graphs, from some n on, need a margin
-    records = records_of_one_unit(privacy, aggregation)
+    parts = parts_of_one_unit(study)
     # σ_c ≥ 3 needs Δ′² ≥ 18ρh, and the curve's ρ is at least the promised one
     needed = math.sqrt(2 * SMALLEST_PARTICIPANT_VARIANCE * float(_curve_rho(privacy)) * floor)
     while True:
-        strategy = strategy.rescaled(needed * (1 + 1e-9) / records)
+        strategy = strategy.rescaled(needed * (1 + 1e-9) / parts)
         sensitivity_squared = unit_sensitivity_squared(study, strategy)
         rho = promised_rho(privacy, sensitivity_squared, floor, strategy.rows)
         shortfall = _excess_ratio(privacy, rho, sensitivity_squared, floor, strategy.rows)

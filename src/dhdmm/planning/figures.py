@@ -23,7 +23,7 @@ from dhdmm.study.spec import Study
 def strategy_figures(study: Study, strategy: Strategy) -> dict[str, Any]:
     """For a study that only asks: errors at sensitivity 1 and noise 1."""
     encoded = strategy.to_bytes()
-    errors = (strategy.sensitivity_squared * strategy.variances()) ** 0.5
+    errors = study.schema.units * (strategy.sensitivity_squared * strategy.variances()) ** 0.5
 
     def check() -> int:
         return Strategy.from_bytes(encoded).sensitivity_squared
@@ -82,11 +82,19 @@ def item_figures(study: Study, errors: NDArray[np.float64]) -> list[dict[str, An
     ]
 
 
-def promise_words(made: Plan) -> str:
-    """The study's promise with the (ε, δ) that this very plan keeps, rounded up."""
-    epsilon = math.ceil(made.promise.epsilon * 1e4) / 1e4
-    kept = {"rho": None, "epsilon": epsilon, "delta": made.promise.delta}
+def promise_words(made: Plan, promise: Promise | None = None) -> str:
+    """The study's promise with the (ε, δ) that this very plan keeps, or another pair that it keeps.
+
+    ε is rounded up.
+    """
+    promise = promise or made.promise
+    kept = {"rho": None, "epsilon": rounded_up(promise.epsilon), "delta": promise.delta}
     return privacy_words(made.study.privacy.model_copy(update=kept))
+
+
+def rounded_up(epsilon: float) -> float:
+    """To four decimals."""
+    return math.ceil(epsilon * 1e4) / 1e4
 
 
 def _certificate(study: Study, strategy: Strategy) -> dict[str, Any]:

@@ -25,7 +25,11 @@ from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.method import Method, Parameters, RoundParameters, RoundTerms, ThreatModel
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PlanError, PlanFault, PrivacyError
-from dhdmm.planning.calibrate import modulus_bound, unit_sensitivity_squared
+from dhdmm.planning.calibrate import (
+    modulus_bound,
+    parts_of_one_participant,
+    unit_sensitivity_squared,
+)
 from dhdmm.planning.methods import METHODS
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
 from dhdmm.strategy.strategy import Strategy
@@ -122,7 +126,7 @@ class Plan(Summarised):
             self.participant_variance,
             self.participants,
             self.strategy.rows,
-            self.study.aggregation.max_records_per_participant,
+            parts_of_one_participant(self.study),
             self.strategy.max_entry,
         )
 
@@ -253,6 +257,46 @@ class Plan(Summarised):
 def encoded_study(encoded: bytes) -> bytes:
     """The study's bytes in an encoded plan, of which nothing else is built."""
     return bytes(_decode_fields(encoded)["study"])
+
+
+_OF_THE_DRAFT = ("study", "strategy")
+"""The fields of a plan that do not depend on who takes part, and nearly all of its bytes."""
+
+
+def terms_of(plan: Plan) -> bytes:
+    """The encoded plan without what its preview has in the same bytes."""
+    fields = cbor2.loads(plan.to_bytes())
+    return _canonical({name: fields[name] for name in fields.keys() - _OF_THE_DRAFT})
+
+
+def under_terms(preview: Plan, terms: bytes) -> bytes:
+    """The encoded plan with these terms and the preview's study and strategy, yet to be reviewed.
+
+    Raises:
+        PlanError: The terms are none.
+    """
+    fields = _decode_terms(terms)
+    study, strategy = preview.study.canonical_bytes(), preview.strategy.to_bytes()
+    return _canonical(fields | {"study": study, "strategy": strategy})
+
+
+def roster_named_in(terms: bytes) -> tuple[int, bytes]:
+    """How many participants these terms are for, and the digest of their roster."""
+    fields = _decode_terms(terms)
+    return fields["participants"], fields["roster"]
+
+
+def _decode_terms(terms: bytes) -> dict[str, Any]:
+    try:
+        fields = cbor2.loads(terms)
+    except (cbor2.CBORDecodeError, ValueError, RecursionError, OverflowError, MemoryError):
+        fields = None
+    if type(fields) is not dict or not fields.keys().isdisjoint(_OF_THE_DRAFT):
+        raise PlanError(PlanFault.FIELD, "not the terms of a plan")
+    for name in ("participants", "roster"):
+        if not _FIELDS_1[name](fields.get(name)):
+            raise PlanError(PlanFault.FIELD, f"field {name!r} is not what it should be")
+    return fields
 
 
 def _natural(value: Any) -> TypeGuard[int]:

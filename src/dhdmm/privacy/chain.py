@@ -53,6 +53,17 @@ STEPS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a round is for, for whoever reads the ledger: its study, and how many take part."""
+
+    study: str = ""
+    participants: int = 0
+
+
+UNSAID = Purpose()
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One line of the ledger; bytes are in hexadecimal, rho is an exact rational such as 1/10."""
 
@@ -67,12 +78,16 @@ class Entry:
     digest: str
     format: int = 1
     protection: Protection = NOT_RECORDED
+    purpose: Purpose = UNSAID
 
     def expected_digest(self) -> str:
-        """SHA-256 of a JSON list: the label, the fields up to `previous`, the protection."""
+        """SHA-256 of a JSON list: the label, the fields up to `previous`, the protection, and the
+        purpose if it is said."""
         fields = [CHAIN_LABEL.format(format=self.format), self.sequence, self.kind, self.round_id]
         fields += [self.plan_digest, self.rho, self.input_digest, self.time, self.previous]
         fields += self.protection.fields if self.format >= 2 else ()
+        said = self.purpose != UNSAID
+        fields += [self.purpose.study, self.purpose.participants] if said else []
         content = json.dumps(fields, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()
 
@@ -121,9 +136,10 @@ def reservation(
     plan_digest: bytes,
     rho: Fraction,
     protection: Protection,
+    purpose: Purpose = UNSAID,
 ) -> Entry:
     names = round_id.hex(), plan_digest.hex()
-    return _linked(state.entries[-1], time, Kind.RESERVE, *names, str(rho), "", protection)
+    return _linked(state.entries[-1], time, Kind.RESERVE, *names, str(rho), "", protection, purpose)
 
 
 def conclusion(
@@ -131,7 +147,8 @@ def conclusion(
 ) -> Entry:
     """The cancellation or debit of a reservation."""
     names = reserved.round_id, reserved.plan_digest, reserved.rho
-    return _linked(state.entries[-1], time, kind, *names, input_digest, reserved.protection)
+    about = reserved.protection, reserved.purpose
+    return _linked(state.entries[-1], time, kind, *names, input_digest, *about)
 
 
 def _linked(
@@ -143,10 +160,11 @@ def _linked(
     rho: str,
     input_digest: str,
     protection: Protection,
+    purpose: Purpose = UNSAID,
 ) -> Entry:
     sequence, previous = (last.sequence + 1, last.digest) if last else (1, "")
     names = kind, round_id, plan_digest, rho, input_digest, time.isoformat()
-    bare = Entry(sequence, *names, previous, digest="", format=NEWEST, protection=protection)
+    bare = Entry(sequence, *names, previous, "", NEWEST, protection, purpose)
     return replace(bare, digest=bare.expected_digest())
 
 
@@ -181,8 +199,9 @@ def _malformed(entry: Entry) -> Iterator[str]:
     protection = entry.protection
     texts = [entry.kind, entry.round_id, entry.plan_digest, entry.rho, entry.input_digest]
     texts += [entry.time, entry.previous, entry.digest]
-    texts += [protection.unit, protection.relation, protection.identifier]
-    numbers = entry.sequence, entry.format, protection.max_records, protection.max_participants
+    texts += [protection.unit, protection.relation, protection.identifier, entry.purpose.study]
+    numbers = [entry.sequence, entry.format, protection.max_records, protection.max_participants]
+    numbers.append(entry.purpose.participants)
     if not all(isinstance(t, str) for t in texts) or not all(isinstance(n, int) for n in numbers):
         yield "a field has the wrong type"
     elif entry.kind not in KINDS:
@@ -213,7 +232,7 @@ def _impossible(
             yield "out of turn"
         if entry.round_id or entry.plan_digest or entry.input_digest:
             yield "the first entry belongs to no round"
-        if entry.protection != NOT_RECORDED:
+        if entry.protection != NOT_RECORDED or entry.purpose != UNSAID:
             yield "the first entry protects nobody"
         return
     step = STEPS[Kind(entry.kind)]
@@ -232,7 +251,7 @@ def _impossible_reservation(entry: Entry, remaining: Fraction) -> Iterator[str]:
         yield "no round has this identifier"
     if not _is_digest(entry.plan_digest):
         yield "no plan has this digest"
-    if entry.format == 1 and entry.protection != NOT_RECORDED:
+    if entry.format == 1 and (entry.protection != NOT_RECORDED or entry.purpose != UNSAID):
         yield "format 1 does not say whom it protects"
     if entry.format >= 2 and not entry.protection.is_possible:
         yield "no study protects like this"
@@ -240,8 +259,8 @@ def _impossible_reservation(entry: Entry, remaining: Fraction) -> Iterator[str]:
         yield "there was not enough left"
 
 
-def _terms(entry: Entry) -> tuple[str, str, Protection]:
-    return entry.plan_digest, entry.rho, entry.protection
+def _terms(entry: Entry) -> tuple[str, str, Protection, Purpose]:
+    return entry.plan_digest, entry.rho, entry.protection, entry.purpose
 
 
 def is_amount(rho: Fraction) -> bool:

@@ -30,9 +30,11 @@ from pathlib import Path
 from dhdmm.errors import Refused
 from dhdmm.privacy import ledger_file
 from dhdmm.privacy.chain import (
+    UNSAID,
     Checkpoint,
     Entry,
     Kind,
+    Purpose,
     State,
     conclusion,
     first_entry,
@@ -57,6 +59,11 @@ class Ledger:
         with self._reading():
             pass
 
+    @property
+    def path(self) -> Path:
+        """Where it is kept."""
+        return self._path
+
     @classmethod
     def create(cls, path: Path, budget: Fraction, clock: Callable[[], datetime]) -> Ledger:
         """Start a ledger with a budget in ρ, readable by its owner only."""
@@ -65,7 +72,12 @@ class Ledger:
         return cls(path, clock)
 
     def reserve(
-        self, plan_digest: bytes, round_id: bytes, rho: Fraction, protection: Protection
+        self,
+        plan_digest: bytes,
+        round_id: bytes,
+        rho: Fraction,
+        protection: Protection,
+        purpose: Purpose = UNSAID,
     ) -> None:
         """Set ρ aside for a round. Repeating it, before or after its debit, changes nothing."""
         _require_positive(rho)
@@ -86,7 +98,8 @@ class Ledger:
                 )
             else:
                 now = self._clock()
-                entry = reservation(state, now, round_id, plan_digest, rho, protection)
+                about = protection, purpose
+                entry = reservation(state, now, round_id, plan_digest, rho, *about)
                 self._append(connection, entry)
 
     def cancel(self, round_id: bytes) -> None:

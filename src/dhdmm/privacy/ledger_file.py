@@ -14,14 +14,14 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
 from dhdmm import formats
 from dhdmm.errors import Refused
 from dhdmm.optional import optional_module
-from dhdmm.privacy.chain import FORMATS, NEWEST, Checkpoint, Entry
+from dhdmm.privacy.chain import FORMATS, NEWEST, Checkpoint, Entry, Purpose
 from dhdmm.privacy.protection import Protection
 
 fcntl = optional_module("fcntl")
@@ -44,6 +44,8 @@ _ADDED_COLUMNS = {
     "identifier": "TEXT NOT NULL DEFAULT ''",
     "max_records": "INTEGER NOT NULL DEFAULT 0",
     "max_participants": "INTEGER NOT NULL DEFAULT 0",
+    "study": "TEXT NOT NULL DEFAULT ''",
+    "participants": "INTEGER NOT NULL DEFAULT 0",
 }
 
 
@@ -78,25 +80,46 @@ def read_entries(connection: sqlite3.Connection, path: Path) -> list[Entry]:
     if _format(connection, path) == 1:
         rows = connection.execute(f"SELECT {', '.join(_FIRST_COLUMNS)} FROM entries ORDER BY 1")
         return [Entry(*row) for row in rows]
-    columns = ", ".join((*_FIRST_COLUMNS, *_ADDED_COLUMNS))
+    present = _columns(connection)
+    chosen = (
+        name if name in present else kind.rpartition(" ")[2]  # its default
+        for name, kind in _ADDED_COLUMNS.items()
+    )
+    columns = ", ".join((*_FIRST_COLUMNS, *chosen))
     rows = connection.execute(f"SELECT {columns} FROM entries ORDER BY 1")
-    flat = len(_FIRST_COLUMNS) + 1
-    return [replace(Entry(*row[:flat]), protection=Protection(*row[flat:])) for row in rows]
+    flat, whom = len(_FIRST_COLUMNS) + 1, len(fields(Protection))
+    return [
+        replace(
+            Entry(*row[:flat]),
+            protection=Protection(*row[flat : flat + whom]),
+            purpose=Purpose(*row[flat + whom :]),
+        )
+        for row in rows
+    ]
+
+
+def _columns(connection: sqlite3.Connection) -> set[str]:
+    """A ledger of an early dhdmm 0.2 says nothing of a round's purpose."""
+    return {row[1] for row in connection.execute("PRAGMA table_info(entries)")}
 
 
 def append(connection: sqlite3.Connection, path: Path, entry: Entry) -> None:
-    if _format(connection, path) < NEWEST:
+    if _format(connection, path) < NEWEST or not _ADDED_COLUMNS.keys() <= _columns(connection):
         _upgrade(connection)
     first = (getattr(entry, name) for name in _FIRST_COLUMNS)
-    values = *first, entry.format, *entry.protection.fields
+    purpose = entry.purpose.study, entry.purpose.participants
+    values = *first, entry.format, *entry.protection.fields, *purpose
     columns = ", ".join((*_FIRST_COLUMNS, *_ADDED_COLUMNS))
     marks = ", ".join("?" for _ in values)
     connection.execute(f"INSERT INTO entries ({columns}) VALUES ({marks})", values)
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    """From format 1 to 2, within the transaction that is open."""
+    """To all columns of format 2, within the transaction that is open."""
+    present = _columns(connection)
     for name, kind in _ADDED_COLUMNS.items():
+        if name in present:
+            continue
         connection.execute(f"ALTER TABLE entries ADD COLUMN {name} {kind}")
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {NEWEST}")

@@ -16,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from dhdmm.errors import DhdmmError
+from dhdmm.release.frames import STATISTICS, DerivedTable, appended, columns_of
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
 from dhdmm.release.release import Release
-from dhdmm.release.tables import IN_WORDS, STATISTICS, DerivedTable, appended
+from dhdmm.release.tables import IN_WORDS
 from dhdmm.study.factor import Integers
 
 MEANING = (
@@ -78,7 +79,7 @@ class Difference(DerivedTable):
             "high": self.values + reach,
             "z": self.z,
         }
-        return appended(self.labels, columns)
+        return appended(columns_of(self.labels), columns)
 
 
 def compare(first: Release, second: Release, *, level: float = DEFAULT_LEVEL) -> list[Difference]:

@@ -21,8 +21,6 @@ from dhdmm.study.workload import Term
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
 
-REPLICATES = 20
-"""Rounds simulated unless another number is asked for."""
 ROUNDING = 1e-9
 """Relative difference of two totals that is an effect of floating point alone."""
 NOTICEABLE = 0.01
@@ -41,6 +39,8 @@ class Effect:
     largest_shift_in_errors: float
     disagreement: float | None
     """Largest difference between grand totals of different tables; None if only one has it."""
+    misfit: float | None = None
+    """Root mean square of the shifts in standard errors, where one histogram was fitted."""
     replicates: int = 0
     """Simulated rounds; without them, nothing is known about the bias."""
     mean_bias: float | None = None
@@ -59,7 +59,14 @@ class Effect:
             f" ({self.largest_shift_in_errors:.2g} standard errors).",
             "This biases the answers; the raw ones are unbiased.",
         ]
-        if self.mean_bias is not None:
+        if self.misfit is not None:
+            parts.append(
+                f"In root mean square they moved by {self.misfit:.2g} standard errors; noise alone"
+                " explains up to 1."
+            )
+        if self.mean_bias is None:
+            parts.append("By how much was not estimated.")
+        else:
             parts.append(
                 f"In {self.replicates} simulated rounds the bias was {self.mean_bias:+.3g}"
                 f" ± {self.mean_bias_error:.2g} on average, and {self.rms_bias:.3g}"
@@ -70,18 +77,13 @@ class Effect:
         return " ".join(parts)
 
 
-def deviation(release: Release) -> float:
-    """Of the noise in one measurement."""
-    return math.sqrt(release.survivors * release.plan.participant_variance)
-
-
 def noises(release: Release, count: int) -> Iterator[Floats]:
     """Simulated noise of whole rounds: normal, rounded, the same in every run."""
     rows = len(release.measurement)
     for i in range(count):
         digest = hashlib.shake_256(b"dhdmm bias" + i.to_bytes(4, "big")).digest(8 * rows)
         uniform = (np.frombuffer(digest, "<u8") >> np.uint64(11)).astype(np.float64) + 0.5
-        yield np.rint(deviation(release) * ndtri(uniform / 2**53))
+        yield np.rint(math.sqrt(release.measurement_variance) * ndtri(uniform / 2**53))
 
 
 def effect_of(release: Release, answers: Floats) -> Effect:

@@ -17,9 +17,10 @@ import pyarrow.parquet
 
 from dhdmm.errors import VerificationError
 from dhdmm.release import directory as directories
+from dhdmm.release.frames import STATISTICS
 from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.release import Release
-from dhdmm.release.tables import STATISTICS, Table
+from dhdmm.release.tables import Table
 
 ROUNDING = 1e-6
 """Of a standard error: the largest difference that another machine's arithmetic explains."""

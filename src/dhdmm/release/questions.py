@@ -1,223 +1,155 @@
 """Further questions to a release: SQL in, a table with exact standard errors out, no budget spent.
 
 The release already fixes x̂ = A'⁺ M̂. A counting query in the row space of A' is a function of M̂, so
-answering it is post-processing: it costs no privacy, and it agrees with every answer before it. A
-query outside has no unbiased answer; it is refused with the nearest ones that have.
+answering it is post-processing: it costs no privacy, and it agrees with every answer before it. So
+is everything that is calculated from such answers, and any choice among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dhdmm.errors import NotMeasured, StudyError
-from dhdmm.release.intervals import Floats
+from dhdmm.release.answerable import LARGEST_ANSWERS, check_measured, item_of
+from dhdmm.release.expressions import AGGREGATES, Form, FormReader, Linear, estimated
+from dhdmm.release.frames import STATISTICS
+from dhdmm.release.intervals import Estimates, Floats, Quotients, Sums, critical
+from dhdmm.release.selection import SELECTED, Selection, read
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
-from dhdmm.study.attributes import Attribute, Codes
-from dhdmm.study.document import Place
-from dhdmm.study.factor import Ranges
-from dhdmm.study.items import Names, item
-from dhdmm.study.models import ItemModel
-from dhdmm.study.names import column
-from dhdmm.study.query import query_label
-from dhdmm.study.sql import ParsedQuery, parse_query
 from dhdmm.study.workload import Item, Term
 
 if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
     from dhdmm.release.release import Release
 
-NAME = "query"
-LARGEST_ANSWERS = 2_000_000
-CANDIDATES = 400
-"""Queries tried in the search for answerable ones."""
-SUGGESTIONS = 3
-LISTED_ITEMS = 5
+UNBOUNDED = (
+    "{count:,} intervals have no ends: their denominators cannot be told from 0 in this noise."
+)
 
 
 def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
-    """The answers to a counting query, one row per group; refuses what was not measured."""
-    asked = _item(release, sql)
+    """The answers to a query, one row per group; refuses what was not measured."""
+    selection = read(sql)
+    asked = _groups(release, selection)
     if asked.queries > LARGEST_ANSWERS:
         raise StudyError(
             f"the query has {asked.queries:,} groups, more than {LARGEST_ANSWERS:,}",
             hint="group by fewer attributes, or ask for parts of them with WHERE",
         )
-    _check_measured(release, sql, asked)
-    values = np.concatenate([release.estimate.term(term) for term in asked.terms])
-    errors = np.concatenate([_standard_errors(release, term) for term in asked.terms])
-    together = asked.queries if joint else None
-    return Table(release.plan.study.schema, asked, values, errors, level, together)
-
-
-def _item(release: Release, sql: str) -> Item:
-    study = release.plan.study
-    return item(ItemModel(name=NAME, sql=sql), Names(study.schema, study.groupings), Place())
-
-
-def _standard_errors(release: Release, term: Term) -> Floats:
-    """√(survivors · σ_c² · diag(W (A'ᵀA')⁺ Wᵀ)); what rounding leaves below 0 is 0."""
-    variance = float(release.survivors * release.plan.participant_variance)
-    unit = release.plan.strategy.reconstruction.variances(term)
-    return np.asarray(np.sqrt(variance * np.maximum(unit, 0)))
-
-
-# ---- refusing -----------------------------------------------------------------------------------
-
-
-def _check_measured(release: Release, sql: str, asked: Item) -> None:
-    measured = [release.plan.strategy.membership.measured(term) for term in asked.terms]
-    outside = sum(int(np.count_nonzero(~rows)) for rows in measured)
-    if outside == 0:
-        return
-    term, rows = next(part for part in zip(asked.terms, measured, strict=True) if not all(part[1]))
-    first = np.unravel_index(int(np.argmin(rows)), term.row_shape)
-    example = query_label(term, [int(row) for row in first])
-    number = "it" if asked.queries == 1 else f"{outside:,} of its {asked.queries:,} answers"
-    nearest = tuple(_nearest(release, sql))
-    answerable = f"these are answerable: {'; '.join(nearest)}; " if nearest else ""
-    tables = f"the release has tables of its own: {', '.join(_related(release, sql))}"
-    what = f"the round did not measure {number} (first: {example})"
-    raise NotMeasured(what, nearest, answerable + tables)
-
-
-def _related(release: Release, sql: str) -> list[str]:
-    """The study's own tables about the query's attributes, or about anything."""
-    study = release.plan.study
-    parsed = parse_query(sql, study.schema, study.groupings)
-    wanted = {attribute for names in parsed.grouping_sets for attribute in _numbers(release, names)}
-    wanted |= {attribute for box in parsed.boxes for attribute in box.masks}
-    items = study.workload.items
-    about = [one.name for one in items if wanted & {a for t in one.terms for a in _varied(t)}]
-    return (about or [one.name for one in items])[:LISTED_ITEMS]
-
-
-def _varied(term: Term) -> Iterator[int]:
-    return (a for a, axis in enumerate(term.axes) if axis is not None)
-
-
-def _numbers(release: Release, names: tuple[str, ...]) -> list[int]:
-    """The attributes that attributes and groupings of these names break down."""
-    study = release.plan.study
-    known = Names(study.schema, study.groupings)
-    return [known.grouping(name, Place()).attribute for name in names]
-
-
-# ---- the nearest answerable queries -------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Question:
-    """One grouping set and, per attribute, the allowed codes; or a condition that is kept whole."""
-
-    names: tuple[str, ...]
-    allowed: tuple[tuple[int, tuple[int, ...]], ...]
-    coupled: str = ""
-
-    def sql(self, attributes: tuple[Attribute, ...]) -> str:
-        parts = [attributes[a].set_predicate(np.array(codes)) for a, codes in self.allowed]
-        condition = self.coupled or " AND ".join(part for part in parts if part)
-        columns = [column(name) for name in self.names]
-        where = f" WHERE {condition}" if condition else ""
-        group = f" GROUP BY {', '.join(columns)}" if columns else ""
-        return f"SELECT {', '.join([*columns, 'COUNT(*)'])} FROM {sqltext.TABLE}{where}{group}"
-
-
-def _nearest(release: Release, sql: str) -> list[str]:
-    """Answerable queries of the fewest changes, the smaller changes first."""
-    study = release.plan.study
-    parsed = parse_query(sql, study.schema, study.groupings)
-    level = dict.fromkeys(_question(parsed, names) for names in parsed.grouping_sets)
-    seen, left = set(level), CANDIDATES
-    while level and left > 0:
-        texts = [question.sql(study.schema.attributes) for question in islice(level, left)]
-        found = [text for text in texts if _answerable(release, text)]
-        if found:
-            return found[:SUGGESTIONS]
-        left -= len(texts)
-        level = {n: None for q in level for n in _changes(release, q) if n not in seen}
-        seen |= set(level)
-    return []
-
-
-def _question(parsed: ParsedQuery, names: tuple[str, ...]) -> _Question:
-    if len(parsed.boxes) != 1:
-        return _Question(names, (), parsed.condition)
-    masks = parsed.boxes[0].masks
-    return _Question(names, tuple((a, _codes(np.flatnonzero(masks[a]))) for a in sorted(masks)))
-
-
-def _codes(codes: Codes) -> tuple[int, ...]:
-    return tuple(codes.tolist())
-
-
-def _answerable(release: Release, sql: str) -> bool:
-    try:
-        asked = _item(release, sql)
-    except StudyError:  # nothing is left to count, or two groupings of one attribute
-        return False
-    return asked.queries <= LARGEST_ANSWERS and all(
-        map(release.plan.strategy.membership.contains, asked.terms)
+    answers = _Answers(release, selection, asked)
+    first, *others = selection.columns
+    numbers = {name: answers.estimates(tree) for name, tree in selection.columns.items()}
+    chosen = None if selection.is_whole else selection.rows(asked.queries, answers.column)
+    linear = isinstance(numbers[first], Sums)
+    return Table(
+        release.plan.study.workload.schema,
+        answers.item(selection.columns[first]) if linear else asked,
+        numbers[first],
+        level,
+        asked.queries if joint or selection.chooses else None,
+        chosen,
+        release if linear else None,
+        STATISTICS[0] if selection.is_plain else first,
+        {name: numbers[name] for name in others},
+        _notes(selection, asked, list(numbers.values()), level),
     )
 
 
-def _changes(release: Release, question: _Question) -> Iterator[_Question]:
-    """Everything one step coarser or wider, small steps first."""
-    yield from _moved_ends(release, question)
-    names = question.names
-    for i, (name, attribute) in enumerate(zip(names, _numbers(release, names), strict=True)):
-        for other in _other_names(release, name, attribute):
-            yield replace(question, names=(*names[:i], other, *names[i + 1 :]))
-    for i in range(len(names)):
-        yield replace(question, names=names[:i] + names[i + 1 :])
-    for part in question.allowed:
-        yield replace(question, allowed=tuple(p for p in question.allowed if p is not part))
-    if question.coupled:
-        yield replace(question, coupled="")
+def _groups(release: Release, selection: Selection) -> Item:
+    """The groups, with the records of each counted."""
+    try:
+        return item_of(release, selection.counted)
+    except StudyError as error:
+        if selection.is_plain:
+            raise
+        raise StudyError(error.what, hint=error.hint) from None  # its place is in another text
 
 
-def _other_names(release: Release, name: str, attribute: int) -> list[str]:
-    """The groupings of the same attribute, finer ones first."""
-    groupings = release.plan.study.groupings.values()
-    others = [g for g in groupings if g.attribute == attribute and g.name != name]
-    return [g.name for g in sorted(others, key=lambda g: -len(g.labels))]
+class _Answers:
+    """The numbers of expressions over the groups of a query, each computed once."""
+
+    def __init__(self, release: Release, selection: Selection, asked: Item) -> None:
+        self.release, self.selection, self.asked = release, selection, asked
+        self.found: dict[str, Estimates] = {}
+
+    def estimates(self, tree: Expr) -> Estimates:
+        text = sqltext.render(tree)
+        if text not in self.found:
+            forms = self._forms(tree)
+            self._check_measured(tree, forms)
+            self.found[text] = estimated(self.release, forms)
+        return self.found[text]
+
+    def column(self, tree: Expr) -> Floats:
+        """Numbers that HAVING and ORDER BY look at; a label stands for its place."""
+        if tree.key == "column" and tree.name.casefold() not in self.selection.names:
+            return self._places(tree)
+        values = self.estimates(tree).values
+        return np.broadcast_to(values, self.asked.queries)
+
+    def item(self, tree: Expr) -> Item:
+        """Linear queries that the expression asks, where it is no quotient."""
+        forms = [form for form in self._forms(tree) if isinstance(form, Linear) and form.terms]
+        return Item(self.asked.name, tuple(form.term for form in forms))
+
+    def _forms(self, tree: Expr) -> list[Form]:
+        schema = self.release.plan.study.schema
+        names = self.selection.names
+        return [FormReader(schema, term, names).form(tree) for term in self.asked.terms]
+
+    def _places(self, tree: Expr) -> Floats:
+        """The order of the labels: that of the schema, totals last."""
+        found = []
+        for term in self.asked.terms:
+            axes = [a for a, axis in enumerate(term.axes) if axis and axis.header == tree.name]
+            if axes:
+                found.append(np.indices(term.row_shape)[axes[0]].ravel().astype(np.float64))
+            else:
+                found.append(np.full(term.queries, np.inf))
+        if not any(np.isfinite(part).any() for part in found):
+            sqltext.refuse(tree, f"'{tree.name}' is not selected", hint="order by what is")
+        return np.concatenate(found)
+
+    def _check_measured(self, tree: Expr, forms: list[Form]) -> None:
+        linear = [part for form in forms for part in _parts(form) if part.terms]
+        if linear and not _is_measured(self.release, [part.term for part in linear]):
+            for one in (node for node in tree.walk() if node.key in AGGREGATES):
+                check_measured(self.release, _about(self.selection.counted, one))
+            raise NotMeasured(f"the round did not measure {sqltext.shown(tree)}", (), "")
 
 
-def _moved_ends(release: Release, question: _Question) -> Iterator[_Question]:
-    """A range with one end moved to the next place, down or up, where it may have been cut."""
-    attributes = release.plan.study.schema.attributes
-    for i, (a, codes) in enumerate(question.allowed):
-        low, high = codes[0], codes[-1] + 1
-        if not attributes[a].ordered or high - low != len(codes):
-            continue
-        for cuts in _cuts(release, a):
-            moved = [(end, high) for end in _around(cuts, low) if end < high]
-            moved += [(low, end) for end in _around(cuts, high) if end > low]
-            for ends in moved:
-                if ends == (0, attributes[a].size):
-                    continue  # nothing is left of the condition: another change
-                part = (a, tuple(range(*ends)))
-                yield replace(
-                    question, allowed=(*question.allowed[:i], part, *question.allowed[i + 1 :])
-                )
+def _about(counted: str, aggregate: Expr) -> str:
+    """The query that counts, group by group, the records that an aggregate is about."""
+    from sqlglot import exp
+
+    filter_ = aggregate.parent
+    if filter_ is None or filter_.key != "filter":
+        return counted
+    tree = sqltext.parse_query(counted)
+    known, condition = tree.args.get("where"), sqltext.render(filter_.expression.this)
+    both = condition if known is None else f"({sqltext.render(known.this)}) AND ({condition})"
+    tree.set("where", exp.Where(this=sqltext.parse_condition(both)))
+    return sqltext.render(tree)
 
 
-def _cuts(release: Release, attribute: int) -> Iterator[Codes]:
-    """Codes at which a range may begin or end: where the strategy tells neighbours apart, and the
-    borders of each grouping."""
-    merged = release.plan.strategy.axes[attribute].merged
-    ends = np.array([0, len(merged)])
-    yield np.union1d(ends, np.flatnonzero(np.diff(merged)) + 1)
-    for grouping in release.plan.study.groupings.values():
-        if grouping.attribute == attribute and isinstance(grouping.factor, Ranges):
-            yield np.unique(np.concatenate([ends, grouping.factor.low, grouping.factor.high]))
+def _parts(form: Form) -> tuple[Linear, ...]:
+    return (form,) if isinstance(form, Linear) else (form.numerator, form.denominator)
 
 
-def _around(cuts: Codes, end: int) -> list[int]:
-    """The nearest cuts below and above, none if the end is one itself."""
-    place = int(np.searchsorted(cuts, end))
-    return [] if cuts[place] == end else [int(cuts[place - 1]), int(cuts[place])]
+def _is_measured(release: Release, terms: list[Term]) -> bool:
+    return all(map(release.plan.strategy.membership.contains, terms))
+
+
+def _notes(selection: Selection, asked: Item, columns: Sequence[Estimates], level: float) -> str:
+    """What the rows do not tell by themselves."""
+    notes = [SELECTED.format(groups=asked.queries)] if selection.chooses else []
+    bounds = [one.bounds(critical(level)) for one in columns if isinstance(one, Quotients)]
+    unbounded = sum(int(np.count_nonzero(np.isinf(high))) for _, high in bounds)
+    if unbounded:
+        notes.append(UNBOUNDED.format(count=unbounded))
+    return " ".join(notes)

@@ -15,24 +15,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import UnknownTable
 from dhdmm.planning.plan import Plan
-from dhdmm.release.effect import REPLICATES
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats
+from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Sums
 from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.study.names import nearest
+from dhdmm.study.workload import Item
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
     from dhdmm.release.charts.page import Chart
+    from dhdmm.release.coverage import Coverage
+    from dhdmm.release.synthetic import Synthetic
     from dhdmm.release.transcript import Transcript
 
 PREVIEWED = 10
 """Tables that a notebook lists."""
+KEPT_COVARIANCES = 10_000_000
+"""Entries of covariance matrices above which the oldest is forgotten."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,12 +76,56 @@ class Release(Summarised, Mapping[str, Table]):
     @cached_property
     def answers(self) -> Floats:
         """All answers in the workload's order, unbiased and unweighted; they may be negative."""
-        return self.plan.strategy.reconstruct(self.measurement)
+        return np.concatenate([self.estimate.term(t) for t in self.plan.study.workload.terms])
 
     @cached_property
     def standard_errors(self) -> Floats:
         """The standard errors of `answers`; exact if all survivors followed the protocol."""
         return self.plan.expected_error(self.survivors).standard_errors
+
+    @property
+    def measurement_variance(self) -> float:
+        """Of the noise in every measurement: every survivor's noise is in the sum."""
+        return float(self.survivors * self.plan.participant_variance)
+
+    def covariance(self, name: str, other: str | None = None) -> Floats:
+        """The exact covariances of the answers of one table, or of one table with another.
+
+        Args:
+            name: The name of a table.
+            other: The name of the table of the columns; None for the same table.
+
+        Returns:
+            A matrix with a row for every answer of the table.
+
+        Raises:
+            UnknownTable: The release has no table of this name.
+            DhdmmError: The matrix would be too large.
+        """
+        return self.covariance_of(self._item(name), self._item(name if other is None else other))
+
+    def covariance_of(self, left: Item, right: Item) -> Floats:
+        """`covariance` of items, also of items that `query` made.
+
+        Args:
+            left: The rows.
+            right: The columns.
+
+        Returns:
+            The matrix; it is computed once.
+        """
+        from dhdmm.release.covariance import covariance
+
+        known = self._covariances
+        if (left, right) not in known:
+            while sum(matrix.size for matrix in known.values()) > KEPT_COVARIANCES:
+                del known[next(iter(known))]
+            known[left, right] = covariance(self, left, right)
+        return known[left, right]
+
+    @cached_property
+    def _covariances(self) -> dict[tuple[Item, Item], Floats]:
+        return {}
 
     # -- tables -----------------------------------------------------------------------------------
 
@@ -99,12 +148,15 @@ class Release(Summarised, Mapping[str, Table]):
         Raises:
             UnknownTable: The release has no table of this name.
         """
+        item, rows, workload = self._item(name), self._rows[name], self.plan.study.workload
+        numbers = Sums(self.answers[rows], self.standard_errors[rows])
+        together = workload.queries if joint else None
+        return Table(workload.schema, item, numbers, level, together, release=self)
+
+    def _item(self, name: str) -> Item:
         if name not in self._rows:
             raise UnknownTable(f"the release has no table '{name}'", hint=nearest(name, self._rows))
-        rows, workload = self._rows[name], self.plan.study.workload
-        item = next(item for item in workload.items if item.name == name)
-        numbers = self.answers[rows], self.standard_errors[rows]
-        return Table(workload.schema, item, *numbers, level, workload.queries if joint else None)
+        return next(item for item in self.plan.study.workload.items if item.name == name)
 
     def rows(self, name: str) -> slice:
         """Where the answers of one table are.
@@ -129,12 +181,20 @@ class Release(Summarised, Mapping[str, Table]):
     def __contains__(self, name: object) -> bool:  # without making the table
         return name in self._rows
 
+    @property
+    def coverage(self) -> Coverage | None:
+        """How many rows were counted and left out, with noise; None if the study did not ask."""
+        from dhdmm.release.coverage import coverage_of
+
+        return coverage_of(self)
+
     # -- further questions ------------------------------------------------------------------------
 
     @cached_property
     def estimate(self) -> Estimate:
         """The least-squares histogram x̂ = A'⁺ M̂, from which every answer is computed."""
-        return self.plan.strategy.estimate(self.measurement)
+        with threadpool_limits(limits=1, user_api="blas"):  # the same bits on any number of cores
+            return self.plan.strategy.estimate(self.measurement)
 
     def query(self, sql: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
         """Answer a counting query that the study did not ask, at no privacy cost.
@@ -162,13 +222,14 @@ class Release(Summarised, Mapping[str, Table]):
         nonnegative: bool = False,
         integers: bool = False,
         consistent: bool = True,
-        replicates: int = REPLICATES,
+        replicates: int = 0,
     ) -> Adjusted:
         """Answers that look like counts, beside the raw ones, and the bias that this brings.
 
         Args:
             nonnegative: No adjusted answer is negative.
-            integers: Every adjusted answer is a whole number.
+            integers: Every adjusted answer is a whole number; with `consistent` they are counts of
+                made-up records, and so not negative either.
             consistent: All answers are counted from one histogram, so that totals and parts agree;
                 otherwise each answer is adjusted by itself.
             replicates: How many simulated rounds the bias is estimated from; 0 for no estimate.
@@ -177,11 +238,28 @@ class Release(Summarised, Mapping[str, Table]):
             A mapping from the names of tables to `AdjustedTable`s, with the effect on all answers.
 
         Raises:
-            DhdmmError: Nothing is to be adjusted, or there are too many cells for one histogram.
+            DhdmmError: Nothing is to be adjusted.
         """
         from dhdmm.release.adjust import Rules, adjust
 
         return adjust(self, Rules(nonnegative, integers, consistent), replicates)
+
+    def synthesize(self, rows: int | None = None, *, seed: int = 1) -> Synthetic:
+        """Make up records whose tables agree with this release about as well as it knows them.
+
+        Args:
+            rows: How many records; None for as many as the release counted.
+            seed: Another number gives other records.
+
+        Returns:
+            The records, with a report of their quality.
+
+        Raises:
+            DhdmmError: The number of records is not possible.
+        """
+        from dhdmm.release.synthetic import synthetic
+
+        return synthetic(self, rows, seed)
 
     # -- files and pictures -----------------------------------------------------------------------
 
@@ -260,4 +338,5 @@ class Release(Summarised, Mapping[str, Table]):
             "rho": float(self.plan.rho),
             "epsilon": promise.epsilon,
             "delta": promise.delta,
+            "coverage": self.plan.study.coverage,
         }

@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 
+from dhdmm.privacy.budgets import epsilon_within
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
 from dhdmm.privacy.protection import Protection
-from dhdmm.privacy.zcdp import Conversion, release_rho
+from dhdmm.privacy.zcdp import release_rho
 from dhdmm.release.release import Release
-
-LARGEST_CKS_RHO = 100
-"""Beyond it ε is above 170 and no promise; the simpler conversion says so without a solver."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +88,6 @@ def spent(releases: Sequence[Release]) -> Spent:
     rho = sum((noise.rho for noise in noises), Fraction(0))
     adaptive = epsilon_within(sum(map(_cost, noises), Fraction(0)), delta)
     return Spent(len(releases), rho, epsilon_promised(noises, delta), adaptive, delta)
-
-
-def epsilon_within(total: Fraction, delta: float) -> float:
-    """ε of any rounds, each chosen in view of the earlier ones, that stay within a fixed total ρ.
-
-    Such rounds together are zCDP with that total (Feldman, Zrnic 2021), so the conversion must be
-    one that holds for every zCDP mechanism.
-    """
-    conversion = Conversion.CKS if total <= LARGEST_CKS_RHO else Conversion.PAPER
-    return conversion.epsilon(total, delta)
 
 
 def _cost(noise: NoisyRelease) -> Fraction:

@@ -9,12 +9,9 @@ written.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
+from dhdmm.release.frames import STATISTICS, extra, in_pandas
+from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, critical
 from dhdmm.study import sqltext
 from dhdmm.study.factor import Integers
+from dhdmm.study.names import nearest
 from dhdmm.study.query import TOTAL, query_label, query_sql
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Axis, Item, Term
@@ -36,10 +36,15 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from dhdmm.release.arithmetic import Answers
+    from dhdmm.release.release import Release
+
+Words = NDArray[np.object_]
+"""A column of words. Arrow is for whoever asks for it: it takes long to get ready."""
+
 PREVIEWED = 5
 """Rows that a notebook shows."""
 CONDITION = "condition"
-STATISTICS = ("value", "standard_error", "low", "high")
 JOINT = ("joint_low", "joint_high")
 IN_WORDS = ("query", "sql")
 TAKEN = frozenset((CONDITION, *STATISTICS, *JOINT, *IN_WORDS))
@@ -79,13 +84,20 @@ class Table(Summarised):
 
     schema: Schema
     item: Item
-    values: Floats
-    standard_errors: Floats
+    numbers: Estimates
+    """One per query of the item, in its order."""
     level: float = DEFAULT_LEVEL
     together: int | None = None
     """With joint bounds: how many answers they hold for at once."""
-    shown: int | None = None
-    """Only the first rows; None for all."""
+    chosen: Integers | None = None
+    """The rows in this table, in its order, by their numbers in the item; None for all."""
+    release: Release | None = None
+    """Where the answers come from, and with them their covariances."""
+    header: str = STATISTICS[0]
+    others: Mapping[str, Estimates] = field(default_factory=dict)
+    """Further columns of a query that asks for several; `numbers` are then called `header`."""
+    note: str = ""
+    """What whoever reads the rows should know."""
 
     def _summary(self) -> dict[str, Any]:
         return {"name": self.name, "rows": len(self), "level": self.level}
@@ -104,7 +116,12 @@ class Table(Summarised):
         return self.item.name
 
     def __len__(self) -> int:
-        return self.item.queries if self.shown is None else min(self.shown, self.item.queries)
+        return self.item.queries if self.chosen is None else len(self.chosen)
+
+    @property
+    def rows(self) -> Integers:
+        """The numbers of the rows in the item."""
+        return np.arange(self.item.queries) if self.chosen is None else self.chosen
 
     def head(self, rows: int) -> Table:
         """The first rows; the labels of the others are not made.
@@ -115,7 +132,20 @@ class Table(Summarised):
         Returns:
             A table of at most so many rows.
         """
-        return replace(self, shown=max(rows, 0))
+        return replace(self, chosen=self.rows[: max(rows, 0)])
+
+    @property
+    def values(self) -> Floats:
+        """The answers."""
+        return self._in_rows(self.numbers.values)
+
+    @property
+    def standard_errors(self) -> Floats:
+        """Of the answers; exact for counts and sums, to first order for quotients."""
+        return self._in_rows(self.numbers.standard_errors)
+
+    def _in_rows(self, column: Floats) -> Floats:
+        return column if self.chosen is None else column[self.chosen]
 
     def bounds(self, joint: int = 1) -> tuple[Floats, Floats]:
         """The ends of the confidence intervals.
@@ -126,9 +156,50 @@ class Table(Summarised):
         Returns:
             The lower and the upper ends.
         """
-        values, errors = self.values[: len(self)], self.standard_errors[: len(self)]
-        reach = half_width(errors, self.level, joint)
-        return values - reach, values + reach
+        low, high = self.numbers.bounds(critical(self.level, joint))
+        return self._in_rows(low), self._in_rows(high)
+
+    # -- arithmetic -------------------------------------------------------------------------------
+
+    @property
+    def answers(self) -> Answers:
+        """All rows, to calculate with: sums, differences and quotients with exact error bars."""
+        return self.select()
+
+    def select(self, **labels: str) -> Answers:
+        """The rows with these labels, to calculate with.
+
+        Args:
+            labels: What label columns must say, by their names; a column whose name is no Python
+                name goes into `**{"my column": "label"}`.
+
+        Returns:
+            The rows in the table's order, with the other columns of labels.
+
+        Raises:
+            DhdmmError: There is no such column or label.
+
+        Example:
+            `table.select(sex="female") - table.select(sex="male")`
+        """
+        from dhdmm.release.arithmetic import Answers
+
+        kept = np.ones(len(self), np.bool_)
+        for name, label in labels.items():
+            if name not in self._words:
+                raise DhdmmError(
+                    f"'{self.name}' has no column '{name}'", hint=nearest(name, list(self._words))
+                )
+            said = self._words[name]
+            if label not in said:
+                hint = nearest(str(label), list(dict.fromkeys(said)))
+                raise DhdmmError(f"no row says '{label}' under '{name}'", hint=hint)
+            kept &= said == label
+        rows = np.flatnonzero(kept)
+        if not len(rows):
+            raise DhdmmError("no row has all of these labels")
+        others = {name: said[rows] for name, said in self._words.items() if name not in labels}
+        return Answers.of(self, self.rows[rows], others)
 
     # -- labels -----------------------------------------------------------------------------------
 
@@ -159,9 +230,7 @@ class Table(Summarised):
         Returns:
             What each says row by row, by its name.
         """
-        return {
-            name: told.to_pylist() for name, told in self._words.items() if name not in self.fixed
-        }
+        return {name: told.tolist() for name, told in self._words.items() if name not in self.fixed}
 
     def _said(self, column: LabelColumn) -> set[str]:
         """Up to two different labels of the column."""
@@ -179,35 +248,42 @@ class Table(Summarised):
         return not all(labels_tell_condition(term) for term in self.item.terms)
 
     @cached_property
-    def _words(self) -> dict[str, pa.Array]:
+    def _words(self) -> dict[str, Words]:
         """The columns of words, one string per row."""
-        words = {
-            column.name: _stacked([_term_labels(column, *part) for part in self._parts()])
-            for column in self.columns
-        }
+        names = [column.name for column in self.columns]
+        words = {name: np.empty(len(self), object) for name in names}
         if self.has_conditions:
-            parts = [pa.repeat(term.condition, rows) for term, rows in self._parts()]
-            words[CONDITION] = _stacked(parts)
+            words[CONDITION] = np.empty(len(self), object)
+        for term, rows, places in self._parts():
+            for column in self.columns:
+                words[column.name][places] = _term_labels(column, term, rows)
+            if self.has_conditions:
+                words[CONDITION][places] = term.condition
         return words
 
-    def _parts(self) -> Iterator[tuple[Term, int]]:
-        """The terms with how many of their rows are in the table."""
-        left = len(self)
+    def _parts(self) -> Iterator[tuple[Term, Integers, Integers]]:
+        """The terms with the rows of theirs that are in the table, and their places in it."""
+        rows, start = self.rows, 0
         for term in self.item.terms:
-            if left <= 0:
-                return
-            yield term, min(term.queries, left)
-            left -= term.queries
+            places = np.flatnonzero((rows >= start) & (rows < start + term.queries))
+            if len(places):
+                yield term, rows[places] - start, places
+            start += term.queries
 
     def queries(self) -> Iterator[tuple[str, str]]:
         """Every row in words and in SQL.
 
         Returns:
-            An iterator over pairs (label, SQL).
+            An iterator over pairs (label, SQL); no SQL where a query calculated the numbers.
         """
-        for term, rows in self._parts():
-            for row in islice(np.ndindex(*term.row_shape), rows):
-                yield query_label(term, row), query_sql(self.schema, term, row)
+        ends = np.cumsum([term.queries for term in self.item.terms])
+        for number in self.rows:
+            place = int(np.searchsorted(ends, number, side="right"))
+            term = self.item.terms[place]
+            inside = np.unravel_index(number - (ends[place] - term.queries), term.row_shape)
+            row = [int(index) for index in inside]
+            sql = query_sql(self.schema, term, row) if self.header == STATISTICS[0] else ""
+            yield query_label(term, row), sql
 
     # -- to other libraries and files -------------------------------------------------------------
 
@@ -219,19 +295,28 @@ class Table(Summarised):
 
         Returns:
             Columns of labels, then `value`, `standard_error`, `low` and `high`; with joint bounds
-            also `joint_low` and `joint_high`.
+            also `joint_low` and `joint_high`. Where a query asks for several numbers, each has
+            these columns, called `name`, `name_standard_error` and so on.
         """
-        columns = dict(self._words)
-        shown = slice(len(self))
-        statistics = (self.values[shown], self.standard_errors[shown], *self.bounds())
-        columns |= zip(STATISTICS, map(pa.array, statistics), strict=True)
-        if self.together is not None:
-            columns |= zip(JOINT, map(pa.array, self.bounds(self.together)), strict=True)
+        columns = {name: pa.array(said, pa.string()) for name, said in self._words.items()}
+        for header, numbers in {self.header: self.numbers, **self.others}.items():
+            for statistic, column in self._statistics(numbers).items():
+                name = header if statistic == STATISTICS[0] else f"{header}_{statistic}"
+                columns[name if self.others else statistic] = pa.array(self._in_rows(column))
         if queries:
             rows = list(self.queries())
             for i, name in enumerate(IN_WORDS):
                 columns[name] = pa.array([row[i] for row in rows], pa.string())
         return pa.table(columns)
+
+    def _statistics(self, numbers: Estimates) -> dict[str, Floats]:
+        bounds = numbers.bounds(critical(self.level))
+        found = (numbers.values, numbers.standard_errors, *bounds)
+        statistics = dict(zip(STATISTICS, found, strict=True))
+        if self.together is not None:
+            wider = numbers.bounds(critical(self.level, self.together))
+            statistics |= zip(JOINT, wider, strict=True)
+        return statistics
 
     def to_pandas(self, *, queries: bool = False) -> pandas.DataFrame:
         """The table as a pandas frame; needs `dhdmm[pandas]`.
@@ -259,7 +344,7 @@ class Table(Summarised):
         Raises:
             DhdmmError: polars is not installed.
         """
-        frame: polars.DataFrame = _extra("polars").from_arrow(self.to_arrow(queries=queries))
+        frame: polars.DataFrame = extra("polars").from_arrow(self.to_arrow(queries=queries))
         return frame
 
     def to_csv(self, path: str | Path, *, queries: bool = False) -> None:
@@ -279,48 +364,6 @@ class Table(Summarised):
             queries: As in `to_arrow`.
         """
         pa.parquet.write_table(self.to_arrow(queries=queries), str(path))
-
-
-class DerivedTable(ABC):
-    """A table made of released ones, in the forms that people use."""
-
-    @abstractmethod
-    def to_arrow(self) -> pa.Table: ...
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """The columns of `to_arrow` as a pandas frame; needs `dhdmm[pandas]`.
-
-        Returns:
-            The frame.
-
-        Raises:
-            DhdmmError: pandas is not installed.
-        """
-        return in_pandas(self.to_arrow())
-
-    def to_csv(self, path: str | Path) -> None:
-        """Write the columns of `to_arrow` as CSV.
-
-        Args:
-            path: The file.
-        """
-        pa.csv.write_csv(self.to_arrow(), str(path))
-
-
-def in_pandas(table: pa.Table) -> pandas.DataFrame:
-    _extra("pandas")
-    frame: pandas.DataFrame = table.to_pandas()
-    return frame
-
-
-def appended(table: pa.Table, columns: Mapping[str, Floats]) -> pa.Table:
-    """The table with more columns, their names changed where a label column has them."""
-    for wanted, column in columns.items():
-        name = wanted
-        while name in table.column_names:
-            name += "_"
-        table = table.append_column(name, pa.array(column))
-    return table
 
 
 def _free_names(headers: Sequence[str]) -> list[str]:
@@ -348,30 +391,11 @@ def labels_tell_condition(term: Term) -> bool:
     return all(node.name.casefold() in told for node in nodes if node.key == "column")
 
 
-def _term_labels(column: LabelColumn, term: Term, rows: int) -> pa.Array:
-    """The column's labels of the term's first rows."""
+def _term_labels(column: LabelColumn, term: Term, rows: Integers) -> Words | str:
+    """The column's labels of these rows of the term, each label made once."""
     axis = column.axis(term)
     if axis is None:
-        return pa.repeat(column.absent(term), rows)
-    row = np.unravel_index(np.arange(rows), term.row_shape)[column.attribute]
-    return _taken(axis.labels, row)
-
-
-def _taken(labels: Sequence[str], rows: Integers) -> pa.Array:
-    """labels[row] for every row, each label made once."""
-    needed, places = np.unique(rows, return_inverse=True)
-    made = pa.array([labels[int(row)] for row in needed], pa.string())
-    return made.take(pa.array(places))
-
-
-def _stacked(parts: Sequence[pa.Array]) -> pa.Array:
-    return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
-
-
-def _extra(library: str) -> Any:
-    try:
-        return import_module(library)
-    except ImportError:
-        raise DhdmmError(
-            f"{library} is not installed", hint=f"pip install 'dhdmm[{library}]', or use to_arrow()"
-        ) from None
+        return column.absent(term)
+    row = np.unravel_index(rows, term.row_shape)[column.attribute]
+    needed, places = np.unique(row, return_inverse=True)
+    return np.array([axis.labels[int(one)] for one in needed], object)[places]

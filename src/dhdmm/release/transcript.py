@@ -4,14 +4,16 @@ The *account* is what the coordinator states: the plan, the roster, whose messag
 phase and the SHA-256 of each such message, the Merkle root, and the measurement M̂. A full
 transcript adds the *recording*, the messages themselves, from which anyone recomputes the sum. The
 chain and the signature are over the account alone, which commits to the recording: leaving the
-recording out makes a short transcript of a full one, under the same signature.
+recording out makes a short transcript of a full one, under the same signature. The entries of the
+chain have digests of what is long, and the root of a tree over everybody's messages: with these
+alone a participant sees that its own messages count (`dhdmm.release.receipt`).
 
 Letters: n participants; G, A1, A2 are the sets of docs/secure-aggregation.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -24,6 +26,7 @@ from dhdmm import formats
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.merkle import MerkleTree
 from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import TranscriptError, VerificationError
 from dhdmm.release import transcript_format as form
@@ -42,6 +45,12 @@ class PhaseRecord:
     senders: Bitmap
     digests: tuple[bytes, ...]
 
+    def stated(self, version: int) -> dict[str, Any]:
+        """What an entry says of it beside its name."""
+        if version == 1:
+            return {"senders": self.senders.data, "digests": b"".join(self.digests)}
+        return {"count": len(self.senders), "senders": sha256(self.senders.data).digest()}
+
 
 @dataclass(frozen=True)
 class Recording:
@@ -55,7 +64,8 @@ class Recording:
 class Account:
     """What the coordinator states about a round. `coins_digest` is of the recording's coins.
 
-    An account of version 1 says neither when nor in which formats.
+    An account of version 1 says neither when nor in which formats, and its entries have in them
+    what those of version 2 have digests of.
     """
 
     version: int
@@ -81,36 +91,77 @@ class Account:
             "evidence": EVIDENCE,
             "coins": self.coins_digest,
         }
-        further = {"date": self.made.date, "formats": dict(self.made.formats)}
-        yield opening if self.version == 1 else opening | further
-        yield {"kind": "plan", "plan": self.plan}
-        names, identities = list(self.roster.names), list(self.roster.identities)
-        yield {"kind": "roster", "names": names, "identities": identities}
+        long = self.content()
+        if self.version == 1:
+            yield opening
+            yield {"kind": "plan", "plan": self.plan}
+            yield {"kind": "roster", "names": long["names"], "identities": long["identities"]}
+        else:
+            yield opening | {"date": self.made.date, "formats": dict(self.made.formats)}
+            yield {"kind": "plan", "digest": sha256(self.plan).digest()}
+            yield {"kind": "roster", "digest": self.roster.digest}
         for number, phase in enumerate(self.phases):
-            yield {
-                "kind": "phase",
-                "phase": phase.state,
-                "senders": phase.senders.data,
-                "digests": b"".join(phase.digests),
-            }
+            yield {"kind": "phase", "phase": phase.state} | phase.stated(self.version)
             if number == 0 and self.root is not None:
                 yield {"kind": "root", "root": self.root}
-        yield {"kind": "result", "measurement": self.measurement.astype("<i8").tobytes()}
+        if self.version == 1:
+            yield {"kind": "result", "measurement": long["measurement"]}
+        else:
+            yield {"kind": "messages", "root": self.message_tree.root}
+            yield {"kind": "result", "digest": sha256(long["measurement"]).digest()}
+
+    def content(self) -> dict[str, Any]:
+        """What the entries of version 2 commit to by digests."""
+        return {
+            "plan": self.plan,
+            "names": list(self.roster.names),
+            "identities": list(self.roster.identities),
+            "senders": [phase.senders.data for phase in self.phases],
+            "digests": [b"".join(phase.digests) for phase in self.phases],
+            "measurement": self.measurement.astype("<i8").tobytes(),
+        }
+
+    @cached_property
+    def said(self) -> list[tuple[bytes | None, ...]]:
+        """For each participant the digest of its message in each phase, None where none counted."""
+        found = [
+            dict(zip(phase.senders.members(), phase.digests, strict=True)) for phase in self.phases
+        ]
+        return [tuple(of.get(i) for of in found) for i in range(len(self.roster))]
+
+    @cached_property
+    def message_tree(self) -> MerkleTree:
+        """Over what each participant said, in the order of the roster."""
+        return MerkleTree([form.message_leaf(said) for said in self.said])
 
     def senders(self, phase: str) -> PhaseRecord:
         """Of this phase; there is one, or `verify` has refused the account."""
         return next(found for found in self.phases if found.state == phase)
 
     @classmethod
-    def from_contents(cls, contents: list[dict[str, Any]], version: int) -> Account:
-        """The account with these entries; there is no other order or number of them."""
+    def from_contents(
+        cls, contents: list[dict[str, Any]], long: Mapping[str, Any], version: int
+    ) -> Account:
+        """The account with these entries; there is no other order or number of them.
+
+        `long` is what the entries of version 2 commit to.
+        """
         by_kind: dict[str, list[dict[str, Any]]] = {kind: [] for kind in form.ENTRIES[version]}
         for content in contents:
             by_kind[content["kind"]].append(content)
         once = {kind: found[0] for kind, found in by_kind.items() if len(found) == 1}
         try:
             opening, root = once["round"], once.get("root")
-            names, identities = once["roster"]["names"], once["roster"]["identities"]
+            phases = by_kind["phase"]
+            if version == 1:
+                joined = {
+                    name: [phase[name] for phase in phases] for name in ("senders", "digests")
+                }
+                long = once["plan"] | once["roster"] | once["result"] | joined
+            names, identities = long["names"], long["identities"]
+            said = zip(phases, long["senders"], long["digests"], strict=True)
+            for kind in form.ENTRIES[version].keys() - {"phase", "root"}:
+                _ = once[kind]
             account = cls(
                 version=version,
                 made=Made(opening["dhdmm"], opening.get("date"), opening.get("formats", FIRST)),
@@ -118,29 +169,39 @@ class Account:
                 round_id=opening["round"],
                 session=opening["session"],
                 coins_digest=opening["coins"],
-                plan=once["plan"]["plan"],
+                plan=long["plan"],
                 roster=Roster(tuple(names), tuple(identities)),
-                phases=tuple(_phase(phase, len(names)) for phase in by_kind["phase"]),
+                phases=tuple(_phase(len(names), of["phase"], who, what) for of, who, what in said),
                 root=root["root"] if root else None,
-                measurement=np.frombuffer(once["result"]["measurement"], "<i8").astype(np.int64),
+                measurement=np.frombuffer(long["measurement"], "<i8").astype(np.int64),
             )
+            account.require(contents)
         except KeyError as missing:
             raise TranscriptError(f"not one entry of kind {missing}", where="transcript") from None
         except (AggregationError, ValueError) as error:
             raise TranscriptError(str(error), where="transcript") from None
-        if list(account.contents()) != contents:
-            raise TranscriptError("the entries are not in their order", where="transcript")
         return account
 
+    def require(self, contents: list[dict[str, Any]]) -> None:
+        """These are the entries of this account."""
+        stated = list(self.contents())
+        if [one["kind"] for one in stated] != [one["kind"] for one in contents]:
+            raise TranscriptError("the entries are not in their order", where="transcript")
+        for mine, theirs in zip(stated, contents, strict=True):
+            if mine != theirs:
+                raise VerificationError(
+                    "an entry commits to something else than what is there",
+                    where=f"transcript ({mine['kind']})",
+                )
 
-def _phase(content: dict[str, Any], participants: int) -> PhaseRecord:
-    joined: bytes = content["digests"]
+
+def _phase(participants: int, state: str, senders: bytes, joined: bytes) -> PhaseRecord:
     starts = range(0, len(joined), DIGEST_BYTES)
     digests = tuple(joined[start : start + DIGEST_BYTES] for start in starts)
-    senders = Bitmap(participants, content["senders"])
-    if len(joined) != DIGEST_BYTES * len(senders):
-        raise ValueError(f"{content['phase']}: not one digest per sender")
-    return PhaseRecord(content["phase"], senders, digests)
+    record = PhaseRecord(state, Bitmap(participants, senders), digests)
+    if len(joined) != DIGEST_BYTES * len(record.senders):
+        raise ValueError(f"{state}: not one digest per sender")
+    return record
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +216,8 @@ class Transcript:
         signature: Of the last entry's hash, with that key.
         recording: The participants' messages; None in a short transcript.
         version: The number of the format.
+        content: What the entries of version 2 commit to by digests; those of version 1 have it in
+            them.
     """
 
     entries: tuple[bytes, ...] = field(repr=False)
@@ -162,6 +225,7 @@ class Transcript:
     signature: bytes = field(repr=False)
     recording: Recording | None = None
     version: int = formats.TRANSCRIPT.writes
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def seal(
@@ -170,7 +234,8 @@ class Transcript:
         """Sign an account with the coordinator's Ed25519 key."""
         entries = form.chain(account.contents())
         signature = identity.sign(form.signed_statement(entries))
-        return cls(entries, identity.public, signature, recording, account.version)
+        content = {} if account.version == 1 else account.content()
+        return cls(entries, identity.public, signature, recording, account.version, content)
 
     @property
     def full(self) -> bool:
@@ -187,7 +252,8 @@ class Transcript:
 
     @cached_property
     def account(self) -> Account:
-        return Account.from_contents(form.unchain(self.entries, self.version), self.version)
+        contents = form.unchain(self.entries, self.version)
+        return Account.from_contents(contents, self.content, self.version)
 
     def to_bytes(self) -> bytes:
         """Encode the transcript.
@@ -205,6 +271,7 @@ class Transcript:
                 "signature": self.signature,
                 "coins": recording.coins if recording else None,
                 "messages": [list(phase) for phase in recording.messages] if recording else None,
+                **self.content,
             }
         )
 
@@ -228,7 +295,9 @@ class Transcript:
             raise TranscriptError("half a recording", where="transcript")
         recording = None if coins is None else Recording(coins, tuple(map(tuple, said)))
         entries, key = tuple(fields["entries"]), fields["key"]
-        transcript = cls(entries, key, fields["signature"], recording, fields["version"])
+        content = {} if fields["version"] == 1 else {name: fields[name] for name in form.CONTENT}
+        version, signature = fields["version"], fields["signature"]
+        transcript = cls(entries, key, signature, recording, version, content)
         transcript.check()
         return transcript
 

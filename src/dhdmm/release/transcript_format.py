@@ -2,7 +2,9 @@
 
 An entry is a map with its `kind`, the fields of that kind and `previous`. There is one encoding of
 every value: what does not encode to the very bytes it was read from is refused. docs/transcripts.md
-lists the kinds and their fields. In version 2 the first entry also says when, and in which formats.
+lists the kinds and their fields. In version 2 the first entry also says when, and in which formats,
+and the entries have digests of what is long: plan, roster, messages and measurement stand beside
+them, so that the entries alone can be shown to somebody who took part.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dhdmm.release.made import are_formats, is_date
 FORMAT = "dhdmm transcript"
 LARGEST_TRANSCRIPT_BYTES = 2**32
 CHAIN_LABEL = b"dhdmm transcript entry 1"
+MESSAGES_LABEL = b"dhdmm transcript messages 1"
 SIGNATURE_LABEL = b"dhdmm transcript signature 1"
 BEGINNING = bytes(32)
 """What the first entry carries as the hash of the one before."""
@@ -52,7 +55,7 @@ def optional(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
 
-FILE: Fields = {
+_FILE: Fields = {
     "format": text,
     "version": natural,
     "entries": listed(blob),
@@ -61,6 +64,17 @@ FILE: Fields = {
     "coins": optional(blob),
     "messages": optional(listed(listed(blob))),
 }
+CONTENT: Fields = {
+    "plan": blob,
+    "names": listed(text),
+    "identities": listed(sized(32)),
+    "senders": listed(blob),
+    "digests": listed(blob),
+    "measurement": blob,
+}
+"""What the entries of version 2 commit to by digests."""
+FILES: Mapping[int, Fields] = {1: _FILE, 2: {**_FILE, **CONTENT}}
+"""By version."""
 _ROUND: Fields = {
     "dhdmm": formats.is_maker,
     "protocol": natural,
@@ -69,16 +83,26 @@ _ROUND: Fields = {
     "evidence": text,
     "coins": sized(32),
 }
-_FURTHER: Mapping[str, Fields] = {
-    "plan": {"plan": blob},
-    "roster": {"names": listed(text), "identities": listed(sized(32))},
-    "phase": {"phase": text, "senders": blob, "digests": blob},
-    "root": {"root": sized(32)},
-    "result": {"measurement": blob},
-}
+_DIGEST: Fields = {"digest": sized(32)}
+_ROOT: Fields = {"root": sized(32)}
 ENTRIES: Mapping[int, Mapping[str, Fields]] = {
-    1: {"round": _ROUND, **_FURTHER},
-    2: {"round": {**_ROUND, "date": is_date, "formats": are_formats}, **_FURTHER},
+    1: {
+        "round": _ROUND,
+        "plan": {"plan": blob},
+        "roster": {"names": listed(text), "identities": listed(sized(32))},
+        "phase": {"phase": text, "senders": blob, "digests": blob},
+        "root": _ROOT,
+        "result": {"measurement": blob},
+    },
+    2: {
+        "round": {**_ROUND, "date": is_date, "formats": are_formats},
+        "plan": _DIGEST,
+        "roster": _DIGEST,
+        "phase": {"phase": text, "count": natural, "senders": sized(32)},
+        "root": _ROOT,
+        "messages": _ROOT,
+        "result": _DIGEST,
+    },
 }
 """By version."""
 
@@ -117,8 +141,8 @@ def decode_file(encoded: bytes) -> dict[str, Any]:
         raise TranscriptError("not a transcript", where=where)
     refusal = partial(TranscriptError, where=where)
     maker = _maker(value.get("entries"))
-    formats.readable(formats.TRANSCRIPT, value.get("version"), refusal, maker)
-    check_fields(value, FILE, encoded, where)
+    version = formats.readable(formats.TRANSCRIPT, value.get("version"), refusal, maker)
+    check_fields(value, FILES[version], encoded, where)
     return value
 
 
@@ -130,6 +154,12 @@ def _maker(entries: Any) -> Any:
         return decode(entries[0], "entry 1").get("dhdmm")
     except TranscriptError:
         return None
+
+
+def message_leaf(said: Iterable[bytes | None]) -> bytes:
+    """A leaf of the tree of messages: for each phase, the digest of what a participant said."""
+    parts = [b"\0" if digest is None else b"\1" + digest for digest in said]
+    return MESSAGES_LABEL + b"".join(parts)
 
 
 # ---- the chain ----------------------------------------------------------------------------------

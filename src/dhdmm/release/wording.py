@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 SIGNIFICANT = 2
 """Digits of a standard error worth reading; its answer is written to the same place."""
@@ -23,9 +24,11 @@ def decimals(standard_error: float) -> int:
 def number(value: float, places: int) -> str:
     """The number with thousands separated; what rounds to zero has no sign.
 
-    >>> number(1234.56, 1), number(-0.04, 1), number(-2.5, 1)
-    ('1,234.6', '0.0', '−2.5')
+    >>> number(1234.56, 1), number(-0.04, 1), number(-2.5, 1), number(-math.inf, 1)
+    ('1,234.6', '0.0', '−2.5', '−∞')
     """
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     text = f"{value:,.{places}f}"
     if text.startswith("-"):
         return "−" + text[1:] if any(digit in "123456789" for digit in text) else text[1:]
@@ -79,3 +82,24 @@ def byte_size(count: int | None) -> str:
         return "–"
     power = min((len(str(count)) - 1) // 3, 6)
     return f"{count / 1000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB', 'PB', 'EB')[power]}"
+
+
+def moment(at: int | str | None) -> str:
+    """A time of the Unix era, or as a release has it, to the minute.
+
+    >>> moment("2026-01-02T03:04:05Z"), moment(1767323045), moment(None)
+    ('2 January 2026, 03:04 UTC', '2 January 2026, 03:04 UTC', 'at an unknown time')
+    """
+    if at is None:
+        return "at an unknown time"
+    then = datetime.fromisoformat(at) if isinstance(at, str) else datetime.fromtimestamp(at, UTC)
+    return f"{then.day} {then:%B %Y, %H:%M} UTC"
+
+
+def day(at: int | str | None) -> str:
+    """The date alone.
+
+    >>> day("2026-01-02T03:04:05Z")
+    '2 January 2026'
+    """
+    return moment(at).partition(",")[0]

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.merkle import MerkleTree
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import wire
 from dhdmm.secagg.graph import Positions
 from dhdmm.secagg.keys import EVIDENCE_BYTES
 from dhdmm.secagg.lists import RecordTable, Slots, dtype_of
-from dhdmm.secagg.merkle import MerkleTree
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods, Said
 from dhdmm.secagg.round import RoundParameters, session_under_root
@@ -149,6 +149,12 @@ class Collected:
         proof = self.tree.multiproof([position, *positions.tolist()])
         signed = m.SIGNED_NEIGHBOURS.table(told.tobytes())
         return m.ProvenNeighbours(self.session, position, signed, proof)
+
+    def chosen_by(self, position: int) -> list[int]:
+        """Whom this participant chose, of those who are present."""
+        row = self.neighbourhoods.row(position)
+        chosen: list[int] = self.neighbourhoods.positions[row][self._outward[row]].tolist()
+        return chosen
 
     def expected_ciphertexts(self, position: int) -> int:
         """One for each present out-neighbour."""

@@ -76,7 +76,8 @@ class Coordinator(Acceptance):
         store: Store | None = None,
         shard: str = "only",
     ) -> None:
-        if roster.digest != parameters.roster_digest or len(roster) != parameters.participants:
+        named = parameters.roster_digest in roster.fingerprints
+        if not named or len(roster) != parameters.participants:
             raise LocalProtocolError("not the roster of this round")
         self._store: Store = {} if store is None else store
         graph = _graph(parameters, randomness, self._store)
@@ -171,6 +172,12 @@ class Coordinator(Acceptance):
         self.state, self.abort_reason = self._state_after(Local.ABORT), reason
         self._store["reason"], self._store[STATE] = reason.encode(), self.state.encode()
         return frozenset(range(self.parameters.participants))
+
+    def introduced(self, position: int) -> list[int]:
+        """Those whose signatures are in the message for this participant: whom it chose."""
+        if self.state is not _C.COLLECTING_SHARES or not self.parameters.malicious:
+            return []
+        return self._collected.chosen_by(position)
 
     def message_for(self, position: int) -> bytes | None:
         """What this participant is to be sent in this phase, as often as it asks."""

@@ -12,11 +12,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.merkle import NODE_BYTES
 from dhdmm.aggregation.method import ModelledSeconds
 from dhdmm.secagg import costs, sizes
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.counts import Counts, Numbers
-from dhdmm.secagg.merkle import NODE_BYTES
 from dhdmm.secagg.round import RoundParameters
 
 

@@ -12,7 +12,7 @@ from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import Phase, RoundTerms, Store, ThreatModel
 from dhdmm.aggregation.modulus import packed_size
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.secagg import messages
 from dhdmm.secagg import parameters as graphs
 from dhdmm.secagg.parameters import FIELDS, GraphParameters
@@ -88,7 +88,7 @@ class SecureAggregation:
     def participant(
         self,
         round: RoundParameters,
-        roster: Roster,
+        roster: KnownRoster,
         identity: Identity | None,
         position: int,
         randomness: Randomness,

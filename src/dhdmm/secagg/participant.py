@@ -146,7 +146,7 @@ class Participant(Steps):
         self._require_committed(neighbours, message.proof)
         for j in [j for j in neighbours if j.direction & OUT]:
             said = keys_statement(self.parameters.session, j.position, j.mask_key, j.channel_key)
-            if not signature_holds(self._roster.identities[j.position], said, j.signature):
+            if not signature_holds(self._roster.identity(j.position), said, j.signature):
                 raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, f"of keys of {j.position}")
         memory.neighbours = tuple([Neighbour(*j[:4]) for j in neighbours])
         return self._share(memory.out_neighbours)

@@ -31,19 +31,23 @@ class Local(StrEnum):
 
 
 class ParticipantState(Worded):
-    """The states of a participant; the words say what it has done and what it waits for."""
+    """The states of a participant; the words say in which phase of `PHASES` it is, what it has done
+    and what it waits for."""
 
     START = "start", "begins"
-    AWAITING_ROOT = "awaiting-root", "sent a public key; waiting for those of the others"
-    AWAITING_NEIGHBOURS = "awaiting-neighbours", "chose neighbours; waiting to hear who chose us"
-    AWAITING_SHARES = "awaiting-shares", "shared secrets with neighbours; waiting for theirs"
-    READY_FOR_INPUT = "ready-for-input", "heard from the neighbours; paying from the ledger"
+    AWAITING_ROOT = "awaiting-root", "Keys: ours is sent; waiting for those of the others"
+    AWAITING_NEIGHBOURS = (
+        "awaiting-neighbours",
+        "Neighbours: ours are drawn; waiting to hear who drew us",
+    )
+    AWAITING_SHARES = "awaiting-shares", "Shares: ours are sent; waiting for the neighbours'"
+    READY_FOR_INPUT = "ready-for-input", "Masked sums: paying from the ledger"
     AWAITING_SURVIVORS = (
         "awaiting-survivors",
-        "sent masked, noisy sums; waiting to hear who is counted",
+        "Masked sums: ours are sent, with noise; waiting to hear who is counted",
     )
-    AWAITING_ACKS = "awaiting-acks", "confirmed who is counted; waiting for the others to"
-    DONE = "done", "said all there is to say"
+    AWAITING_ACKS = "awaiting-acks", "Agreement: we have confirmed; waiting for the others to"
+    DONE = "done", "Unmasking: we have said all there is to say"
     ABORTED = "aborted", "left the round"
 
 

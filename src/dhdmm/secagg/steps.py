@@ -10,14 +10,15 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import compress
 
+from dhdmm.aggregation import merkle
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.modulus import Vector
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
-from dhdmm.secagg import keys, masks, merkle, shamir
+from dhdmm.aggregation.roster import KnownRoster
+from dhdmm.secagg import keys, masks, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Channels, Neighbour
 from dhdmm.secagg.keys import Endpoint, KeyPair
@@ -36,7 +37,7 @@ class Steps(JournalledMachine):
     def __init__(
         self,
         parameters: RoundParameters,
-        roster: Roster,
+        roster: KnownRoster,
         identity: Identity | None,
         position: int,
         randomness: Randomness,
@@ -116,12 +117,12 @@ class Steps(JournalledMachine):
 
     def _require_own_seat(self) -> None:
         parameters, roster, position = self.parameters, self._roster, self.position
-        if roster.digest != parameters.roster_digest:
+        if parameters.roster_digest not in roster.fingerprints:
             raise LocalProtocolError(f"{AbortReason.UNPINNED_ROSTER}: not the roster of this round")
         if len(roster) != parameters.participants or not 0 <= position < len(roster):
             raise LocalProtocolError("the roster has no such seat")
         if parameters.malicious and (
-            self._identity is None or self._identity.public != roster.identities[position]
+            self._identity is None or self._identity.public != roster.identity(position)
         ):
             raise LocalProtocolError("the identity does not own this seat of the roster")
 

@@ -101,6 +101,11 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
             raise Problem(503, Reason.BUSY, "not ready", retry_after=1)
         return {"status": "ready"}
 
+    @router.get("/v1/coordinator", responses=_refusals(401, 403))
+    async def coordinator() -> NamedKey:
+        """Who coordinates, and the key that signs transcripts."""
+        return NamedKey(name=hub.name, fingerprint=fingerprint(hub.identity.public))
+
     @router.get("/v1/rounds", responses=usual)
     async def rounds(
         request: Request,

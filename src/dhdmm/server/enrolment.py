@@ -79,7 +79,7 @@ def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> None:
     """Fix the roster and with it the plan; the round is aborted if no plan is safe for so many."""
     draft = Draft.of(Plan.from_bytes(study.preview))
     try:
-        plan = draft.plan(len(file.roster), file.roster.digest)
+        plan = draft.plan_for(file.roster)
     except PrivacyError:
         turn.row.abort(AbortReason.REFUSED_PARAMETERS)
         return
@@ -90,7 +90,7 @@ def agree(turn: Turn, study: StoredStudy, file: RosterFile) -> None:
     row = turn.row
     row.state = plan.method.phases[0].name
     row.enrolled = row.invited = row.alive = len(file.roster)
-    row.plan_digest, row.roster_digest = plan.digest.hex(), file.roster.digest.hex()
+    row.plan_digest, row.roster_digest = plan.digest.hex(), plan.roster_digest.hex()
 
 
 def _seat(turn: Turn, key: bytes) -> EnrolledSeat:

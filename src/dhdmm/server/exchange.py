@@ -13,12 +13,14 @@ import re
 from collections.abc import Awaitable, Callable
 
 from dhdmm.aggregation.method import Reply
+from dhdmm.network.offer import Offer
 from dhdmm.network.problems import Problem, Reason
-from dhdmm.network.signing import require_announced
+from dhdmm.network.signing import REPLY_HEADER, require_announced
 from dhdmm.network.status import Status
 from dhdmm.server.asgi import Receive, Scope, Send, headers_of
 from dhdmm.server.callers import Callers
 from dhdmm.server.defects import caught
+from dhdmm.server.guard import FORGET_BODY
 from dhdmm.server.live import LONGEST_WAIT, LiveRound
 from dhdmm.server.requests import Upload
 from dhdmm.server.responses import JSON, HttpAnswer, internal_error, json_bytes, not_found, refusal
@@ -46,6 +48,7 @@ class Exchange:
             ("GET", "message"): self.send,
             ("GET", "draft"): self.draft,
             ("GET", "plan"): self.plan,
+            ("GET", "seat"): self.seat,
             ("GET", "roster"): self.roster,
             ("GET", "transcript"): self.transcript,
             ("GET", "release.zip"): self.release,
@@ -76,23 +79,35 @@ class Exchange:
         await answer(scope, receive, send)
 
     async def receive(self, scope: Scope, receive: Receive) -> HttpAnswer:
-        """A participant's message."""
+        """A participant's message; asked to wait, with what it is to be sent next."""
         seats, position = await self._callers.seated(scope, _round(scope))
-        headers = headers_of(scope)
-        body = await _body(headers, receive, seats.largest_message)
-        require_announced(headers, body)
+        query = _query(scope)
+        after, wait = _after(query), _wait(query)
         live = await self._hub.live(_round(scope))
+        reply = await self._take(live, position, scope, receive, seats.largest_message)
+        if "wait" not in query:
+            return HttpAnswer(self._replies[reply], JSON)
+        scope.get(FORGET_BODY, lambda: None)()
+        patience = 0.0 if reply is Reply.EXCLUDED else wait
+        following = await live.message(position, after, patience) if patience else None
+        return HttpAnswer(following, BYTES, headers=((REPLY_HEADER, reply.value),))
+
+    async def _take(
+        self, live: LiveRound, position: int, scope: Scope, receive: Receive, largest: int
+    ) -> Reply:
+        """The body is kept no longer than this lasts."""
+        headers = headers_of(scope)
+        body = await _body(headers, receive, largest)
+        require_announced(headers, body)
         reply = await live.ask(Upload(position, body))
         assert isinstance(reply, Reply)
-        return HttpAnswer(self._replies[reply], JSON)
+        return reply
 
     async def send(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         """What a participant is to be sent now, as soon as it is something new."""
         _, position = await self._callers.seated(scope, _round(scope))
         query = _query(scope)
-        after = query.get("after", "")
-        if not _DIGEST.fullmatch(after):
-            raise Problem(422, Reason.INVALID, "after: not a SHA-256 in hexadecimal")
+        after = _after(query)
         live = await self._hub.live(_round(scope))
         return HttpAnswer(await live.message(position, after, _wait(query)), BYTES)
 
@@ -119,6 +134,17 @@ class Exchange:
         live = await self._live(scope)
         seats = await live.agreed(await self._patience(scope))
         return HttpAnswer(seats.agreement.plan, BYTES)
+
+    async def seat(self, scope: Scope, _receive: Receive) -> HttpAnswer:
+        """The terms of the round, for whoever has a seat, once they are known."""
+        live = await self._live(scope)
+        terms, place = b"", None
+        if not (live.over and live.seats is None):  # unless it was aborted before that
+            await live.agreed(await self._patience(scope))
+            seats, position = await self._callers.seated(scope, _round(scope))
+            terms, place = seats.terms, seats.place(position)
+        status = live.status()
+        return HttpAnswer(Offer(status.state, status.reason, terms, place).to_bytes(), BYTES)
 
     async def roster(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         live = await self._live(scope, names=True)
@@ -166,6 +192,13 @@ def _query(scope: Scope) -> dict[str, str]:
     """Its parameters; none of ours has a character that would be escaped."""
     pairs = (part.partition("=") for part in scope["query_string"].decode("latin-1").split("&"))
     return {name: value for name, _, value in pairs}
+
+
+def _after(query: dict[str, str]) -> str:
+    after = query.get("after", "")
+    if not _DIGEST.fullmatch(after):
+        raise Problem(422, Reason.INVALID, "after: not a SHA-256 in hexadecimal")
+    return after
 
 
 def _no_release(live: LiveRound) -> Problem:

@@ -4,7 +4,7 @@ The limits are checked in the order of what the check costs: who is asking, from
 that caller's rate and number of requests under way; the announced size; then the body while it
 arrives. Callers who have proved their identity have limits of their own, wherever they connect
 from; all others at one address share theirs, and have little memory. The memory for a body is
-returned when the answer has been sent.
+returned when the answer has been sent, or earlier if the application says that it is done with it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ PIECE = 64 * KIB
 NAME, IDENTIFY, TRANSPORT = "dhdmm.name", "dhdmm.identify", "dhdmm.transport"
 """In a request's scope: the caller's name, the connection's function to call with it, and the
 transport that answers are written to."""
+FORGET_BODY = "dhdmm.forget-body"
+"""In a request's scope: to be called by whoever keeps the body no longer and answers later."""
 
 SECURITY: tuple[Header, ...] = (
     (b"cache-control", b"no-store"),
@@ -118,6 +120,7 @@ class Guard:
                 if length is not None and length > most:
                     raise _too_large(most)
                 body = allowed.memory.begin(caller)
+                scope[FORGET_BODY] = body.release
                 receive = _once(await self._whole(receive, body, length, most), receive)
             await self._app(scope, receive, answer)
         finally:

@@ -264,6 +264,7 @@ class BodyMemory:
             del self._asked_for[body.caller]
         if self._first is body:
             self._first = None
+        body.asked_for = body.held = body.pooled = 0  # a second time, nothing is given back
         self._serve()
 
     def _grant(self, body: ArrivingBody, size: int) -> None:

@@ -141,7 +141,10 @@ class LiveRound:
             return self.seats
         if self.over:
             raise Problem(410, Reason.OVER, f"the round was aborted: {self._state.row.reason}")
-        raise Problem(409, Reason.NOT_YET, "enrolment is still open")
+        people = (
+            f"{self._state.row.enrolled} enrolled, at least {self._state.study.minimum} are needed"
+        )
+        raise Problem(409, Reason.NOT_YET, people)
 
     async def message(self, position: int, after: str, wait: float) -> bytes | None:
         """This participant's next message after the one it has; None if `wait` seconds pass."""

@@ -42,7 +42,7 @@ LONGEST = 200
 MOST_FRAMES = 50
 """Of one error in a traceback: the innermost."""
 _PLACES = re.compile(
-    r"/(?:healthz|readyz|metrics|openapi\.json|v1/(?:tokens|rounds|studies/[0-9a-f]{64}/rounds"
+    r"/(?:healthz|readyz|metrics|openapi\.json|v1/(?:coordinator|tokens|rounds|studies/[0-9a-f]{64}/rounds"
     r"|rounds/[0-9a-f]{32}(?:/(?:enrolment|close|abort|draft|plan|roster|message|transcript"
     r"|release\.zip))?))"
 )

@@ -130,7 +130,9 @@ class Server(uvicorn.Server):
         self.port = self._listener.getsockname()[1]
         self.started = True
         scheme = "https" if self._certificate else "http"
-        logs.logger().info("listening", scheme=scheme, port=self.port)
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        url = f"{scheme}://{host}:{self.port}"
+        logs.logger().info("listening", url=url, scheme=scheme, port=self.port)
 
     async def _accept(self) -> None:
         """For ever: a defect is reported, and does not end it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from hashlib import sha256
 
 from sqlalchemy import insert
@@ -17,10 +18,12 @@ from sqlalchemy import insert
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.method import ENROLMENT, FINISHED, STATE, Reply
+from dhdmm.network.offer import Place
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.network.roster import RosterFile
-from dhdmm.planning.plan import Plan
-from dhdmm.release import made
+from dhdmm.planning.plan import Plan, terms_of
+from dhdmm.release import made, receipt
+from dhdmm.release.transcript import Transcript
 from dhdmm.server import store
 from dhdmm.server.database import Database
 from dhdmm.server.enrolment import close_enrolment, enrol
@@ -37,10 +40,22 @@ class Seats:
     def __init__(self, agreement: Agreement, round_id: str) -> None:
         self.agreement = agreement
         self.plan = Plan.from_bytes(agreement.plan)
-        self.roster = RosterFile.from_bytes(agreement.roster).roster
+        self._file = RosterFile.from_bytes(agreement.roster)
+        self.roster = self._file.roster
         self.positions = {key: i for i, key in enumerate(self.roster.identities)}
         self.round = self.plan.round(bytes.fromhex(round_id))
         self.largest_message = self.plan.method.largest_message(self.round)
+        self.terms = terms_of(self.plan)
+
+    def place(self, position: int) -> Place | None:
+        """What somebody is shown of the roster, if the plan names it by the root of its tree."""
+        file, roster = self._file, self.roster
+        if self.plan.roster_digest != roster.digest:
+            return None
+        path = roster.tree.multiproof([position])
+        edition = None if file.edition is None else list(astuple(file.edition))
+        name = roster.names[position]
+        return Place(position, name, path, file.registrar, file.signature, edition)
 
 
 class Running:
@@ -114,6 +129,7 @@ class RoundState:
         """The phase in which people come."""
         self._coming: Seats | None = None  # agreed in this turn, and not committed yet
         self.complete = False
+        self._published: Transcript | None = None  # read again by the first who asks for a receipt
 
     def turn(self, requests: Sequence[Request]) -> list[Outcome]:
         """Serve these requests; their outcomes are durable when this returns."""
@@ -145,7 +161,7 @@ class RoundState:
             self.turn([])
         if self._running is None:
             return {i: self._farewell(i) for i in positions}
-        message_for = self._running.session.machine.message_for
+        message_for = self._running.session.message_for
         return {i: message_for(i) for i in positions}
 
     def is_behind(self) -> bool:
@@ -211,12 +227,19 @@ class RoundState:
         return self._running is not None and not self._running.session.machine.awaited
 
     def _farewell(self, position: int) -> bytes | None:
-        """What there is to say after the end."""
-        if self.row.reason is None or self.seats is None:
+        """What there is to say after the end: a receipt, or why there is none."""
+        if self.seats is None:
             return None
-        method, reason = self.seats.plan.method, AbortReason(self.row.reason)
-        farewell: bytes = method.abort_message(self.seats.round, position, reason)
-        return farewell
+        if self.row.reason is not None:
+            method, reason = self.seats.plan.method, AbortReason(self.row.reason)
+            farewell: bytes = method.abort_message(self.seats.round, position, reason)
+            return farewell
+        if self._published is None:
+            transcript = self.transcript()
+            self._published = None if transcript is None else Transcript.from_bytes(transcript)
+        if self._published is None or self._published.version < receipt.VERSION:
+            return None
+        return receipt.Receipt.of(self._published, position).to_bytes()
 
 
 def _publish(turn: Turn, session: CoordinatorSession) -> None:

@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import time
-import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from dhdmm.aggregation.identity import Identity
-from dhdmm.errors import DhdmmError, ReleaseError
+from dhdmm.errors import DhdmmError
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.network.roster import RosterFile
 from dhdmm.network.status import Status
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import draft
-from dhdmm.release.directory import file_stems, remove_left_overs
 from dhdmm.server import store
-from dhdmm.server.database import Database, StoreUnavailable
-from dhdmm.server.defects import caught
+from dhdmm.server.database import Database
 from dhdmm.server.enrolment import agree, make_tokens
 from dhdmm.server.live import LiveRound
 from dhdmm.server.logs import logger
 from dhdmm.server.metrics import Metrics
-from dhdmm.server.responses import not_found, store_unavailable
+from dhdmm.server.releases import Releases, zipped
+from dhdmm.server.responses import not_found
 from dhdmm.server.round_state import RoundState, Running, Seats
-from dhdmm.server.saving import save
 from dhdmm.server.store import StoredStudy, StudyHead, Turn, Window
-from dhdmm.server.trouble import Trouble
+from dhdmm.server.threads import in_thread, query
 from dhdmm.server.waiting import Clock, Deadlines
 from dhdmm.study.spec import Study
 
 MOST_LISTED = 200
 """Rounds in one answer; the next ones are asked for."""
-LONGEST_PAUSE = 60.0
-"""Seconds between two attempts to save a release."""
-Result = TypeVar("Result")
 
 
 def stored(study: Study) -> StoredStudy:
@@ -100,7 +92,8 @@ def goes_on_under_another(
     with database.reading() as connection:
         _require_newest(connection, study, roster)
         row = store.read_row(connection, round_id)
-    return row is not None and not row.over and row.roster_digest != roster.roster.digest.hex()
+    names = [fingerprint.hex() for fingerprint in roster.fingerprints]
+    return row is not None and not row.over and row.roster_digest not in names
 
 
 @dataclass(frozen=True)
@@ -204,9 +197,13 @@ class Hub:
     observer: Metrics = field(default_factory=Metrics, repr=False)
     clock: Clock = time.monotonic
     draining: bool = False
+    name: str = ""
+    """Who coordinates, for participants to read."""
     _live: dict[str, LiveRound] = field(default_factory=dict, init=False)
     _publishing: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
-    _saving: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.releases = Releases(self.database, self.out, self.observer, self.clock)
 
     # Beginning and end
 
@@ -214,9 +211,9 @@ class Hub:
         """Go on with every round of the store that is not over; save what is not saved."""
         statuses = await self.statuses(limit=None)
         finished = [status for status in statuses if status.finished]
-        await asyncio.to_thread(self._tidy, finished)
-        for status in await self._query(lambda found: self._unsaved(found, finished)):
-            self._publishing[status.round] = asyncio.create_task(self._save_at_last(status))
+        for status in await self.releases.unsaved(finished):
+            saving = self.releases.save_by_itself(status)
+            self._publishing[status.round] = asyncio.create_task(saving)
         for status in statuses:
             if not status.over:
                 await self.live(status.round)
@@ -246,11 +243,9 @@ class Hub:
     async def live(self, round_id: str) -> LiveRound:
         """The round, as this process runs it; a 404 if there is no such round."""
         if round_id not in self._live:
-            if await self._query(lambda found: store.read_row(found, round_id)) is None:
+            if await query(self.database, lambda found: store.read_row(found, round_id)) is None:
                 raise not_found("round")
-            state = await self._in_thread(
-                lambda: RoundState(self.database, round_id, self.identity)
-            )
+            state = await in_thread(lambda: RoundState(self.database, round_id, self.identity))
             if round_id not in self._live:
                 self._take_in(round_id, state)
         return self._live[round_id]
@@ -270,17 +265,17 @@ class Hub:
         """Of rounds in the store, the newest first; those older than `after`, a 404 if unknown."""
         last: store.Row | None = None
         if after is not None:
-            last = await self._query(lambda found: store.read_row(found, after))
+            last = await query(self.database, lambda found: store.read_row(found, after))
         if after is not None and last is None:
             raise not_found("round")
         window = Window(study, running, last, limit)
         hosted = {status.round: status for status in self.live_statuses()}
-        rows = await self._query(lambda found: store.read_rounds(found, window))
+        rows = await query(self.database, lambda found: store.read_rounds(found, window))
         return [hosted.get(row.id) or store.status_of(row, head, None) for row, head in rows]
 
     async def heads(self) -> list[StudyHead]:
         """The studies that have rounds."""
-        return await self._query(store.read_heads)
+        return await query(self.database, store.read_heads)
 
     async def begin(
         self, study_digest: str, roster: RosterFile | None, occurrence: str | None = None
@@ -288,9 +283,7 @@ class Hub:
         """The same study again, as a new round; the same round again for the same occurrence."""
         study = await self.study(study_digest)
         try:
-            begun = await self._in_thread(
-                lambda: next_round(self.database, study, roster, occurrence)
-            )
+            begun = await in_thread(lambda: next_round(self.database, study, roster, occurrence))
         except DhdmmError as error:
             raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None
         return await self.live(begun)
@@ -299,7 +292,7 @@ class Hub:
         self, study: StoredStudy, roster: Callable[[], RosterFile | None], occurrence: str
     ) -> str | None:
         """The new round of this occurrence; None if there is one, or another is going on."""
-        chosen = await self._in_thread(
+        chosen = await in_thread(
             lambda: begin_again(self.database, study, roster(), occurrence=occurrence)
         )
         await self.live(chosen.round)
@@ -307,7 +300,7 @@ class Hub:
 
     async def study(self, digest: str) -> StoredStudy:
         """The study with its draft; a 404 if there is no such study."""
-        known = await self._query(lambda found: store.read_study(found, digest))
+        known = await query(self.database, lambda found: store.read_study(found, digest))
         if known is None:
             raise not_found("study")
         return known
@@ -319,7 +312,7 @@ class Hub:
             with self.database.writing() as connection:
                 return store.add_study(connection, study)
 
-        return await self._in_thread(keep)
+        return await in_thread(keep)
 
     async def make_tokens(self, round_id: str, count: int, expires_s: int) -> list[str]:
         await self.live(round_id)
@@ -328,12 +321,12 @@ class Hub:
             with self.database.turn(round_id) as turn:
                 return make_tokens(turn, count, expires_s)
 
-        return await self._in_thread(make)
+        return await in_thread(make)
 
     async def awaited(self, round_id: str) -> tuple[str, list[tuple[str, bytes]]]:
         """The round's state, and the names and keys of those who have not spoken in it."""
         await self.live(round_id)
-        return await self._in_thread(lambda: awaited(self.database, round_id, self.identity))
+        return await in_thread(lambda: awaited(self.database, round_id, self.identity))
 
     async def ready(self) -> bool:
         """Whether requests are best sent here: neither draining nor without a store."""
@@ -344,16 +337,15 @@ class Hub:
 
     def directory(self, status: Status) -> Path:
         """Where the round's release is, or will be."""
-        return self.out / f"{file_stems([status.study])[0]}-{status.round}"
+        return self.releases.directory(status)
 
     async def zipped_release(self, round_id: str) -> bytes:
-        return await asyncio.to_thread(_zipped, await self.saved_release(round_id))
+        return await asyncio.to_thread(zipped, await self.saved_release(round_id))
 
     async def saved_release(self, round_id: str) -> Path:
         """The round's release directory; a 409 if the round has none."""
         status = (await self.live(round_id)).status()
-        await self._save(status)
-        return self.directory(status)
+        return await self.releases.save(status)
 
     def _take_in(self, round_id: str, state: RoundState) -> None:
         live = LiveRound(state, self.deadlines, self.observer, self.clock)
@@ -370,99 +362,4 @@ class Hub:
         if not ended_before:
             self.observer.round_ended(status.state)
         if status.finished:
-            await self._save_at_last(status)
-
-    async def _save_at_last(self, status: Status) -> None:
-        """However often it takes, until there is room for it; a release is saved by itself once."""
-        saved = False
-        trouble = Trouble("saving the release", self.clock, LONGEST_PAUSE, round=status.round)
-        while not saved:
-            failure: Exception | None = None
-            with caught(self.observer, round=status.round):
-                try:
-                    if not await self._was_saved(status):
-                        await self._save(status)
-                        await self._remember_saved(status)
-                    saved = True
-                except (DhdmmError, Problem) as error:
-                    failure = error
-            if not saved:
-                trouble.failed(failure)
-                await asyncio.sleep(trouble.pause)
-        trouble.ended()
-
-    async def _save(self, status: Status) -> None:
-        """Once: another worker may have been faster. The store keeps the transcript anyway."""
-        place = self.directory(status)
-        async with self._saving:
-            if place.exists():
-                return
-            transcript = await self._query(lambda found: store.read_transcript(found, status.round))
-            if transcript is None:
-                raise Problem(409, Reason.NOT_YET, "the round has no release")
-            try:
-                await save(transcript, place)
-            except ReleaseError:
-                if not place.exists():
-                    raise
-
-    async def _was_saved(self, status: Status) -> bool:
-        """Here and by itself, though the operator may have moved it away since."""
-        if self.directory(status).exists():
-            await self._remember_saved(status)
-            return True
-        return await self._query(lambda found: self._known_as_saved(found, status))
-
-    async def _remember_saved(self, status: Status) -> None:
-        def remember() -> None:
-            with self.database.turn(status.round) as turn:
-                store.remember_saved(turn, self._place(status))
-
-        await self._in_thread(remember)
-
-    def _known_as_saved(self, connection: Connection, status: Status) -> bool:
-        row = store.read_row(connection, status.round)
-        purged = row is not None and row.purged is not None  # and with it the note of saving
-        return purged or store.was_saved(connection, status.round, self._place(status))
-
-    def _unsaved(self, connection: Connection, finished: Sequence[Status]) -> list[Status]:
-        """Those whose release is neither here nor known to have been."""
-        return [one for one in finished if not self._known_as_saved(connection, one)]
-
-    def _place(self, status: Status) -> str:
-        return str(self.directory(status).resolve())
-
-    def _tidy(self, finished: Sequence[Status]) -> None:
-        """Away with what processes that were killed while they saved these releases have left."""
-        try:
-            if self.out.is_dir() and any(path.name.startswith(".") for path in self.out.iterdir()):
-                for status in finished:
-                    remove_left_overs(self.directory(status))
-        except OSError as error:
-            logger().warning("left-overs stay", exc_info=error)
-
-    # The store, in a thread of its own
-
-    async def _query(self, read: Callable[[Connection], Result]) -> Result:
-        """What is read from the store with a connection."""
-
-        def work() -> Result:
-            with self.database.reading() as connection:
-                return read(connection)
-
-        return await self._in_thread(work)
-
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """In another thread; a 503 if the store cannot be used."""
-        try:
-            return await asyncio.to_thread(work)
-        except StoreUnavailable:
-            raise store_unavailable() from None
-
-
-def _zipped(directory: Path) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(directory.rglob("*")):
-            archive.write(path, path.relative_to(directory.parent))
-    return packed.getvalue()
+            await self.releases.save_by_itself(status)

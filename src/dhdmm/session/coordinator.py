@@ -20,6 +20,7 @@ from dhdmm.release.decode import decode
 from dhdmm.release.made import Made, date_of
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Account, Transcript
+from dhdmm.session.introductions import introduce
 from dhdmm.session.recorder import Recorder
 
 Clock = Callable[[], datetime]
@@ -84,6 +85,17 @@ class CoordinatorSession:
         if reply is Reply.ACCEPTED and len(self.machine.departed) == departed:
             self._recorder.counted(state, position, data)
         return reply
+
+    def message_for(self, position: int) -> bytes | None:
+        """What this participant is to be sent in this phase, as often as it asks.
+
+        Where the plan names the roster by the root of its tree, participants need not have all of
+        it: they are told who it is whose signatures they are shown.
+        """
+        message = self.machine.message_for(position)
+        if message is None or self._plan.roster_digest != self._roster.digest:
+            return message
+        return introduce(self._roster, self.machine.introduced(position), message)
 
     def close_phase(self) -> frozenset[int]:
         """The deadline has passed. Gives those who have a message now."""

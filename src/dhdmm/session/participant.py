@@ -9,10 +9,11 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import ParticipantMachine
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.roster import KnownRoster
 from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import Review
 from dhdmm.privacy.keystream import KeyStream
+from dhdmm.session.introductions import split
 from dhdmm.study.histogram import Histogram
 
 Pay = Callable[[bytes], None]
@@ -30,7 +31,7 @@ class ParticipantSession:
         self,
         review: Review,
         round_id: bytes,
-        roster: Roster,
+        roster: KnownRoster,
         position: int,
         identity: Identity | None,
         histogram: Histogram,
@@ -40,7 +41,7 @@ class ParticipantSession:
         noise: Callable[[], KeyStream],
         journal: Journal,
     ) -> None:
-        self._plan, self._histogram = review.plan, histogram
+        self._plan, self._histogram, self._roster = review.plan, histogram, roster
         self._pay, self._noise = pay, noise
         self.machine: ParticipantMachine = self._plan.method.participant(
             self._plan.round(round_id), roster, identity, position, randomness, journal
@@ -58,7 +59,10 @@ class ParticipantSession:
         The measurement is drawn once, when everything before it went well. It is journalled before
         it is paid for, and paid for before it leaves: a crash in between loses neither.
         """
-        answer = self.machine.receive(data)
+        entries, proof, message = split(data)
+        if entries:
+            self._roster.learn(entries, proof)
+        answer = self.machine.receive(message)
         if self.machine.ready_for_input:
             answer = self.machine.give_input(measure(self._plan, self._histogram, self._noise()))
         return None if answer is None else self._paid(answer)

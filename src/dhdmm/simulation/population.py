@@ -44,7 +44,7 @@ def population_for(plan: Plan, records_each: int, data: Histogram | None, seed: 
             f"{records_each:,} records a participant, max_records_per_participant is {bound:,}",
             hint="nothing is clipped: simulate fewer records, or raise the study's bound",
         )
-    schema, n = plan.study.schema, plan.participants
+    schema, n = plan.study.workload.schema, plan.participants
     if data is None:
         records = uniform_records(schema, n, records_each, seed)
     else:

@@ -92,22 +92,24 @@ class SymmetricProblem:
         the finer blocks make the columns equal again.
         """
         q = optimum.q
-        largest = float(self.dual.evaluate(q)[1].max())
         done: dict[int, Rounded] = {}
         counts = sorted({len(block.residuals) for block in self.blocks}, reverse=True)
         for count in counts:
             if done:
                 excess = 0.0 if count == counts[-1] else NEARLY_EQUAL
-                q = self._equalise(q, largest, done, scale, excess)
+                q = self._equalise(q, done, scale, excess)
+            largest = self._largest(q)
             for i, block in enumerate(self.blocks):
                 if len(block.residuals) == count:
                     real = self.real_block(i, q, largest)
                     done[i] = Rounder(real, optimum.achieved, self.dual.objective).round(scale)
         return [done[i] for i in range(len(self.blocks))]
 
-    def _equalise(
-        self, q: Floats, largest: float, done: dict[int, Rounded], scale: float, excess: float
-    ) -> Floats:
+    def _largest(self, q: Floats) -> float:
+        """max X_uu at these weights: all blocks are in this unit, also where few have moved."""
+        return float(self.dual.evaluate(q)[1].max())
+
+    def _equalise(self, q: Floats, done: dict[int, Rounded], scale: float, excess: float) -> Floats:
         """The fixed point from q on, until no column's share exceeds the mean by more."""
         held = [rounded.block for rounded in done.values()]
         norms = largest_by_orbit(self.axes, held)
@@ -116,7 +118,7 @@ class SymmetricProblem:
         blocks = [block for i, block in enumerate(self.dual.blocks) if i not in done]
         open_, climb = replace(self.dual, blocks=blocks), Climb(q)
         for _ in range(EQUALISING_STEPS):
-            X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / largest
+            X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / self._largest(climb.q)
             x = self.dual.objective.gradient(X, float(climb.q @ X))
             if x.max() <= 1 + excess:
                 break

@@ -143,8 +143,9 @@ def _newer_keys(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
     if isinstance(value, dict):
         for key, entry in value.items():
             here = (*path, str(key))
-            if keys_since(here) is not None:
-                yield key_path(here)
+            for new in (here, (*here, entry)) if isinstance(entry, str) else (here,):
+                if keys_since(new) is not None:
+                    yield key_path(new)
             yield from _newer_keys(entry, here)
     elif isinstance(value, list):
         for entry in value:

@@ -9,7 +9,10 @@ import numpy as np
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.grouping import Grouping
 from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
+from dhdmm.study.query import LEFT_OUT_TABLE
+from dhdmm.study.schema import Schema
 from dhdmm.study.spec import Study
+from dhdmm.study.sums import largest_bias
 from dhdmm.study.workload import Axis, Item, Term
 
 UNITS = {"record": "any one record", "participant": "everything that any one participant holds"}
@@ -30,7 +33,7 @@ def describe(study: Study) -> dict[str, Any]:
         "queries": workload.queries,
         "attributes": [_attribute(attribute) for attribute in study.schema.attributes],
         "groupings": [_grouping(study, grouping) for grouping in study.groupings.values()],
-        "tables": [_table(model, item) for model, item in tables],
+        "tables": [_table(study.schema, model, item) for model, item in tables],
         "privacy": study.model.privacy and privacy_words(study.model.privacy),
         "aggregation": study.model.aggregation and aggregation_words(study.model.aggregation),
         "digest": study.digest.hex(),
@@ -41,7 +44,7 @@ def _attribute(attribute: Attribute) -> dict[str, Any]:
     domain = attribute.set_label(np.arange(attribute.size))
     return {
         "name": attribute.name,
-        "type": attribute.kind,
+        "type": attribute.present.kind,
         "size": attribute.size,
         "domain": domain,
     }
@@ -59,16 +62,32 @@ def _grouping(study: Study, grouping: Grouping) -> dict[str, Any]:
     }
 
 
-def _table(model: ItemModel, item: Item) -> dict[str, Any]:
+def _table(schema: Schema, model: ItemModel, item: Item) -> dict[str, Any]:
     return {
         "name": item.name,
         "queries": item.queries,
-        "summary": _summary(model, item),
+        "summary": _derived_words(schema, model) or _summary(model, item),
         "terms": [
             {"words": term_words(term), "queries": term.queries, "weight": term.weight}
             for term in item.terms
         ],
     }
+
+
+def _derived_words(schema: Schema, model: ItemModel) -> str:
+    """What is made of sums, and how far bins may put it off; empty for counts."""
+    if model.quantiles is not None:
+        shares = ", ".join(f"{share:g}" for share in model.quantiles.at)
+        return f"quantiles {shares} of {model.quantiles.of}, from every prefix"
+    asked = model.sum or model.mean
+    if asked is None:
+        return ""
+    bias = largest_bias(schema, asked.of, asked.representative)
+    edge = {"midpoint": "midpoint"}.get(asked.representative, f"{asked.representative} edge")
+    words = [f"means of {asked.of}, from sums and counts"] if model.mean else []
+    if bias:
+        words.append(f"a record counts as the {edge} of its bin, off by up to {bias:g}")
+    return "; ".join(words)
 
 
 def _summary(model: ItemModel, item: Item) -> str:
@@ -83,15 +102,21 @@ def _summary(model: ItemModel, item: Item) -> str:
             "width": f"every window of {size} consecutive values",
         }
         return f"{runs[model.ranges.kind]} of {model.ranges.of}"
+    if model.coverage:
+        return "rows that are counted, and rows that data holders leave out"
     return f"{len(item.terms)} terms" if len(item.terms) > 1 else ""
 
 
 def term_words(term: Term) -> str:
     """`records by sex (2 and total) and age_band (6), where hours >= 35`."""
     by = [_axis_words(axis) for axis in term.axes if axis and not axis.is_fixed]
-    words = f"records by {' × '.join(by)}" if by else "all records"
+    if term.table == LEFT_OUT_TABLE:
+        return "rows left out, for a value that is missing or outside the domain"
+    what = f"sum of {term.sum_of}" if term.sum_of else "records"
+    everything = what if term.sum_of else "all records"
+    words = f"{what} by {' × '.join(by)}" if by else everything
     if term.condition:
-        words = f"{words if by else 'records'} where {term.condition}"
+        words = f"{words if by else what} where {term.condition}"
     return words
 
 

@@ -78,16 +78,6 @@ class Box:
     masks: dict[int, Mask]
 
 
-def negation(formula: Formula) -> Formula:
-    """Not the formula, by De Morgan's laws, so that formulas hold no negations."""
-    if isinstance(formula, bool):
-        return not formula
-    if isinstance(formula, Atom):
-        return Atom(formula.attribute, ~formula.mask)
-    other: Literal["all", "any"] = "any" if formula.kind == "all" else "all"
-    return Junction(other, tuple(negation(part) for part in formula.parts))
-
-
 def junction(kind: Literal["all", "any"], parts: Iterable[Formula]) -> Formula:
     """All or any of the parts, with the atoms of one attribute put together into one."""
     decisive = kind == "any"

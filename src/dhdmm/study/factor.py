@@ -229,6 +229,17 @@ def restricted(factor: Factor, mask: NDArray[np.bool_]) -> Factor:
     return Rows(_written_out(start, stop, chosen, factor.size))
 
 
+def weighted(factor: Factor, weights: Integers) -> Rows:
+    """Every value of every row counted by its weight."""
+    if factor.nonzeros > LARGEST_WRITTEN:
+        raise StudyError(
+            f"sums over {factor.shape[0]:,} sets have {factor.nonzeros:,} entries",
+            hint=f"up to {LARGEST_WRITTEN:,} are possible; ask for fewer sets",
+        )
+    allocate(5 * factor.nonzeros)
+    return Rows(factor.to_sparse().multiply(np.asarray(weights, np.int64)).tocsr())
+
+
 def group_sums(factor: Factor, group: Integers, groups: int) -> Integers:
     """(rows, groups): every row summed over the values of each group, which `group` numbers."""
     if isinstance(factor, Rows):

@@ -27,6 +27,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)] | Integer
 Value = bool | Integer | Annotated[str, Field(max_length=200)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 Names = Annotated[list[Name], Field(min_length=1)]
 

@@ -70,9 +70,27 @@ def grouping(name: str, model: GroupingModel, schema: Schema, place: Place) -> G
     if model.sets is not None:
         return _grouping_of_sets(name, model.sets, schema, index, place / "sets")
     attribute = schema.attributes[index]
+    if model.by is not None:
+        with (place / "by").located():
+            return grouping_by_unit(name, model.by, schema, index)
     with (place / "edges").located():
         cuts = attribute.cuts(model.edges)
     return plain_grouping(name, schema, index, Ranges(cuts[:-1], cuts[1:], attribute.size))
+
+
+def grouping_by_unit(name: str, unit: str, schema: Schema, index: int) -> Grouping:
+    """One set per unit, such as the days of each month."""
+    from scipy import sparse
+
+    attribute = schema.attributes[index]
+    found = attribute.by_unit(unit)
+    order = np.argsort(found.group, kind="stable")
+    ends = np.searchsorted(found.group[order], np.arange(len(found.labels) + 1))
+    shape = len(found.labels), attribute.size
+    ones = np.ones(len(order), np.int64)
+    factor = factor_of(sparse.csr_array((ones, order, ends), shape=shape))
+    plain = plain_grouping(name, schema, index, factor).predicates
+    return Grouping(name, index, factor, found.labels, found.conditions or plain)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -18,14 +18,17 @@ import numpy as np
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.coverage import coverage_terms, of_counted
+from dhdmm.study.derived import Derived, Mean, Quantiles
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
-from dhdmm.study.grouping import Grouping, plain_grouping
-from dhdmm.study.models import ItemModel, MarginalsModel, RangesModel, TermModel
+from dhdmm.study.grouping import Grouping, grouping_by_unit, plain_grouping
+from dhdmm.study.models import GROUPED, ItemModel, MarginalsModel, RangesModel, TermModel
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
-from dhdmm.study.sql import parse_query
+from dhdmm.study.sql import parse_query, unit_name
+from dhdmm.study.sums import of_known, summed
 from dhdmm.study.workload import Axis, Item, Product, Term
 
 LARGEST_TERMS = 20_000
@@ -47,13 +50,27 @@ class Names:
 
     schema: Schema
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
+    coverage: bool = False
+    """Rows that are left out are counted too: terms say which rows they are about."""
 
     def grouping(self, name: str, place: Place) -> Grouping:
-        found = self.groupings.get(name) or self._attributes.get(name)
+        measured = [a.name for a in self.schema.attributes if a.present.divided is not None]
+        if name in measured:
+            hint = "ask for its 'sum' or 'mean', or declare the column as a number with edges, too"
+            raise place.error(f"'{name}' is measured: no table is broken down by it", hint)
+        found = self.groupings.get(name) or self._attributes.get(name) or self._by_unit(name)
         if found is None:
             known = [*self.schema.names, *self.groupings]
             raise place.error(f"unknown attribute or grouping '{name}'", nearest(name, known))
         return found
+
+    def _by_unit(self, name: str) -> Grouping | None:
+        """`week of visit` needs no entry in the study."""
+        for a, attribute in enumerate(self.schema.attributes):
+            for unit in attribute.present.units:
+                if name == unit_name(unit, attribute.name):
+                    return grouping_by_unit(name, unit, self.schema, a)
+        return None
 
     @cached_property
     def _attributes(self) -> dict[str, Grouping]:
@@ -68,14 +85,44 @@ class Names:
 
 def item(model: ItemModel, names: Names, place: Place) -> Item:
     """One entry of the workload."""
+    if model.coverage:
+        return Item(model.name, coverage_terms(names.schema, model.weight))
     if model.sql is not None:
-        return Item(model.name, tuple(_sql_terms(model, names, place / "sql")))
-    return Item(model.name, tuple(_terms(model, names, place)))
+        terms, derived = _sql_terms(model, names, place / "sql")
+    else:
+        terms, derived = _derived(model, names, list(_terms(model, names, place)), place)
+    counted = map(of_counted, terms) if names.coverage else terms
+    return Item(model.name, tuple(counted), tuple(derived))
+
+
+def _derived(
+    model: ItemModel, names: Names, counts: list[Term], place: Place
+) -> tuple[list[Term], list[Derived]]:
+    """What an item measures, and what it derives from that, given the counts of its groups."""
+    schema = names.schema
+    if model.quantiles is not None:
+        asked = model.quantiles
+        axis = names.grouping(asked.of, place / "quantiles" / "of").attribute
+        steps = counts[0].axes[axis]
+        assert steps is not None
+        return counts, [Quantiles(asked.of, 0, axis, tuple(asked.at), steps.labels)]
+    total = model.sum or model.mean
+    if total is None:
+        return counts, []
+    with (place / ("sum" if model.sum else "mean") / "of").located():
+        sums = summed(schema, counts[0], total.of, total.representative)
+        known = of_known(schema, counts[0], total.of)
+    return ([sums], []) if model.sum else ([sums, known], [Mean(total.of, 0, 1)])
 
 
 def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
     """The item's terms; the item's own `by`, `where`, … apply to each of them."""
     outer = _by(model.by or (), names, place / "by")
+    for kind in GROUPED:
+        asked = getattr(model, kind)
+        outer += [] if asked is None else _by(asked.by or (), names, place / kind / "by")
+    if model.quantiles is not None:
+        outer.append(_quantile_steps(model.quantiles.of, names, place / "quantiles"))
     if model.ranges is not None:
         outer.append(_ranges(model.ranges, names, place / "ranges"))
     for part, here in _parts(model, names.schema, place):
@@ -103,7 +150,8 @@ def _parts(model: ItemModel, schema: Schema, place: Place) -> Iterator[tuple[Ter
 def _marginals(model: MarginalsModel, schema: Schema, place: Place) -> Sequence[Sequence[str]]:
     if model.of is not None:
         return model.of
-    ways, count = model.ways or 0, len(schema.names)
+    names = [a.name for a in schema.attributes if a.present.divided is None]
+    ways, count = model.ways or 0, len(names)
     if ways > count:
         raise (place / "ways").error(f"the schema has only {count} attributes, not {ways}")
     if math.comb(count, ways) > LARGEST_TERMS:
@@ -111,7 +159,7 @@ def _marginals(model: MarginalsModel, schema: Schema, place: Place) -> Sequence[
             f"{math.comb(count, ways):,} tables are more than {LARGEST_TERMS:,}",
             "list the ones that are needed in 'of'",
         )
-    return list(combinations(schema.names, ways))
+    return list(combinations(names, ways))
 
 
 def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
@@ -120,18 +168,28 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
     attribute = names.schema.attributes[base.attribute]
     steps = base.factor
     if not (
-        attribute.ordered and isinstance(steps, Ranges) and np.all(steps.low[1:] == steps.high[:-1])
+        attribute.present.ordered
+        and isinstance(steps, Ranges)
+        and np.all(steps.low[1:] == steps.high[:-1])
     ):
         raise (place / "of").error(
             f"'{model.of}' has no order to take ranges of",
             "ranges are of integers, numbers, or a grouping of them with 'edges'",
         )
+    if attribute.missing_code is not None:  # it is in no range
+        steps = steps.take(np.flatnonzero(steps.high <= attribute.missing_code))
     runs = _runs(model, len(steps.low), place)
     if len(steps.low) == attribute.size:
         return plain_grouping(model.of, names.schema, base.attribute, runs)
     allocate(2 * len(runs.low))
     chosen = Ranges(steps.low[runs.low], steps.high[runs.high - 1], attribute.size)
     return plain_grouping(model.of, names.schema, base.attribute, chosen)
+
+
+def _quantile_steps(of: str, names: Names, place: Place) -> Grouping:
+    """Prefixes, each called after its last step."""
+    steps = names.grouping(of, place / "of")
+    return replace(_ranges(RangesModel(of=of, kind="prefix"), names, place), labels=steps.labels)
 
 
 def _runs(model: RangesModel, size: int, place: Place) -> Ranges:
@@ -149,11 +207,45 @@ def _runs(model: RangesModel, size: int, place: Place) -> Ranges:
     return Ranges.all(size)
 
 
-def _sql_terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
+def _sql_terms(model: ItemModel, names: Names, place: Place) -> tuple[list[Term], list[Derived]]:
     query = parse_query(model.sql or "", names.schema, names.groupings, where=str(place))
     condition = Condition(query.condition, query.boxes)
+    terms: list[Term] = []
+    derived: list[Derived] = []
     for chosen in query.grouping_sets:
-        yield term(names.schema, _by(chosen, names, place), condition, model.weight, place)
+        counts = term(names.schema, _by(chosen, names, place), condition, model.weight, place)
+        found = _Aggregates(names.schema, counts, len(terms))
+        for kind, of in query.aggregates:
+            if kind == "mean":
+                derived.append(Mean(of, found.number("sum", of), found.number("count", of)))
+            else:
+                found.number(kind, of)
+        terms += found.terms
+    return terms, derived
+
+
+class _Aggregates:
+    """The terms that the aggregates of one grouping set need, each once."""
+
+    def __init__(self, schema: Schema, counts: Term, before: int) -> None:
+        self.schema, self.counts, self.before = schema, counts, before
+        self.terms: list[Term] = []
+        self._numbers: dict[tuple[str, str], int] = {}
+
+    def number(self, kind: str, of: str) -> int:
+        """Of the term among those of the item."""
+        if kind == "count" and of and of_known(self.schema, self.counts, of) is self.counts:
+            of = ""  # every record has a value
+        if (kind, of) not in self._numbers:
+            self._numbers[kind, of] = self.before + len(self.terms)
+            self.terms.append(self._term(kind, of))
+        return self._numbers[kind, of]
+
+    def _term(self, kind: str, of: str) -> Term:
+        if not of:
+            return self.counts
+        make = summed if kind == "sum" else of_known
+        return make(self.schema, self.counts, of)
 
 
 def _by(chosen: Sequence[str], names: Names, place: Place) -> list[Grouping]:
@@ -210,7 +302,7 @@ def term(
         axes.append(_axis(attribute, a, grouping, condition.boxes))
     products = tuple(
         Product(
-            Fraction(box.coefficient),
+            Fraction(box.coefficient, schema.units),
             tuple(_within(factor, a, box, place) for a, factor in enumerate(rows)),
         )
         for box in condition.boxes

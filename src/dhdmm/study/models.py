@@ -17,11 +17,36 @@ from pydantic_core import CoreSchema
 
 from dhdmm.study import attributes
 from dhdmm.study.attributes.base import AttributeModel
-from dhdmm.study.forms import Delta, Fraction, Label, Name, Names, Positive, Section, Value, problem
+from dhdmm.study.forms import (
+    Delta,
+    Fraction,
+    Label,
+    Name,
+    Names,
+    Positive,
+    Section,
+    Share,
+    Value,
+    problem,
+)
 
-KEYS_SINCE: dict[str, str] = {"extra_measurements": "0.2.0"}
+KEYS_SINCE: dict[str, str] = {
+    "extra_measurements": "0.2.0",
+    "schema.*.missing": "0.2.0",
+    "schema.*.format": "0.2.0",
+    "schema.*.type.date": "0.2.0",
+    "schema.*.type.datetime": "0.2.0",
+    "groupings.*.by": "0.2.0",
+    "schema.*.type.measure": "0.2.0",
+    "schema.*.step": "0.2.0",
+    "workload.coverage": "0.2.0",
+    "workload.sum": "0.2.0",
+    "workload.mean": "0.2.0",
+    "workload.quantiles": "0.2.0",
+}
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
-names of attributes and groupings are written *. It may name keys that only a later version knows.
+names of attributes and groupings are written *; a new word at a key follows it. It may name keys
+that only a later version knows.
 """
 
 
@@ -93,8 +118,9 @@ class SetModel(Section):
 class GroupingModel(Section):
     """Named sets of one attribute's values."""
 
-    one_of = ("edges", "sets")
+    one_of = ("edges", "sets", "by")
     of: Name
+    by: str | None = None
     edges: AnyEdges | None = None
     sets: Annotated[list[SetModel], Field(min_length=1)] | None = None
 
@@ -124,6 +150,26 @@ class RangesModel(Section):
         return self
 
 
+class SumModel(Section):
+    """The sum of an attribute's values, in all or for each group."""
+
+    of: Name
+    by: Names | None = None
+    representative: Literal["midpoint", "lower", "upper"] = "midpoint"
+
+
+class MeanModel(SumModel):
+    """The mean of an attribute's values, in all or for each group."""
+
+
+class QuantilesModel(Section):
+    """The values that so many of the records do not exceed, in all or for each group."""
+
+    of: Name
+    at: Annotated[list[Share], Field(min_length=1, max_length=100)]
+    by: Names | None = None
+
+
 class TermModel(Section):
     """Counts by some attributes or groupings, or the total, under a condition."""
 
@@ -133,6 +179,12 @@ class TermModel(Section):
     with_totals: Names | None = None
     where: str | None = None
     weight: Positive = 1.0
+
+
+GROUPED = ("sum", "mean", "quantiles")
+"""The kinds of items that say themselves what they are broken down by."""
+KINDS = ("by", "total", "marginals", "ranges", "terms", "sql", "coverage", *GROUPED)
+"""The keys of which an item has one."""
 
 
 class ItemModel(Section):
@@ -145,6 +197,10 @@ class ItemModel(Section):
     ranges: RangesModel | None = None
     terms: Annotated[list[TermModel], Field(min_length=1)] | None = None
     sql: str | None = None
+    coverage: Literal[True] | None = None
+    sum: SumModel | None = None
+    mean: MeanModel | None = None
+    quantiles: QuantilesModel | None = None
     with_totals: Names | None = None
     where: str | None = None
     weight: Positive = 1.0
@@ -152,14 +208,18 @@ class ItemModel(Section):
     @model_validator(mode="after")
     def _kind_and_options(self) -> ItemModel:
         """`by` stands alone, or crosses every term of `ranges` or `terms`."""
-        if self.by is None or self.total or self.marginals or self.sql is not None:
-            kind = self.exactly_one("by", "total", "marginals", "ranges", "terms", "sql")
+        alone = self.total or self.marginals or self.coverage or self.sql is not None
+        alone = alone or any(getattr(self, kind) for kind in GROUPED)
+        if self.by is None or alone:
+            kind = self.exactly_one(*KINDS)
         else:
             kind = self.exactly_one("ranges", "terms") if self.ranges or self.terms else "by"
         if kind == "sql" and (self.where is not None or self.with_totals):
             raise problem("an sql item says everything in its text", "move it into WHERE or CUBE")
-        if kind in ("marginals", "total") and self.with_totals:
+        if kind in ("marginals", "total", "coverage") and self.with_totals:
             raise problem(f"'with_totals' goes with 'by', not with '{kind}'")
+        if kind == "coverage" and self.where is not None:
+            raise problem("'coverage' is of all rows: one that is left out has no known values")
         return self
 
 

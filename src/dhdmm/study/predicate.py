@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -25,7 +28,6 @@ from dhdmm.study.diagram import (
     Mask,
     TooComplex,
     junction,
-    negation,
     signed_boxes,
 )
 from dhdmm.study.names import column as quoted
@@ -49,8 +51,9 @@ WORK_LIMIT = 200_000_000
 _COMPARISONS = {"eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNDERSTOOD = (
-    "conditions are made of =, <>, <, <=, >, >=, BETWEEN, IN, AND, OR, NOT, TRUE and FALSE;"
-    " integers also allow bit_count, % and &"
+    "conditions are made of =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT, TRUE"
+    " and FALSE;"
+    " integers also allow bit_count, % and &, dates EXTRACT and DATE_TRUNC"
 )
 
 
@@ -95,58 +98,81 @@ class _ConditionReader:
         self.schema, self.where, self.only = schema, where, only
         self.work = 0
 
-    def formula(self, tree: Expr) -> Formula:
+    def formula(self, tree: Expr, holds: bool = True) -> Formula:
+        """Where the condition is TRUE, or where it is FALSE; it is neither where SQL finds NULL.
+
+        Negations are carried down to the comparisons, by De Morgan's laws.
+        """
         match tree.key:
             case "paren":
-                return self.formula(tree.this)
+                return self.formula(tree.this, holds)
             case "and" | "or":
-                parts = (self.formula(part) for part in tree.flatten())
-                return junction("all" if tree.key == "and" else "any", parts)
+                parts = (self.formula(part, holds) for part in tree.flatten())
+                return junction("all" if (tree.key == "and") is holds else "any", parts)
             case "not":
-                return negation(self.formula(tree.this))
+                return self.formula(tree.this, not holds)
             case "boolean":
-                return bool(tree.this)
+                return bool(tree.this) is holds
+            case "is" if tree.expression.key == "null" and tree.this.unnest().key == "column":
+                return self._missing(tree, holds)
             case "column":
-                return self._truth(tree)
-            case "between":
-                return self._between(tree)
-            case "in":
-                return self._in(tree)
+                return self._where(self._truth(tree), holds)
+            case "between" if not tree.args.get("symmetric"):
+                low = self._compare(tree, tree.this, ">=", tree.args["low"])
+                high = self._compare(tree, tree.this, "<=", tree.args["high"])
+                both = [self._where(low, holds), self._where(high, holds)]
+                return junction("all" if holds else "any", both)
+            case "in" if tree.expressions:
+                return self._where(self._in(tree), holds)
             case key if key in _COMPARISONS:
-                return self._comparison(tree)
+                return self._where(self._comparison(tree), holds)
         return self._misunderstood(tree)
 
-    def _truth(self, tree: Expr) -> Formula:
+    def _where(self, comparison: Atom, holds: bool) -> Atom:
+        """The values of a comparison, which says nothing of the missing one."""
+        size = self.schema.attributes[comparison.attribute].size
+        mask = np.zeros(size, np.bool_)
+        mask[: len(comparison.mask)] = comparison.mask if holds else ~comparison.mask
+        return Atom(comparison.attribute, mask)
+
+    def _missing(self, tree: Expr, holds: bool) -> Atom:
+        """IS NULL, or IS NOT NULL."""
+        index = self.attribute(tree.this.unnest())
+        attribute = self.schema.attributes[index]
+        code = attribute.missing_code
+        if code is None:
+            what = f"{sqltext.shown(tree)}: every record has a value of '{attribute.name}'"
+            hint = (
+                f"if it may be missing, the schema says so: {attribute.name}: {{…, missing: true}}"
+            )
+            return self._refuse(tree, what, hint)
+        mask = np.full(attribute.size, not holds)
+        mask[code] = holds
+        return Atom(index, mask)
+
+    def _truth(self, tree: Expr) -> Atom:
         """A column of booleans is a condition by itself."""
         index = self.attribute(tree)
         attribute = self.schema.attributes[index]
-        truth = attribute.truth()
+        truth = attribute.present.truth()
         if truth is None:
             what = f"'{attribute.name}' is not TRUE or FALSE: compare it with a value"
             return self._refuse(tree, what)
         return Atom(index, truth)
 
-    def _comparison(self, tree: Expr) -> Formula:
+    def _comparison(self, tree: Expr) -> Atom:
         left, right, operator = tree.this, tree.expression, _COMPARISONS[tree.key]
         if self._constant(left) is not None:
             left, right, operator = right, left, _MIRRORED[operator]
         return self._compare(tree, left, operator, right)
 
-    def _between(self, tree: Expr) -> Formula:
-        if tree.args.get("symmetric"):
-            return self._misunderstood(tree)
-        low = self._compare(tree, tree.this, ">=", tree.args["low"])
-        return junction("all", [low, self._compare(tree, tree.this, "<=", tree.args["high"])])
-
-    def _in(self, tree: Expr) -> Formula:
-        if not tree.expressions:
-            return self._misunderstood(tree)
+    def _in(self, tree: Expr) -> Atom:
         left = tree.this.unnest()
         if left.key != "column":
-            parts = (self._compare(tree, left, "=", entry) for entry in tree.expressions)
-            return junction("any", parts)
+            parts = [self._compare(tree, left, "=", entry) for entry in tree.expressions]
+            return Atom(parts[0].attribute, reduce(or_, (part.mask for part in parts)))
         index = self.attribute(left)
-        attribute = self.schema.attributes[index]
+        attribute = self.schema.attributes[index].present
         chosen = np.zeros(attribute.size, np.bool_)
         for entry in tree.expressions:
             constant = self._checked_constant(tree, left, entry)
@@ -161,7 +187,16 @@ class _ConditionReader:
             index = self.attribute(left.unnest())
             self._account(tree, index)
             with self._pointing_to(right):
-                return Atom(index, self.schema.attributes[index].compare(operator, constant))
+                attribute = self.schema.attributes[index].present
+                return Atom(index, attribute.compare(operator, constant))
+        truncated = sqltext.unit_of_date(left.unnest())
+        if truncated is not None:
+            unit, column = truncated
+            index = self.attribute(self._column(column))
+            self._account(tree, index)
+            with self._pointing_to(right):
+                attribute = self.schema.attributes[index].present
+                return Atom(index, attribute.compare_truncated(unit, operator, constant))
         index, values = self._integers(left)
         self._account(tree, index)
         if not isinstance(constant, Decimal):
@@ -192,11 +227,16 @@ class _ConditionReader:
         tree = tree.unnest()
         if tree.key == "column":
             index = self.attribute(tree)
-            values = self.schema.attributes[index].integers()
+            values = self.schema.attributes[index].present.integers()
             if values is None:
                 name = self.schema.attributes[index].name
                 return self._refuse(tree, f"'{name}' does not hold integers")
             return index, values
+        part = sqltext.part_of_date(tree)
+        if part is not None:
+            index = self.attribute(self._column(part[1]))
+            with self._pointing_to(tree):
+                return index, self.schema.attributes[index].present.part(part[0])
         if tree.key == "anonymous" and tree.name.lower() == "bit_count":
             return self._bit_count(tree)
         if tree.key in ("mod", "bitwiseand"):
@@ -231,10 +271,13 @@ class _ConditionReader:
             return self._refuse(tree, f"only '{meant}' may be used here, not '{name}'")
         return index
 
+    def _column(self, tree: Expr) -> Expr:
+        return tree.unnest() if tree.unnest().key == "column" else self._misunderstood(tree)
+
     def _near(self, name: str) -> str | None:
         """Double quotes make a name in SQL; somebody who wrote "White" meant a value."""
         for attribute in self.schema.attributes:
-            if attribute.has_value(name):
+            if attribute.present.has_value(name):
                 return f"the value of '{attribute.name}' stands in single quotes: '{name}'"
         return nearest(name, self.schema.names)
 
@@ -244,6 +287,8 @@ class _ConditionReader:
             return bool(tree.this)
         if tree.key == "literal" and tree.is_string:
             return str(tree.this)
+        if tree.key == "cast" and tree.this.key == "literal" and tree.this.is_string:
+            return self._date(tree)
         negative = tree.key == "neg"
         digits = tree.this if negative else tree
         if digits.key != "literal" or digits.is_string:
@@ -255,6 +300,18 @@ class _ConditionReader:
         if number and abs(number.adjusted()) > LARGEST_EXPONENT:
             return self._refuse(tree, f"{sqltext.shown(tree)} is out of reach of any attribute")
         return number.copy_negate() if negative else number
+
+    def _date(self, tree: Expr) -> date:
+        """DATE '…' or TIMESTAMP '…'."""
+        kind, text = sqltext.render(tree.args["to"]), str(tree.this.this).strip()
+        try:
+            if kind == "DATE":
+                return date.fromisoformat(text)
+            if kind == "TIMESTAMP":
+                return datetime.fromisoformat(text).replace(tzinfo=None)
+        except ValueError:
+            return self._refuse(tree, f"{constant_text(text)} is not a date")
+        return self._misunderstood(tree)
 
     def _checked_constant(self, tree: Expr, left: Expr, right: Expr) -> Constant:
         """The constant on the right of a comparison whose left is none."""
@@ -274,7 +331,7 @@ class _ConditionReader:
         if "select" in kinds:
             self._refuse(tree, f"{text} is a subquery: a condition looks at one record")
         if {"is", "null"} & kinds:
-            self._refuse(tree, f"{text}: every record has a value of every attribute")
+            self._refuse(tree, f"{text} is not understood", "write IS NULL or IS NOT NULL")
         self._refuse(tree, f"{text} is not understood", self._hint(tree))
 
     def _hint(self, tree: Expr) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dhdmm.errors import StudyError
 from dhdmm.study import attributes
-from dhdmm.study.document import Place, shown
+from dhdmm.study.document import Key, Place, shown
 from dhdmm.study.models import keys_since
 from dhdmm.study.names import near_miss, number_text
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
+MOST_MISTAKES = 20
 _EXPECTED = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -44,13 +45,26 @@ _EXAMPLES = {
 
 
 def study_error(error: ValidationError, values: Any, place: Place) -> StudyError:
-    """The first problem in the file. Alternatives for one value are reported together."""
-    details = [(_place(detail, values, place), detail) for detail in error.errors()]
-    first, _ = min(details, key=lambda entry: (_line(entry[0]), -len(entry[0].path)))
-    same = [detail for here, detail in details if here.path == first.path]
+    """The first problem in the file, with the others. Alternatives for one value are one."""
+    found: dict[tuple[Key, ...], tuple[Place, list[ErrorDetails]]] = {}
+    for detail in error.errors():
+        here = _place(detail, values, place)
+        found.setdefault(here.path, (here, []))[1].append(detail)
+    ordered = sorted(found.values(), key=lambda entry: (_line(entry[0]), -len(entry[0].path)))
+    return together([_error(*entry) for entry in ordered])
+
+
+def together(errors: Sequence[StudyError]) -> StudyError:
+    """One error that says all of them, up to `MOST_MISTAKES`."""
+    first, *more = errors[:MOST_MISTAKES]
+    first.more = tuple(more)
+    return first
+
+
+def _error(place: Place, same: Sequence[ErrorDetails]) -> StudyError:
     what, hint = _words(same)
-    since = keys_since(first.path) if same[0]["type"] == "unknown" else None
-    return first.error(what, f"dhdmm {since} and later know it" if since else hint or None)
+    since = keys_since(place.path) if same[0]["type"] == "unknown" else None
+    return place.error(what, f"dhdmm {since} and later know it" if since else hint or None)
 
 
 def _place(detail: ErrorDetails, values: Any, place: Place) -> Place:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dhdmm.study.workload import Term
 
 TOTAL = "total"
+DATA, LEFT_OUT_TABLE = "data", "left_out"
+"""The tables of queries: the rows that are counted, and those that are not (ADR 27)."""
 
 
 class Query(NamedTuple):
@@ -58,20 +60,23 @@ def query_sql(schema: Schema, term: Term, rows: Sequence[int]) -> str:
     predicates = [axis.predicates[row] for axis, row in zip(term.axes, rows, strict=True) if axis]
     predicates.append(f"({term.condition})" if term.condition else "")
     where = " AND ".join(predicate for predicate in predicates if predicate)
-    source = f"FROM data WHERE {where}" if where else "FROM data"
+    source = f"FROM {term.table} WHERE {where}" if where else f"FROM {term.table}"
     values = _values(schema, term, rows)
     return f"SELECT {f'COALESCE(SUM({values}), 0)' if values else 'COUNT(*)'} {source}"
 
 
 def _values(schema: Schema, term: Term, rows: Sequence[int]) -> str:
     """What a record counts for, empty when it counts one."""
+    if term.sum_of:
+        return term.summand
     if len(term.products) > 1:  # the signed sum of a coupled condition: each record counts one
         return ""
     product = term.products[0]
     factors = zip(schema.attributes, product.factors, rows, strict=True)
     cases = [_case(a, factor, row) for a, factor, row in factors if not is_set(factor, row)]
-    if product.coefficient != 1:
-        cases.append(_fraction(product.coefficient))
+    coefficient = product.coefficient * schema.units
+    if coefficient != 1:
+        cases.append(_fraction(coefficient))
     return " * ".join(cases)
 
 

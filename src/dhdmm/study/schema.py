@@ -17,6 +17,9 @@ from dhdmm.study.attributes import Attribute, IntegerAttribute
 LARGEST_CELLS = 10**18
 """Cells a schema may have: cell numbers stay 64-bit integers."""
 
+LARGEST_UNITS = 2**31
+"""Parts of a record: sums of parts must fit into the modulus of a round."""
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -38,6 +41,12 @@ class Schema:
     attributes: tuple[Attribute, ...]
 
     def __post_init__(self) -> None:
+        if self.units > LARGEST_UNITS:
+            raise StudyError(
+                f"the measured columns have {self.units:,} steps, multiplied,"
+                f" more than {LARGEST_UNITS:,}",
+                hint="measure fewer columns in one study, or in coarser steps",
+            )
         if self.cells > LARGEST_CELLS:
             raise StudyError(
                 f"the schema has {self.cells:.3g} cells, more than 10^18",
@@ -70,6 +79,11 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """The names of the attributes."""
         return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def units(self) -> int:
+        """Into how many parts a record is divided, by its measured columns."""
+        return math.prod(attribute.present.divided or 1 for attribute in self.attributes)
 
     def encode(self, record: Mapping[str, Any]) -> tuple[int, ...]:
         """Translate a record to codes, the positions of its values.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -18,6 +18,7 @@ WARNING = """\
 # read off the data, so they tell something about it. Replace them by what is publicly known (a code
 # book, a legal range) before anybody else sees this file.
 """
+FOLDED = "  # some were spelled in upper and lower case: tables are read with ignore_case"
 REST = """\
 workload:
   - {name: singles, marginals: {ways: 1}}
@@ -31,17 +32,21 @@ def example() -> str:
     return (resources.files("dhdmm.study") / "presets" / "example.yaml").read_text("utf-8")
 
 
-def skeleton_from_csv(path: Path) -> str:
+def skeleton_from_csv(path: Path, most: int = MOST_TEXTS) -> str:
     """A study file for the table, to be corrected by a person."""
-    columns = _columns(path)
+    return skeleton_of(path.stem, _columns(path, most), path.name)
+
+
+def skeleton_of(name: str, columns: Sequence[SeenColumn], where: str) -> str:
+    """The same for a table whose columns have been seen."""
     lines = [_attribute_line(column) for column in columns]
     if all(line.lstrip().startswith("#") for line in lines):
-        raise StudyError("no column has usable values", where=path.name)
+        raise StudyError("no column has usable values", where=where)
     schema = "\n".join(lines)
-    return f"{WARNING}study: {inline(path.stem)}\nschema:\n{schema}\n{REST}"
+    return f"{WARNING}study: {inline(name)}\nschema:\n{schema}\n{REST}"
 
 
-def _columns(path: Path) -> list[SeenColumn]:
+def _columns(path: Path, most: int) -> list[SeenColumn]:
     rows = _rows(path)
     header = [name.strip() for name in next(rows, [])]
     if not header or not all(header):
@@ -49,7 +54,7 @@ def _columns(path: Path) -> list[SeenColumn]:
     repeated = first_repeated([name.casefold() for name in header])
     if repeated is not None:
         raise StudyError(f"two columns are called '{repeated}'", where=f"{path.name}:1")
-    columns = [SeenColumn(name) for name in header]
+    columns = [SeenColumn(name, most) for name in header]
     for row in rows:
         for column, text in zip(columns, row, strict=False):
             column.add(text)
@@ -73,11 +78,11 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 def _attribute_line(column: SeenColumn) -> str:
     name = inline(column.name)
-    note = f"  # {column.empty} empty values: decide what they mean" if column.empty else ""
     if not column.kinds:
         return f"  # {name}: no values"
     for kind in attributes.TYPES:
         form = kind.draft(column)
         if form is not None:
-            return f"  {name}: {form}{note}"
-    return f"  # {name}: more than {MOST_TEXTS} different texts; list or group them"
+            note = FOLDED if column.is_folded and str in column.kinds else ""
+            return f"  {name}: {f'{form[:-1]}, missing: true}}' if column.empty else form}{note}"
+    return f"  # {name}: more than {column.most} different texts; list or group them (--max-values)"

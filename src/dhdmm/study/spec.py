@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from dhdmm.effort import work
+from dhdmm.errors import StudyError
 from dhdmm.study import canonical, document
+from dhdmm.study.attributes.missing import declared
+from dhdmm.study.coverage import with_rows
 from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, grouping
 from dhdmm.study.items import Names, item
 from dhdmm.study.models import AggregationModel, PrivacyModel, StudyModel
 from dhdmm.study.names import first_repeated
-from dhdmm.study.problems import study_error
+from dhdmm.study.problems import study_error, together
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Workload
 from dhdmm.summary import Summarised
 
 Made = TypeVar("Made")
+Part = tuple[Callable[[], object], Place]
+"""What makes a part of a study, and where it stands."""
 
 PARSING = 100
 """Operations that a byte of an encoded study costs."""
@@ -93,8 +99,32 @@ class Study(Summarised):
             study = cls(StudyModel.model_validate(values), place)
         except ValidationError as error:
             raise study_error(error, values, place) from None
-        study.workload  # noqa: B018 - building it checks it
+        try:
+            study.workload  # noqa: B018 - building it checks it
+        except StudyError as error:
+            raise together(study._mistakes() or [error]) from None
         return study
+
+    def _mistakes(self) -> list[StudyError]:
+        """What is wrong with each attribute; or else with each grouping; or else each item."""
+        place, model = self.place, self.model
+        stages: tuple[Callable[[], Iterator[Part]], ...] = (
+            lambda: (
+                (partial(declared, name, one), place / "schema" / name)
+                for name, one in model.schema_.items()
+            ),
+            lambda: (
+                (partial(grouping, name, one, self.schema, here), here)
+                for name, one in model.groupings.items()
+                for here in [place / "groupings" / name]
+            ),
+            lambda: (
+                (partial(item, one, names_of(self), here), here)
+                for i, one in enumerate(model.workload)
+                for here in [place / "workload" / i]
+            ),
+        )
+        return next((found for stage in stages if (found := [*_failing(stage())])), [])
 
     @property
     def name(self) -> str:
@@ -127,7 +157,7 @@ class Study(Summarised):
         place, attributes = self.place / "schema", []
         for name, model in self.model.schema_.items():
             with (place / name).located():
-                attributes.append(model.attribute(name))
+                attributes.append(declared(name, model))
         with place.located():
             return Schema(tuple(attributes))
 
@@ -150,17 +180,26 @@ class Study(Summarised):
             for name, model in self.model.groupings.items()
         }
 
+    @property
+    def coverage(self) -> str | None:
+        """The item that counts the rows left out, by name; None if the study does not ask."""
+        return next((item.name for item in self.model.workload if item.coverage), None)
+
     @cached_property
     def workload(self) -> Workload:
         """The queries as weighted Kronecker terms, built once."""
-        place = self.place / "workload"
-        names = Names(self.schema, self.groupings)
+        place, names = self.place / "workload", names_of(self)
         first: dict[str, int] = {}
         for i, model in enumerate(self.model.workload):
             if first.setdefault(model.name, i) != i:
                 raise (place / i / "name").error(f"two items are called '{model.name}'")
+        asked = [i for i, model in enumerate(self.model.workload) if model.coverage]
+        for i in asked[1:]:
+            raise (place / i).error("the coverage is asked for twice")
         items = (item(model, names, place / i) for i, model in enumerate(self.model.workload))
-        return Workload(self.schema, tuple(items))
+        with (self.place / "schema").located():
+            schema = with_rows(self.schema) if names.coverage else self.schema
+        return Workload(schema, tuple(items))
 
     def to_yaml(self) -> str:
         """Write the study as a file.
@@ -255,6 +294,19 @@ class Study(Summarised):
             return Study(StudyModel.model_validate(values), self.place)
         except ValidationError as error:
             raise study_error(error, values, Place()) from None
+
+
+def _failing(parts: Iterable[Part]) -> Iterator[StudyError]:
+    for make, place in parts:
+        try:
+            make()
+        except StudyError as error:
+            yield error if error.where else place.error(error.what, error.hint)
+
+
+def names_of(study: Study) -> Names:
+    """What a query over the study's table may name."""
+    return Names(study.schema, study.groupings, study.coverage is not None)
 
 
 def json_schema() -> dict[str, Any]:

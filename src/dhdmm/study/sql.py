@@ -1,6 +1,7 @@
 """A counting query in SQL, read as grouping sets and a condition.
 
-    SELECT …, COUNT(*) FROM data [WHERE …] [GROUP BY … | CUBE (…) | ROLLUP (…) | GROUPING SETS (…)]
+    SELECT …, COUNT(*), SUM(x), AVG(x) FROM data [WHERE …]
+    [GROUP BY … | CUBE (…) | ROLLUP (…) | GROUPING SETS (…)]
 
 Columns are the schema's attributes and the study's groupings. Whatever else SQL can say is refused
 with its reason: an answer that silently leaves something out would be a wrong one.
@@ -11,13 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NoReturn
 
 from dhdmm.study import sqltext
-from dhdmm.study.names import nearest
+from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
+from dhdmm.study.sums import MIDPOINT
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
@@ -39,7 +42,20 @@ _REFUSED_CLAUSES = {
 }
 _CLAUSES = {"expressions", "from_", "where", "group"}
 
+_UNITS = {"year": "year", "isodow": "weekday", "dow": "weekday", "hour": "hour"} | {
+    "month": "month of year"
+}
+"""What grouping by a part of a date means."""
+
 GroupingSet = tuple[str, ...]
+Aggregate = tuple[str, str]
+"""("count", "sum" or "mean", of which attribute); a count of records is of none."""
+COUNT: Aggregate = ("count", "")
+
+
+def unit_name(unit: str, attribute: str) -> str:
+    """What a grouping by a unit is called that no entry of the study names."""
+    return f"{unit} of {attribute}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +66,8 @@ class ParsedQuery:
     """The records counted, see `predicate.boxes`; none when the condition never holds."""
     condition: str
     """The WHERE in DuckDB's SQL on one line, empty when there is none."""
+    aggregates: tuple[Aggregate, ...] = (COUNT,)
+    """What is selected of every group, in order."""
 
 
 def parse_query(
@@ -68,20 +86,22 @@ def parse_query(
 class _QueryReader:
     def __init__(self, schema: Schema, groupings: Collection[str], where: str | None) -> None:
         self.schema, self.groupings, self.where = schema, groupings, where
+        self.aliases: dict[str, Expr] = {}
 
     def query(self, tree: Expr) -> ParsedQuery:
         self._check_clauses(tree)
         self._check_table(tree)
         group = tree.args.get("group")
+        self.aliases = {e.alias: e.this for e in tree.expressions if e.key == "alias"}
         sets = self._grouping_sets(group) if group else ((),)
-        self._check_selected(tree, {name for names in sets for name in names})
+        aggregates = self._selected(tree, {name for names in sets for name in names})
         restriction = tree.args.get("where")
         if restriction is None:
-            return ParsedQuery(sets, (Box(1, {}),), "")
+            return ParsedQuery(sets, (Box(1, {}),), "", aggregates)
         condition = restriction.this
         self._check_condition_names(condition)
         found = boxes(condition, self.schema, where=self.where)
-        return ParsedQuery(sets, found, sqltext.render(condition))
+        return ParsedQuery(sets, found, sqltext.render(condition), aggregates)
 
     def _check_clauses(self, tree: Expr) -> None:
         if tree.key == "block":
@@ -111,36 +131,45 @@ class _QueryReader:
         if any(value for name, value in table.args.items() if name != "this"):
             self._refuse(table, f"{sqltext.shown(table)}: write just FROM {sqltext.TABLE}")
 
-    def _check_selected(self, tree: Expr, grouped: set[str]) -> None:
-        """The selected columns are grouped, and one of them counts."""
-        counts = 0
+    def _selected(self, tree: Expr, grouped: set[str]) -> tuple[Aggregate, ...]:
+        """The selected columns are grouped; the others count or add up."""
+        found: list[Aggregate] = []
         for selected in tree.expressions:
             plain = selected.unalias()
+            unit = self._unit(plain)
+            if unit is not None:
+                if unit not in grouped:
+                    self._refuse(plain, f"{sqltext.shown(plain)} is selected but not in GROUP BY")
+                continue
             if plain.key != "column":
-                self._check_count(plain)
-                counts += 1
+                found.append(self._aggregate(plain))
                 continue
             if plain is not selected:
                 self._refuse(selected, f"{sqltext.shown(selected)}: columns keep their names")
             name = self._name(plain)
             if name not in grouped:
                 self._refuse(plain, f"'{name}' is selected but not in GROUP BY")
-        if counts != 1:
-            what = "nothing is counted" if counts == 0 else "the count is selected twice"
-            self._refuse(tree, what, "select COUNT(*) once")
+        repeated = first_repeated(found)
+        if not found:
+            self._refuse(tree, "nothing is counted", "select COUNT(*), SUM(x) or AVG(x)")
+        if repeated is not None:
+            what = f"the {repeated[0]} is selected twice"
+            self._refuse(tree, what, "select it once")
+        return tuple(found)
 
-    def _check_count(self, tree: Expr) -> None:
+    def _aggregate(self, tree: Expr) -> Aggregate:
         """COUNT(*), COUNT() and COUNT or SUM of 1 are the number of records."""
         text, argument = sqltext.shown(tree), tree.args.get("this")
         if text in ("COUNT(*)", "COUNT()", "COUNT(1)", "SUM(1)"):
-            return
+            return COUNT
+        kind = {"sum": "sum", "avg": "mean", "count": "count"}.get(tree.key)
+        if kind and argument is not None and argument.unnest().key == "column":
+            return kind, self._summable(kind, argument.unnest())
         match tree.key:
             case "count" if argument is not None and argument.key == "distinct":
                 what = f"{text}: distinct values are not a count of records"
-            case "count":
-                what = f"{text}: every record has a value, so write COUNT(*)"
-            case "sum":
-                what = f"{text}: records are counted, values are not added up"
+            case "count" | "sum" | "avg":
+                what = f"{text} is not of a column"
             case "filter":
                 what = f"{text}: the restriction belongs into WHERE"
             case "window":
@@ -151,7 +180,20 @@ class _QueryReader:
                 what = f"{text}: a subquery cannot be selected"
             case _:
                 what = f"{text} cannot be selected"
-        self._refuse(tree, what, "select grouped columns and COUNT(*)")
+        return self._refuse(tree, what, "select grouped columns and COUNT(*), SUM(x) or AVG(x)")
+
+    def _summable(self, kind: str, column: Expr) -> str:
+        """The attribute whose values are added up, averaged, or counted where they are known."""
+        name = sqltext.known_name(column, self.schema.names, self.where)
+        if name is None:
+            hint = nearest(column.name, self.schema.names)
+            self._refuse(column, f"unknown attribute '{column.name}'", hint)
+        attribute = self.schema.attributes[self.schema.names.index(name)]
+        if kind == "count" and attribute.missing_code is None:
+            self._refuse(column, f"every record has a value of '{name}', so write COUNT(*)")
+        if kind != "count" and attribute.present.amounts(MIDPOINT) is None:
+            self._refuse(column, f"the values of '{name}' cannot be added up")
+        return name
 
     def _check_condition_names(self, condition: Expr) -> None:
         for node in condition.walk():
@@ -190,6 +232,10 @@ class _QueryReader:
 
     def _columns(self, element: Expr) -> GroupingSet:
         """A column, or columns in parentheses, which go together."""
+        renamed = self.aliases.get(element.name) if element.key == "column" else None
+        unit = self._unit(element if renamed is None else renamed)
+        if unit is not None:
+            return (unit,)
         match element.key:
             case "column":
                 return (self._name(element),)
@@ -203,9 +249,32 @@ class _QueryReader:
                 hint = "for sets of values define a grouping in the study"
         return self._refuse(element, f"GROUP BY {sqltext.shown(element)} is not a column", hint)
 
+    def _unit(self, tree: Expr) -> str | None:
+        """The grouping that a unit or part of a date stands for; None if the tree is neither."""
+        part, unit = sqltext.part_of_date(tree), sqltext.unit_of_date(tree)
+        if part is None and unit is None:
+            return None
+        named, column = part or unit or ("", tree)
+        found = named if unit else _UNITS.get(named)
+        if column.key != "column":
+            self._refuse(tree, f"{sqltext.shown(tree)} is not of a column")
+        attribute = sqltext.known_name(column, self.schema.names, self.where)
+        if attribute is None:
+            hint = nearest(column.name, self.schema.names)
+            self._refuse(column, f"unknown attribute '{column.name}'", hint)
+        name = unit_name(found or named, attribute)
+        if name not in self._unit_names:
+            self._refuse(tree, f"'{attribute}' cannot be grouped by {sqltext.shown(tree)}")
+        return name
+
+    @cached_property
+    def _unit_names(self) -> list[str]:
+        attributes = self.schema.attributes
+        return [unit_name(unit, a.name) for a in attributes for unit in a.present.units]
+
     def _name(self, column: Expr) -> str:
         """The attribute or grouping that a column names."""
-        known = [*self.schema.names, *self.groupings]
+        known = [*self.schema.names, *self.groupings, *self._unit_names]
         name = sqltext.known_name(column, known, self.where)
         if name is None:
             what = f"unknown attribute or grouping '{column.name}'"

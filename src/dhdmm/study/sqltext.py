@@ -66,6 +66,27 @@ def known_name(column: Expr, known: Sequence[str], where: str | None) -> str | N
     return name if name in same else next(iter(same), None)
 
 
+_PARTS = {"dayofweek": "dow", "dayofweekiso": "isodow", "weekofyear": "week", "dayofyear": "doy"}
+"""The parser's own names of parts of a date, where they are not DuckDB's."""
+
+
+def part_of_date(tree: Expr) -> tuple[str, Expr] | None:
+    """(part, of what) where the tree is EXTRACT, or a function that is short for it."""
+    if tree.key == "extract":
+        name = tree.this.name.lower()
+        return _PARTS.get(name, name), tree.expression
+    if tree.key in ("year", "quarter", "month", "week", "day", "hour", *_PARTS):
+        return _PARTS.get(tree.key, tree.key), tree.this
+    return None
+
+
+def unit_of_date(tree: Expr) -> tuple[str, Expr] | None:
+    """(unit, of what) where the tree is DATE_TRUNC."""
+    if tree.key in ("timestamptrunc", "datetrunc"):
+        return tree.args["unit"].name.lower(), tree.this
+    return None
+
+
 def shown(tree: Expr) -> str:
     """The tree as SQL, short enough for a message."""
     text = render(tree)

@@ -22,10 +22,11 @@ import numpy as np
 
 from dhdmm.errors import StudyError
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.derived import Derived
 from dhdmm.study.entries import exact_factor
 from dhdmm.study.factor import Factor
 from dhdmm.study.names import LazySequence
-from dhdmm.study.query import TOTAL, Query, query_label, query_sql, row_label, row_predicate
+from dhdmm.study.query import DATA, TOTAL, Query, query_label, query_sql, row_label, row_predicate
 from dhdmm.study.schema import Schema
 from dhdmm.summary import Summarised
 
@@ -79,6 +80,12 @@ class Term:
     """One per attribute; None where the term neither groups by it nor restricts it."""
     condition: str = ""
     """SQL that holds for every row besides the axes' predicates."""
+    table: str = DATA
+    """What the SQL counts: the rows of the study, or those that were left out of it."""
+    sum_of: str = ""
+    """The attribute whose values are added up; empty where records are counted."""
+    summand: str = ""
+    """SQL for what a record then counts."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -96,6 +103,8 @@ class Item:
 
     name: str
     terms: tuple[Term, ...]
+    derived: tuple[Derived, ...] = ()
+    """What the table shows in place of the terms' answers, if not those themselves."""
 
     @property
     def queries(self) -> int:

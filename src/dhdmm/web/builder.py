@@ -21,6 +21,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.network.roster import RosterFile
 from dhdmm.server.store import StoredStudy
+from dhdmm.server.studies import Hub
 from dhdmm.study.document import LARGEST_FILE
 from dhdmm.study.skeleton import example
 from dhdmm.web.planners import DRAFT_SECONDS, Planners
@@ -42,7 +43,7 @@ class Start(BaseModel):
     tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] = 0
 
 
-def routes(site: Site, planners: Planners | None = None) -> list[Route]:
+def routes(site: Site, hub: Hub, planners: Planners | None = None) -> list[Route]:
     """For the operator: planning makes this machine work."""
     planners = planners or Planners()
 
@@ -59,12 +60,12 @@ def routes(site: Site, planners: Planners | None = None) -> list[Route]:
     async def start(request: Request) -> Response:
         wanted = await _wanted(request)
         study = await _drafted(planners, _who(request), wanted.study)
-        added = await site.hub.add(study)
+        added = await hub.add(study)
         roster = None if wanted.roster is None else _roster(wanted.roster)
-        status = (await site.hub.begin(added.digest, roster)).status()
+        status = (await hub.begin(added.digest, roster)).status()
         tokens: list[str] = []
         if roster is None and wanted.tokens:
-            tokens = await site.hub.make_tokens(status.round, wanted.tokens, TOKEN_SECONDS)
+            tokens = await hub.make_tokens(status.round, wanted.tokens, TOKEN_SECONDS)
         answer = {"round": status.round, "place": f"/rounds/{status.round}", "tokens": tokens}
         return JSONResponse(answer, 201)
 

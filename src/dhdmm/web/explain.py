@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from dhdmm.planning.figures import rounded_up
 from dhdmm.planning.plan import Plan
 from dhdmm.study.describe import UNITS
 from dhdmm.study.models import PersonUnit
@@ -36,7 +37,7 @@ def explained(plan: Plan) -> list[Explained]:
         ),
         Explained(
             "ε",
-            f"{math.ceil(promise.epsilon * 1e4) / 1e4:g} at δ = {promise.delta:g}",
+            f"{rounded_up(promise.epsilon):g} at δ = {promise.delta:g}",
             f"Whatever anybody concludes from the release, {_unit(plan)} makes it at most"
             f" {_times(promise.epsilon)} as likely, except with a probability of {promise.delta:g}."
             " Smaller is more private, and makes the answers less exact.",

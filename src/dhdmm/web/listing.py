@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from dhdmm.release.tables import STATISTICS
+from dhdmm.release.frames import STATISTICS
 from dhdmm.release.wording import decimals, number
 
 ROWS_A_PAGE = 100

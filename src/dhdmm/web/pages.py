@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.server.responses import problem_response
 from dhdmm.server.studies import Hub
 from dhdmm.web import builder, releases, rounds
+from dhdmm.web.shelf import FolderLibrary, HubLibrary, Shelf
 from dhdmm.web.signin import Doors, is_operator
 from dhdmm.web.site import Site, with_headers
 
@@ -34,8 +39,26 @@ class Pages:
 
 def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> Pages:
     """The pages of this coordinator; with `public`, everybody may read what is no secret."""
-    site = Site(hub, Doors(operator_token), public)
+    site = Site(Doors(operator_token), public)
+    shelf = Shelf(HubLibrary(hub))
+    routes = [*rounds.routes(site, hub), *releases.routes(site, shelf), *builder.routes(site, hub)]
+    return Pages(with_headers(_application(site, routes)), site.doors)
 
+
+def local_pages(folders: Sequence[Path]) -> Starlette:
+    """Releases on this machine, for whoever sits at it: the first page leads to them."""
+    site = Site(Doors(secrets.token_urlsafe(32)), public=True, local=True)
+
+    async def first(request: Request) -> Response:
+        if len(folders) == 1:
+            return RedirectResponse("/releases/1", 303)
+        return site.page(request, "opened.html", folders=folders)
+
+    shelf = Shelf(FolderLibrary(folders))
+    return _application(site, [site.reading("/", first), *releases.routes(site, shelf)])
+
+
+def _application(site: Site, routes: Sequence[Route]) -> Starlette:
     async def no_page(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
         problem = Problem(status, Reason.NOT_FOUND, "there is no such page")
@@ -48,13 +71,8 @@ def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> Page
         return await site.refused(request, error)
 
     app = Starlette(
-        routes=[
-            *site.routes(),
-            *rounds.routes(site),
-            *releases.routes(site),
-            *builder.routes(site),
-        ],
+        routes=[*site.routes(), *routes],
         exception_handlers={Problem: refused, HTTPException: no_page},
     )
     app.router.redirect_slashes = False
-    return Pages(with_headers(app), site.doors)
+    return app

@@ -18,11 +18,16 @@ from starlette.routing import Route
 from dhdmm.errors import DhdmmError, NotMeasured
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.release.charts.draw import draw, key
+from dhdmm.release.charts.svg import NARROW, WIDE
 from dhdmm.release.comparison import MEANING
 from dhdmm.release.directory import file_stems
-from dhdmm.release.pictures import Panel, panels_of
+from dhdmm.release.panels import panels_of
+from dhdmm.release.pictures import Panel
+from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
+from dhdmm.release.wording import moment
 from dhdmm.server.limits import Buckets, Rate
+from dhdmm.study.describe import describe
 from dhdmm.web.listing import MEDIA, encoded, listing
 from dhdmm.web.shelf import Shelf, Volume
 from dhdmm.web.site import Site, address_of
@@ -31,12 +36,13 @@ LONGEST_SQL = 4000
 QUESTIONS = Rate(per_second=0.5, burst=20)
 """Of one address: each may take a second of this machine."""
 CALLERS = 10_000
+MOST_EXAMPLES = 6
 COMPARED = ("first", "second", "difference", "standard_error", "z")
 
 
-def routes(site: Site) -> list[Route]:
-    pages = _ReleasePages(site)
-    base = "/releases/{round_id}"
+def routes(site: Site, shelf: Shelf) -> list[Route]:
+    pages = _ReleasePages(site, shelf)
+    base = "/releases/{name}"
     return [
         site.reading(base, pages.release),
         site.reading(f"{base}/release.json", pages.whole),
@@ -49,22 +55,22 @@ def routes(site: Site) -> list[Route]:
 
 
 class _ReleasePages:
-    def __init__(self, site: Site) -> None:
-        self._site, self._shelf = site, Shelf(site.hub)
+    def __init__(self, site: Site, shelf: Shelf) -> None:
+        self._site, self._shelf = site, shelf
         self._questions = Buckets(QUESTIONS, CALLERS, time.monotonic)
 
     # -- the release and its tables ---------------------------------------------------------------
 
     async def release(self, request: Request) -> Response:
         volume = await self._volume(request)
-        others = await self._others(request)
         transcript, items = volume.release.transcript, volume.release.plan.study.workload.items
         return self._site.page(
             request,
             "release.html",
-            **self._frame(request, volume),
+            **await self._frame(request, volume),
             tables=list(zip(items, volume.typical_errors, strict=True)),
-            others=others,
+            others=await self._shelf.library.others(_name(request)),
+            place=volume.place,
             key=None if transcript is None else transcript.key.hex(),
             base_url=str(request.base_url).rstrip("/"),
         )
@@ -101,7 +107,7 @@ class _ReleasePages:
         return self._site.page(
             request,
             "table.html",
-            **self._frame(request, volume),
+            **await self._frame(request, volume),
             **await asyncio.to_thread(work),
             table=table,
             number=number,
@@ -137,10 +143,11 @@ class _ReleasePages:
             request,
             "ask.html",
             422 if answer["refused"] else 200,
-            **self._frame(request, volume),
+            **await self._frame(request, volume),
             **answer,
             sql=sql,
-            examples=[] if sql else _examples(await volume.tables()),
+            examples=_examples(await volume.tables()),
+            described=describe(volume.release.plan.study),
             link=_links(request),
         )
 
@@ -168,20 +175,24 @@ class _ReleasePages:
     # -- another release --------------------------------------------------------------------------
 
     async def compare(self, request: Request) -> Response:
-        volume, others = await self._volume(request), await self._others(request)
-        second = request.query_params.get("with", "")
-        if second not in {status.round for status in others}:
+        volume, second = await self._volume(request), request.query_params.get("with", "")
+        if second not in await self._shelf.library.others(_name(request)):
             raise Problem(404, Reason.NOT_FOUND, "there is no such release of this study")
-        async with self._site.computing:
-            differences = await self._shelf.differences(_round(request), second)
+        try:
+            async with self._site.computing:
+                differences = await self._shelf.differences(_name(request), second)
+        except DhdmmError as refused:
+            raise Problem(422, Reason.INVALID, refused.what, hint=refused.hint) from None
+        other = (await self._shelf.volume(second)).release
         number = min(max(_number(request, "table", 1), 1), len(differences))
         shown = differences[number - 1]
         page, sort = _number(request, "page", 1), request.query_params.get("sort", "")
         return self._site.page(
             request,
             "compare.html",
-            **self._frame(request, volume),
+            **await self._frame(request, volume),
             second=second,
+            second_called=_called(other),
             differences=[(one.name, len(one), float(abs(one.z).max())) for one in differences],
             number=number,
             shown=shown.name,
@@ -193,29 +204,25 @@ class _ReleasePages:
     # -- what several pages need ------------------------------------------------------------------
 
     async def _volume(self, request: Request) -> Volume:
-        return await self._shelf.volume(_round(request))
+        return await self._shelf.volume(_name(request))
 
-    async def _others(self, request: Request) -> list[Any]:
-        """The newest finished rounds of the same study, the first one first."""
-        hub = self._site.hub
-        mine = (await hub.live(_round(request))).status()
-        statuses = await hub.statuses(study=mine.study_digest)
-        return [
-            status
-            for status in reversed(statuses)
-            if status.finished and status.round != mine.round
-        ]
-
-    def _frame(self, request: Request, volume: Volume) -> dict[str, Any]:
-        plan = volume.release.plan
+    async def _frame(self, request: Request, volume: Volume) -> dict[str, Any]:
+        """What the pages of a release say on top."""
         return {
-            "round": _round(request),
-            "study": plan.study.name,
-            "digest": plan.study.digest.hex(),
+            "base": f"/releases/{_name(request)}",
+            "above": await self._shelf.library.above(_name(request)),
+            "called": _called(volume.release),
+            "study": volume.release.plan.study.name,
             "facts": volume.release.provenance(),
             "made": volume.release.maker.words,
-            "cells": plan.study.workload.cells,
+            "rows_counted": volume.rows_counted,
         }
+
+
+def _called(release: Release) -> str:
+    """Releases of a study differ by when they were made."""
+    date = release.maker.date
+    return "Release" if date is None else f"Release of {moment(date)}"
 
 
 def _table(request: Request, tables: list[Table]) -> tuple[int, Table]:
@@ -226,16 +233,23 @@ def _table(request: Request, tables: list[Table]) -> tuple[int, Table]:
 
 
 def _drawn(panel: Panel) -> dict[str, Any]:
+    """The chart twice: the style sheet shows the one that fits."""
+    name = f"Chart of {panel.title}"
+    widths = {"wide": WIDE, "narrow": NARROW}
+    drawn = {
+        kind: tostring(draw(panel.picture, name, at), "unicode") for kind, at in widths.items()
+    }
     return {
-        "chart": Markup(tostring(draw(panel.picture, f"Chart of {panel.title}"), "unicode")),
+        "charts": {kind: Markup(text) for kind, text in drawn.items()},
         "chart_title": panel.title,
         "chart_key": key(panel.picture),
     }
 
 
 def _examples(tables: list[Table]) -> list[str]:
-    """Questions that surely have an answer: the first of the first tables."""
-    return [next(table.queries())[1] for table in tables[:2]]
+    """Questions that surely have an answer: the first one of some tables, and the total of all."""
+    found = [next(table.queries())[1] for table in tables[:MOST_EXAMPLES]]
+    return list(dict.fromkeys(found))
 
 
 def _links(request: Request) -> Callable[..., str]:
@@ -251,8 +265,8 @@ def _links(request: Request) -> Callable[..., str]:
     return link
 
 
-def _round(request: Request) -> str:
-    return str(request.path_params["round_id"])
+def _name(request: Request) -> str:
+    return str(request.path_params["name"])
 
 
 def _number(request: Request, name: str, otherwise: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from starlette.requests import Request
@@ -19,9 +20,10 @@ from dhdmm.planning.figures import plan_figures
 from dhdmm.planning.methods import METHODS
 from dhdmm.planning.plan import Plan
 from dhdmm.server.live import LONGEST_WAIT, LiveRound
+from dhdmm.server.studies import Hub
 from dhdmm.study.describe import describe
 from dhdmm.web.explain import explained
-from dhdmm.web.shelf import Kept
+from dhdmm.web.shelf import Kept, round_name
 from dhdmm.web.signin import is_operator
 from dhdmm.web.site import Site
 
@@ -31,8 +33,8 @@ ROUNDS_OF_A_STUDY, ROUNDS_A_PAGE = 5, 50
 """Rounds of each study on the first page, and on a page of the study's own."""
 
 
-def routes(site: Site) -> list[Route]:
-    pages = _RoundPages(site)
+def routes(site: Site, hub: Hub) -> list[Route]:
+    pages = _RoundPages(site, hub)
     return [
         site.reading("/", pages.studies),
         site.reading("/studies/{digest}", pages.study),
@@ -77,6 +79,23 @@ def progress(status: Status) -> tuple[int, int]:
     return status.received, status.invited
 
 
+def connected(status: Status) -> int:
+    """Who has been heard of: in the first phase by its message, later by not having dropped out."""
+    first = phases(status)[1].name
+    return status.received if status.state == first else status.alive
+
+
+def gathered(status: Status) -> str:
+    """How many were asked, and how many are there.
+
+    Enrolled people have come already; those on a roster have only been invited.
+    """
+    if status.state == ENROLMENT.name:
+        return f"enrolled {status.enrolled:,}, at most {status.maximum:,}"
+    there = "counted" if status.finished else "connected"
+    return f"invited {status.enrolled:,}, {there} {connected(status):,}"
+
+
 def sentence(status: Status) -> str:
     """The state of the round for somebody who listens."""
     if status.state == ABORTED.name:
@@ -84,39 +103,42 @@ def sentence(status: Status) -> str:
         return f"The round was aborted: {why}. Nothing about the participants was found out."
     if status.finished:
         return f"The round is finished. {status.alive:,} of {status.enrolled:,} were counted."
-    return phase(status).explanation
+    return f"{phase(status).explanation} {gathered(status).capitalize()}."
+
+
+WORDS = SimpleNamespace(phase=phase, gathered=gathered, round_name=round_name)
+"""For templates."""
 
 
 class _RoundPages:
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, site: Site, hub: Hub) -> None:
+        self._site, self._hub = site, hub
         self._studies: Kept[dict[str, Any]] = Kept(KEPT_STUDIES)
 
     async def studies(self, request: Request) -> Response:
-        hub = self._site.hub
         found = {
-            head.digest: await hub.statuses(study=head.digest, limit=ROUNDS_OF_A_STUDY)
-            for head in await hub.heads()
+            head.digest: await self._hub.statuses(study=head.digest, limit=ROUNDS_OF_A_STUDY)
+            for head in await self._hub.heads()
         }
-        return self._site.page(request, "studies.html", studies=found, phase=phase)
+        return self._site.page(request, "studies.html", studies=found, words=WORDS)
 
     async def study(self, request: Request) -> Response:
         digest = request.path_params["digest"]
-        stored = await self._site.hub.study(digest)
+        stored = await self._hub.study(digest)
 
         async def figures() -> dict[str, Any]:
             async with self._site.computing:
                 return await asyncio.to_thread(_study_figures, stored.preview)
 
         after = request.query_params.get("after")
-        statuses = await self._site.hub.statuses(study=digest, after=after, limit=ROUNDS_A_PAGE + 1)
+        statuses = await self._hub.statuses(study=digest, after=after, limit=ROUNDS_A_PAGE + 1)
         return self._site.page(
             request,
             "study.html",
             study=stored,
             rounds=statuses[:ROUNDS_A_PAGE],
             more=len(statuses) > ROUNDS_A_PAGE,
-            phase=phase,
+            words=WORDS,
             **await self._studies.get(digest, figures),
         )
 
@@ -145,6 +167,8 @@ class _RoundPages:
             "name": phase(status).title,
             "sentence": sentence(status),
             "steps": steps(status),
+            "words": WORDS,
+            "connected": connected(status),
             "done": done,
             "total": total,
             "over": live.over,
@@ -165,7 +189,7 @@ class _RoundPages:
         }
 
     async def _live(self, request: Request) -> LiveRound:
-        return await self._site.hub.live(request.path_params["round_id"])
+        return await self._hub.live(request.path_params["round_id"])
 
 
 def _study_figures(draft: bytes) -> dict[str, Any]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
 
+from dhdmm.network.status import Status
 from dhdmm.release.comparison import Difference, compare
+from dhdmm.release.coverage import coverage_words
 from dhdmm.release.directory import read_manifest
 from dhdmm.release.release import Release
 from dhdmm.release.tables import Table
+from dhdmm.release.wording import day
+from dhdmm.server.responses import not_found
 from dhdmm.server.studies import Hub
 
 KEPT_RELEASES = 6
@@ -29,9 +33,12 @@ Value = TypeVar("Value")
 class Volume:
     """A loaded release, with what its pages need again and again."""
 
+    place: Path
     release: Release
     typical_errors: list[float]
     """The median standard error of every table."""
+    rows_counted: str
+    """How many rows were counted and left out, as far as the release knows."""
 
     @cached_property
     def _tables(self) -> list[Table]:
@@ -63,22 +70,94 @@ class Kept(Generic[Value]):
                 self._made.pop(key, None)  # whoever asks next tries again
 
 
-class Shelf:
-    """The releases of one coordinator, and comparisons of two of them."""
+class Library(Protocol):
+    """Where releases are, by a name that is part of their pages' addresses."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    async def place(self, name: str) -> Path:
+        """The release's directory; a 404 or a 409 if there is none."""
+        ...
+
+    async def others(self, name: str) -> dict[str, str]:
+        """The releases that this one can be compared with, in words; the oldest first."""
+        ...
+
+    async def above(self, name: str) -> list[tuple[str, str]]:
+        """The pages above the release's own: their names and addresses."""
+        ...
+
+
+@dataclass(frozen=True)
+class HubLibrary:
+    """The releases of one coordinator, by their rounds."""
+
+    hub: Hub
+
+    async def place(self, name: str) -> Path:
+        return await self.hub.saved_release(name)
+
+    async def others(self, name: str) -> dict[str, str]:
+        mine = (await self.hub.live(name)).status()
+        return {
+            other.round: f"{round_name(other)}, {other.alive:,} participants"
+            for other in reversed(await self.hub.statuses(study=mine.study_digest))
+            if other.finished and other.round != mine.round
+        }
+
+    async def above(self, name: str) -> list[tuple[str, str]]:
+        status = (await self.hub.live(name)).status()
+        return [
+            ("Studies", "/"),
+            (status.study, f"/studies/{status.study_digest}"),
+            (round_name(status), f"/rounds/{name}"),
+        ]
+
+
+def round_name(status: Status) -> str:
+    """`Round 3 of 2026-W47, 18 November 2026`."""
+    occurrence = f" of {status.occurrence}" if status.occurrence else ""
+    begun = f", {day(status.begun)}" if status.begun else ""
+    return f"Round {status.number}{occurrence}{begun}"
+
+
+@dataclass(frozen=True)
+class FolderLibrary:
+    """Release directories on this machine, by their position."""
+
+    folders: Sequence[Path]
+
+    async def place(self, name: str) -> Path:
+        found = dict(zip(self._names, self.folders, strict=True)).get(name)
+        if found is None:
+            raise not_found("release")
+        return found
+
+    async def others(self, name: str) -> dict[str, str]:
+        named = zip(self._names, self.folders, strict=True)
+        return {other: folder.name for other, folder in named if other != name}
+
+    async def above(self, name: str) -> list[tuple[str, str]]:
+        return [("Releases", "/")] if len(self.folders) > 1 else []
+
+    @property
+    def _names(self) -> list[str]:
+        return [str(number) for number in range(1, len(self.folders) + 1)]
+
+
+class Shelf:
+    """The releases of a library, and comparisons of two of them."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
         self._volumes: Kept[Volume] = Kept(KEPT_RELEASES)
         self._compared: Kept[list[Difference]] = Kept(KEPT_COMPARISONS)
 
-    async def volume(self, round_id: str) -> Volume:
-        """A 404 if there is no such round, a 409 if it has no release."""
-        place = await self._hub.saved_release(round_id)
-        return await self._volumes.get(round_id, lambda: asyncio.to_thread(_load, place))
+    async def volume(self, name: str) -> Volume:
+        place = await self.library.place(name)
+        return await self._volumes.get(name, lambda: asyncio.to_thread(_load, place))
 
     async def differences(self, first: str, second: str) -> list[Difference]:
-        """What changed from the first round to the second."""
-        releases = [(await self.volume(round_id)).release for round_id in (first, second)]
+        """What changed from the first release to the second."""
+        releases = [(await self.volume(name)).release for name in (first, second)]
         return await self._compared.get(
             f"{first} {second}", lambda: asyncio.to_thread(compare, *releases)
         )
@@ -89,4 +168,5 @@ def _load(place: Path) -> Volume:
     release = Release.load(place)
     written = (place / entry.parquet for entry in read_manifest(place).tables)
     errors = (pq.read_table(path, columns=["standard_error"])[0].to_numpy() for path in written)
-    return Volume(release, [float(np.median(column)) for column in errors])
+    typical = [float(np.median(column)) for column in errors]
+    return Volume(place, release, typical, coverage_words(release))

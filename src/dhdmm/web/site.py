@@ -26,9 +26,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.release.charts.page import STYLE as CHART_STYLE
-from dhdmm.release.wording import byte_size, figure, large, number, printable
+from dhdmm.release.wording import byte_size, day, figure, large, moment, number, printable
 from dhdmm.server.responses import problem_response
-from dhdmm.server.studies import Hub
 from dhdmm.web.signin import (
     LONGEST_TOKEN,
     Doors,
@@ -60,11 +59,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass(eq=False)
 class Site:
-    """The pages of one coordinator."""
+    """The pages of one coordinator, or of a release on this machine."""
 
-    hub: Hub
     doors: Doors = field(repr=False)
     public: bool = False
+    local: bool = False
+    """They are of this machine: there is nobody to sign in."""
     computing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     """Held by whoever makes this process compute for longer than a page takes."""
 
@@ -142,6 +142,7 @@ class Site:
         frame = {
             "operator": is_operator(self.doors, request),
             "public": self.public,
+            "local": self.local,
             "path": request.url.path,
         }
         text = self.templates.get_template(name).render(frame | values)
@@ -167,7 +168,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    made.filters |= {"figure": figure, "bytes": byte_size, "large": large, "number": number}
+    filters = {"figure": figure, "bytes": byte_size, "large": large, "number": number}
+    made.filters |= filters | {"day": day, "moment": moment}
     return made
 
 
@@ -212,7 +214,7 @@ def _require_our_page(request: Request) -> None:
 async def static_file(request: Request) -> Response:
     path = FILES.get(request.path_params["name"])
     if path is None:
-        raise Problem(404, Reason.NOT_FOUND, "there is no such page")
+        return problem_response(Problem(404, Reason.NOT_FOUND, "there is no such page"))
     headers = {"Cache-Control": "no-cache"}
     return Response(path.read_bytes(), media_type=MEDIA_TYPES[path.suffix], headers=headers)
 

@@ -15,10 +15,11 @@ from starlette.types import ASGIApp
 
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.roster import Roster
+from dhdmm.client.ending import Participation
 from dhdmm.client.home import Home
 from dhdmm.client.http import CoordinatorClient
-from dhdmm.client.join import Participation, join
-from dhdmm.client.seat import Member
+from dhdmm.client.join import join
+from dhdmm.client.seat import Member, Seat, require_consent, take_seat
 from dhdmm.network import identity as identities
 from dhdmm.network.identity import NamedIdentity
 from dhdmm.network.roster import Pin, RosterFile
@@ -148,6 +149,12 @@ class Coordinator:
         closing = f"{self.address}/v1/rounds/{self.round_id.hex()}/close"
         authorised = {"Authorization": f"Bearer {OPERATOR}"}
         httpx.post(closing, headers=authorised, verify=self.files.client()).raise_for_status()
+
+
+def seat_of(client: CoordinatorClient, round_id: bytes, member: Member) -> Seat:
+    """The seat that it would take; everything is asked for anew."""
+    preview = require_consent(client.preview(round_id), member)
+    return take_seat(client, round_id, member, preview, client.offer(round_id))
 
 
 @contextlib.contextmanager

@@ -32,6 +32,8 @@ from tests.service.participant.people import (
     study_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shell(
@@ -123,6 +125,27 @@ def test_join_has_counted_its_table_before_the_coordinator_hears_of_it(
     assert happened[1:] == ["asked"] * len(happened[1:])
 
 
+def test_join_refuses_to_leave_many_rows_out_before_the_coordinator_hears_of_it(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    lenient(tmp_path)
+    (tmp_path / "table.csv").write_text("age,sex\n" + "1,F\n" * 10 + "2,female\n" * 9)
+    asked, once = [], CoordinatorClient._once
+    drop = ["--data", "table.csv", "--on-unknown", "drop"]
+    with coordinator(tmp_path, study_of(), seated(tmp_path)) as here:
+        shell("review", *arguments(here), "--yes")
+        monkeypatch.setattr(
+            CoordinatorClient, "_once", lambda *given: asked.append(given[2]) or once(*given)
+        )
+        refused = shell("join", *arguments(here), *drop)
+        accepted = shell("join", *arguments(here), *drop, "--accept-loss", "50%")
+    assert (refused.code, "19 rows: 10 counted, 9 left out (47.4 %)" in refused.err) == (4, True)
+    assert "sex: missing or outside the domain in 9 rows" in refused.err
+    assert "19 rows: 10 counted, 9 left out (47.4 %)" in accepted.err
+    assert "is not pinned" in accepted.err
+    assert not any(str(request).endswith("/messages") for request in asked)
+
+
 @pytest.mark.fault(17)
 def test_a_review_shows_the_company_that_the_plan_allows_whatever_the_coordinator_says(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -153,7 +176,7 @@ def test_an_identifier_that_is_nearly_unique_is_pointed_out(shell: Shell, tmp_pa
         warned = shell("review", *arguments(here), "--yes", "--data", "visits.csv")
         silent = shell("review", *arguments(here), "--yes", "--data", "people.csv")
     assert "'visit' has 24 different values in 24 rows: does it identify persons" in warned.err
-    assert (silent.code, silent.err) == (0, "")
+    assert (silent.code, silent.err) == (0, "48 rows, all counted\n")
 
 
 @pytest.mark.fault(56)
@@ -252,7 +275,7 @@ def _dhdmm(folder: Path, scratch: Path, *typed: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", "from dhdmm.cli.main import main; main()", *typed],
         cwd=folder,
-        env=os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"TMPDIR": str(scratch)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,7 +11,6 @@ import structlog
 
 from dhdmm.cli.serve import OTHER_ROSTER, _beginning, _rounds
 from dhdmm.client.home import Home
-from dhdmm.client.seat import take_seat
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.network.roster import Edition, Pin, RosterFile
 from dhdmm.server import logs
@@ -24,9 +23,12 @@ from tests.service.participant.people import (
     coordinator,
     crowd,
     roster_file,
+    seat_of,
     study_of,
 )
 from tests.service.participant.test_trouble import doomed
+
+pytestmark = pytest.mark.slow
 
 STUDY = study_of(participants="{min: 6, max: 7}")
 
@@ -40,7 +42,7 @@ def seat_under(here: Coordinator, person: Person, round_id: str | None = None) -
     """The serial number of the roster under which the person would take its seat."""
     chosen = bytes.fromhex(round_id) if round_id else here.round_id
     with here.client(person) as client:
-        return take_seat(client, chosen, person.member).given.serial
+        return seat_of(client, chosen, person.member).given.serial
 
 
 def begin(here: Coordinator, roster: RosterFile) -> str:

@@ -16,6 +16,8 @@ from dhdmm.cli.join import _pin
 from dhdmm.errors import DhdmmError
 from tests.cli.commands import Shell
 
+pytestmark = pytest.mark.slow
+
 STATUS = {
     "round": "ab" * 16,
     "study": "small",

@@ -78,6 +78,7 @@ def _hold(folder: Path, held: object, ending: object) -> None:
         ending.wait(30)
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_take_the_same_seat_and_a_killed_one_leaves_it(tmp_path: Path):
     processes = multiprocessing.get_context("fork")
     held, ending = processes.Event(), processes.Event()

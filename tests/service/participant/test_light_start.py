@@ -14,6 +14,8 @@ from dhdmm.network import identity
 from dhdmm.planning.draft import draft
 from tests.planning.studies import planned, study
 
+pytestmark = pytest.mark.slow
+
 COORDINATORS = (
     *("starlette", "fastapi", "uvicorn", "sqlalchemy", "alembic", "psycopg"),
     *("jinja2", "structlog", "prometheus_client"),

@@ -26,12 +26,15 @@ from dhdmm.secagg.states import COORDINATOR, CoordinatorState, collected_in
 from tests.round.small import small_text
 from tests.service.forks import fresh_fork_server
 
+pytestmark = pytest.mark.slow
+
 PARTICIPANTS = 30
 CANARY = "canary in the coal mine"
 KILLED = {"collecting-shares": 0, "collecting-inputs": 1}
 RESTARTED = 2  # killed when inputs are asked for, and started again at once
-STOPS_AFTER = {0: "chose neighbours", 1: "shared secrets", RESTARTED: "shared secrets"}
-"""Words of progress after which a participant falls silent: the next phase waits to be seen."""
+STOPS_AFTER = {0: "shared secrets", 1: "sent masked", RESTARTED: "sent masked"}
+"""Words of progress at which a participant falls silent, its message not sent yet: the phase waits
+to be seen."""
 
 
 def tables(folder: Path) -> list[Path]:

@@ -26,6 +26,8 @@ from tests.service.participant.people import (
 )
 from tests.service.participant.test_trouble import doomed, meanwhile
 
+pytestmark = pytest.mark.slow
+
 POLICY = "min_participants: 3\nmax_epsilon: 2.0\nthreat_models: [malicious, semi-honest]\n"
 AT_FIRST, AT_THE_INPUT, AT_THE_END = 0, 2, 3  # the message at which somebody is killed
 LOSING_ONE = study_of(dropout=0.2, threat_model="semi-honest")
@@ -96,7 +98,7 @@ def test_an_aborted_round_whose_input_may_have_left_stays_paid_and_its_secrets_a
     assert "its cost stays, since the input had left; its secrets are erased" in said.err
     assert persons[0].entries == ["open", "reserve", "debit"]
     assert persons[0].journals == []
-    assert open_rounds(persons[0].home, persons[0].member.ledger) == []
+    assert open_rounds(persons[0].home, [persons[0].member.ledger]) == []
 
 
 def test_join_goes_on_with_the_round_that_it_was_in_although_another_is_going_on(

@@ -27,6 +27,8 @@ from tests.service.participant.people import (
 )
 from tests.service.participant.test_trouble import doomed
 
+pytestmark = pytest.mark.slow
+
 PAGE = PROJECT / "docs" / "DEPLOYING.md"
 
 

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 MISSING = "import sys\nsys.modules.update(fcntl=None, resource=None, uvloop=None)\n"
 IMPORTS = """
 import importlib, pkgutil, dhdmm

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from dhdmm.aggregation.roster import Roster
 from dhdmm.client.counted import CountedTables
 from dhdmm.client.http import CoordinatorClient
 from dhdmm.client.join import join
-from dhdmm.client.seat import take_seat
 from dhdmm.errors import DataError, DhdmmError, Refused
+from dhdmm.network.offer import Offer
 from dhdmm.network.roster import Pin, RosterFile
 from dhdmm.network.trust import Address, trusting
 from dhdmm.participant.policy import PolicyReason, PolicyRefusal
 from dhdmm.planning.draft import Draft, draft
+from dhdmm.planning.plan import terms_of
 from dhdmm.privacy.protection import Protection
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
@@ -34,8 +36,11 @@ from tests.service.participant.people import (
     coordinator,
     crowd,
     roster_file,
+    seat_of,
     study_of,
 )
+
+pytestmark = pytest.mark.slow
 
 SIX = study_of()
 
@@ -214,7 +219,7 @@ def test_invented_participants_are_noticed(tmp_path: Path):
         assert refused(here, victim).reason is PolicyReason.UNPINNED_ROSTER
         victim.pin = Credulous()
         with here.client(victim) as client:
-            assert take_seat(client, here.round_id, victim.member).roster == roster.roster
+            assert seat_of(client, here.round_id, victim.member).roster == roster.roster
 
 
 @pytest.mark.fault(15)
@@ -222,12 +227,12 @@ def test_a_plan_of_another_draft_than_the_one_consented_to_is_refused(tmp_path: 
     persons = crowd(tmp_path, 6)
     given = roster_file(persons)
     honest = draft(SIX)
-    other = replace(honest, strategy=honest.strategy.rescaled(1000.0))
-    swapped = other.plan(6, given.roster.digest).to_bytes()
+    other = replace(honest, rho=honest.rho * Fraction(9, 10))
+    swapped = Offer("collecting-keys", None, terms_of(other.plan(6, given.roster.digest)))
     assert Draft.of(other.plan(6)).digest != honest.digest
 
     def change(request, body: bytes) -> bytes:
-        return swapped if request.url.path.endswith("/plan") else body
+        return swapped.to_bytes() if request.url.path.endswith("/seat") else body
 
     with coordinator(tmp_path, SIX, given, around=lambda app: Malice(app, change)) as here:
         here.consent(persons[0])

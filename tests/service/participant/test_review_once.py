@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from dhdmm.client.join import Ending
+from dhdmm.client.ending import Ending
 from dhdmm.participant import policy
 from dhdmm.participant.policy import PolicyReason, PolicyRefusal, review, review_preview
 from tests.participant.data_holder import POLICY, ROSTER
 from tests.participant.test_policy import with_strategy_of
 from tests.planning.studies import planned
 from tests.service.participant.people import coordinator, crowd, roster_file, study_of
+
+pytestmark = pytest.mark.slow
 
 TOTAL_ONLY = [{"name": "all", "total": True}]
 
@@ -43,22 +45,15 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_a_join_checks_once_what_the_strategy_measures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the noise twice: it depends on who takes part. Verifying the release is not counted."""
+    """And the noise twice: it depends on who takes part."""
     persons = crowd(tmp_path, 6)
     study = study_of(threat_model="semi-honest")
     with coordinator(tmp_path, study, roster_file(persons)) as here:
         here.consent(*persons)
         made = count(monkeypatch)
-        monkeypatch.setattr("dhdmm.client.join._published", lambda *_: _released())
         outcomes = here.join_all(persons)
     assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}
     assert made == {"_measured": 6, "_noise": 12}
-
-
-def _released() -> Any:
-    from dhdmm.client.join import Participation
-
-    return Participation(Ending.RELEASED, None, True)
 
 
 @pytest.mark.parametrize("checked", [True, False])

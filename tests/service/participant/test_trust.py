@@ -18,6 +18,8 @@ from dhdmm.errors import DhdmmError, Refused
 from dhdmm.network.trust import Address, parse_digest, trusting
 from tests.service.walls.servers import Files, certificate
 
+pytestmark = pytest.mark.slow
+
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]"
 
 

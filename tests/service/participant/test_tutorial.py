@@ -11,7 +11,11 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import PROJECT, Block, blocks, shape
+
+pytestmark = pytest.mark.slow
 
 PAGE = PROJECT / "docs" / "how-to" / "network.md"
 TERMINAL = re.compile(r"[Ii]n the terminal of (?:the )?(\w+):\s*<!--[^>]*-->\s*\Z")
@@ -81,7 +85,6 @@ def test_the_network_tutorial_is_followed_word_by_word(tmp_path: Path, forked_dh
     environment = os.environ | {
         "PATH": f"{forked_dhdmm}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "80",
-        "OMP_NUM_THREADS": "1",
     }
     page, port = PAGE.read_text(encoding="utf-8"), free_port()
     terminals: dict[str, Terminal] = {}

@@ -12,7 +12,6 @@ import structlog
 
 from dhdmm.server import logs
 from dhdmm.server.database import Database
-from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.server.rounds import database_at, sqlite
 from tests.service.server.stores import fresh_database
 
@@ -27,13 +26,6 @@ def log() -> Iterator[io.StringIO]:
     structlog.reset_defaults()
     logging.root.handlers[:] = handlers
     logging.root.setLevel(level)
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    require_postgres()
-    with running_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -147,10 +147,15 @@ class Visitor:
     def target(self) -> str:
         return f"/v1/rounds/{self.round_id}/message"
 
-    async def post(self, body: bytes) -> httpx.Response:
+    async def post(self, body: bytes, query: str = "") -> httpx.Response:
         self.sent.append(body)
-        headers = signing.sign(self.identity, "POST", self.target, body)
-        return await self.http.post(self.target, content=body, headers=headers)
+        target = self.target + query
+        headers = signing.sign(self.identity, "POST", target, body)
+        return await self.http.post(target, content=body, headers=headers)
+
+    async def exchange(self, body: bytes, after: str = "", wait: float = WAIT) -> httpx.Response:
+        """Post it, and wait for what comes next."""
+        return await self.post(body, f"?after={after}&wait={wait}")
 
     async def get(self, after: str = "", wait: float = 0) -> httpx.Response:
         return await self.read(f"/message?after={after}&wait={wait}")
@@ -185,9 +190,8 @@ class Visitor:
         answer: bytes | None = session.begin()
         after = ""
         while session.machine.state is not until:
-            if answer is not None:
-                await self.delivered(answer)
-            received = await self.get(after, WAIT)
+            received = None if answer is None else await self.delivered(answer, after)
+            received = received or await self.get(after, WAIT)
             if received.status_code == 410:
                 return
             answer = None
@@ -195,16 +199,14 @@ class Visitor:
                 after = sha256(received.content).hexdigest()
                 answer = session.receive(received.content)
         if answer is not None and until is ParticipantState.DONE:
-            await self.delivered(answer)
+            await self.delivered(answer, after, 0)
 
-    async def delivered(self, body: bytes) -> str:
-        """The reply, however often the coordinator is not there or busy."""
-        while True:
-            response = await self.post(body)
-            if response.status_code == 200:
-                return response.json()["reply"]
-            assert response.status_code == 503, response.text
+    async def delivered(self, body: bytes, after: str, wait: float = WAIT) -> httpx.Response | None:
+        """What comes next, however often the coordinator is not there or busy."""
+        while (response := await self.exchange(body, after, wait)).status_code == 503:
             await asyncio.sleep(0.05)
+        assert response.status_code in (200, 204, 410), response.text
+        return None if response.status_code == 204 else response
 
 
 def visitors(

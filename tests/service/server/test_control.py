@@ -34,6 +34,8 @@ from tests.service.server.rounds import (
     visitors,
 )
 
+pytestmark = pytest.mark.slow
+
 Scene = Callable[[Coordinator], Awaitable[None]]
 FLEXIBLE = "{min: 10, max: 12}"
 STRANGE = ["'; DROP TABLE rounds; --", "' OR '1'='1", '" OR 1=1 --', "%27%20OR%201%3D1", "1;2"]

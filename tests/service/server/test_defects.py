@@ -10,6 +10,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from tests.service.server.rounds import (
     study_of,
     visitors,
 )
+
+pytestmark = pytest.mark.slow
 
 SECRET = "what-the-error-says"
 
@@ -202,7 +205,7 @@ def test_serve_logs_the_traceback_in_a_terminal_and_in_a_file(
 
 def plain_environment() -> dict[str, str]:
     """Wide lines, and no colours between words that are looked for."""
-    return os.environ | {"COLUMNS": "300", "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    return os.environ | {"COLUMNS": "300", "NO_COLOR": "1"}
 
 
 def abort_when_it_listens(base: str, process: subprocess.Popen[bytes]) -> httpx.Response:
@@ -212,6 +215,7 @@ def abort_when_it_listens(base: str, process: subprocess.Popen[bytes]) -> httpx.
             try:
                 (entry,) = http.get("/v1/rounds", headers=AS_OPERATOR).json()
             except httpx.TransportError:
+                time.sleep(0.05)
                 continue
             return http.post(f"/v1/rounds/{entry['round']}/abort", headers=AS_OPERATOR)
 

@@ -33,6 +33,8 @@ from tests.service.server.rounds import (
     study_of,
 )
 
+pytestmark = pytest.mark.slow
+
 TRUE = [
     schemathesis.checks.not_a_server_error,
     content_type_conformance,

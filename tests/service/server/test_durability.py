@@ -40,6 +40,8 @@ from tests.service.server.rounds import (
     visitors,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class FullDisk:
     """SQLite may not grow the file beyond its present size; the error is SQLite's own."""

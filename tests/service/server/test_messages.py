@@ -18,6 +18,7 @@ from dhdmm.network import signing
 from dhdmm.secagg import messages
 from dhdmm.server.studies import add_study, next_round
 from tests.service.server.rounds import (
+    WAIT,
     Coordinator,
     Visitor,
     database_at,
@@ -52,15 +53,15 @@ def refused(response: httpx.Response, status: int, reason: str) -> None:
     assert (response.status_code, response.json()["reason"]) == (status, reason), response.text
 
 
+@pytest.mark.slow
 @pytest.mark.fault(8)
 @pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 def test_the_same_message_many_times_at_once_counts_once(tmp_path: Path, threat_model: str) -> None:
     class Insistent(Visitor):
-        async def delivered(self, body: bytes) -> str:
+        async def delivered(self, body: bytes, after: str, wait: float = 0) -> None:
             responses = await asyncio.gather(*(self.post(body) for _ in range(5)))
             replies = sorted(response.json()["reply"] for response in responses)
             assert replies == ["accepted", *["repeated"] * 4]
-            return "accepted"
 
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
         insistent = [Insistent(v.http, v.round_id, v.position, v.histogram) for v in people]
@@ -70,6 +71,7 @@ def test_the_same_message_many_times_at_once_counts_once(tmp_path: Path, threat_
     play(tmp_path, scene, threat_model)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(5)
 def test_a_retry_after_the_end_gets_the_reply_that_was_lost(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
@@ -80,6 +82,28 @@ def test_a_retry_after_the_end_gets_the_reply_that_was_lost(tmp_path: Path) -> N
         refused(await people[3].post(people[4].sent[-1]), 410, "over")
 
     play(tmp_path, scene, "semi-honest")
+
+
+@pytest.mark.fault(5)
+def test_a_message_is_answered_with_the_next_one_and_again_if_that_was_lost(tmp_path: Path) -> None:
+    async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
+        sessions = [await visitor.session() for visitor in people]
+        said = [session.begin() for session in sessions]
+        first = await people[0].exchange(said[0], wait=0.05)
+        assert (first.status_code, first.headers["dhdmm-reply"]) == (204, "accepted")
+        waiting = [visitor.exchange(body) for visitor, body in zip(people, said, strict=True)]
+        told = await asyncio.gather(*waiting)
+        words = [answer.headers["dhdmm-reply"] for answer in told]
+        assert words == ["repeated", *["accepted"] * 11]
+        assert {type(messages.decode(answer.content)) for answer in told} == {messages.Root}
+        again = await people[3].exchange(said[3])
+        assert (again.content, again.headers["dhdmm-reply"]) == (told[3].content, "repeated")
+        heard = sha256(told[3].content).hexdigest()
+        nothing_new = await people[3].exchange(said[3], heard, wait=0.05)
+        assert nothing_new.status_code == 204
+        refused(await people[3].exchange(said[3], "junk"), 422, "invalid-request")
+
+    play(tmp_path, scene)
 
 
 @pytest.mark.fault(9)
@@ -95,6 +119,7 @@ def test_a_second_message_that_differs_is_refused_and_the_first_kept(tmp_path: P
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(9)
 def test_of_two_different_messages_at_once_exactly_one_counts(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
@@ -164,6 +189,7 @@ def test_a_signed_request_cannot_be_replayed_elsewhere(tmp_path: Path) -> None:
     play(tmp_path, scene, "semi-honest")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(21)
 @pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 def test_a_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
@@ -172,13 +198,13 @@ def test_a_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
     """The same people then send their real inputs, and the sum is exact."""
 
     class Clumsy(Visitor):
-        async def delivered(self, body: bytes) -> str:
+        async def delivered(self, body: bytes, after: str, wait: float = WAIT) -> Any:
             message = messages.decode(body)
             if isinstance(message, messages.MaskedInput):
                 for vector in (b"", message.vector[:-1], message.vector + b"\0"):
                     changed = replace(message, vector=vector).encode()
                     refused(await self.post(changed), 422, "malformed")
-            return await super().delivered(body)
+            return await super().delivered(body, after, wait)
 
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
         clumsy = [Clumsy(v.http, v.round_id, v.position, v.histogram) for v in people]
@@ -188,6 +214,7 @@ def test_a_vector_of_wrong_length_or_range_is_refused_before_it_is_added(
     play(tmp_path, scene, threat_model)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(21, 41)
 def test_no_bytes_whatever_do_more_than_get_refused(tmp_path: Path) -> None:
     """Random frames, and honest ones with a byte changed, cut off or added."""
@@ -237,6 +264,7 @@ def test_a_body_longer_than_any_message_or_compressed_is_not_read(tmp_path: Path
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 def test_every_message_of_a_round_fits_into_the_allowed_size(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
         await asyncio.gather(*(visitor.take_part() for visitor in people))

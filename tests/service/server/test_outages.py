@@ -44,6 +44,8 @@ from tests.service.server.rounds import (
 )
 from tests.service.server.stores import fresh_database
 
+pytestmark = pytest.mark.slow
+
 PHASE = 20.0
 
 

@@ -34,6 +34,8 @@ from tests.service.server.rounds import (
 )
 from tests.service.server.stores import fresh_database
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.fault(4, 5)
 @pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])

@@ -67,6 +67,7 @@ async def finished(coordinator: Coordinator) -> None:
     await coordinator.until("finished")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(56)
 @pytest.mark.parametrize("public", [False, True])
 def test_a_round_is_read_by_its_members_and_the_operator(tmp_path: Path, public: bool) -> None:
@@ -154,6 +155,7 @@ def test_whoever_holds_a_token_reviews_before_it_enrols(
     play(tmp_path, scene, study=flexible)
 
 
+@pytest.mark.slow
 def test_a_member_that_came_through_another_worker_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +220,7 @@ def _untimed(answer: httpx.Response) -> dict[str, Any]:
     return {key: value for key, value in answer.json().items() if key != "remaining_s"}
 
 
+@pytest.mark.slow
 def test_each_round_has_its_own_transcript(tmp_path: Path) -> None:
     """Whoever asks for one after another, and again."""
 

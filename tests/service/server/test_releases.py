@@ -31,7 +31,7 @@ from tests.service.server.rounds import (
 
 Scene = Callable[[Coordinator], Awaitable[None]]
 
-pytestmark = pytest.mark.saving
+pytestmark = [pytest.mark.saving, pytest.mark.slow]
 
 
 def a_life(tmp_path: Path, scene: Scene) -> None:

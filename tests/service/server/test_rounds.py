@@ -21,6 +21,8 @@ from tests.service.server.rounds import (
     visitors,
 )
 
+pytestmark = pytest.mark.slow
+
 BOTH_MODELS = pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 
 

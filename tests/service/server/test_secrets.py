@@ -26,6 +26,8 @@ from tests.service.server.killable import free_ports
 from tests.service.server.rounds import database_at, sqlite
 from tests.service.walls.servers import Toy, certificate
 
+pytestmark = pytest.mark.slow
+
 
 def modes(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("coordinator.db*")}
@@ -126,7 +128,6 @@ def test_the_operators_token_is_in_no_log(tmp_path: Path, given: bool) -> None:
             cwd=tmp_path,
             stdout=log,
             stderr=log,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
         try:
             bearer = {"Authorization": f"Bearer {token}"}

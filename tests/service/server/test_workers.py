@@ -22,6 +22,8 @@ from tests.service.server.rounds import (
     visitors,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Alternating:
     """Every request goes to the other worker."""

@@ -26,6 +26,8 @@ from tests.service.server.rounds import (
     visitors,
 )
 
+pytestmark = pytest.mark.slow
+
 STUDY = StoredStudy("ab" * 32, "a study", "malicious", 3, 5, b"a draft")
 DAY = 86400
 MANY = 2201

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gzip
 import resource
@@ -10,12 +11,16 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from dhdmm.errors import DhdmmError
+from dhdmm.server.asgi import Receive, Scope, Send
+from dhdmm.server.guard import FORGET_BODY, Guard
 from dhdmm.server.limits import KIB, MIB, Buckets, Limits, Rate
 from dhdmm.server.metrics import Metrics
+from dhdmm.server.responses import HttpAnswer
 from tests.service.walls.servers import (
     QUICK,
     Files,
@@ -30,6 +35,8 @@ from tests.service.walls.servers import (
     trickle,
     until,
 )
+
+pytestmark = pytest.mark.slow
 
 DARWIN = sys.platform == "darwin"
 SMALL = replace(
@@ -282,3 +289,31 @@ def test_every_answer_has_security_headers(files: Files | None) -> None:
         assert header in answer
     assert (b"strict-transport-security" in answer) == (files is not None)
     assert b"\r\nserver:" not in answer
+
+
+@pytest.mark.fault(39)
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_body_takes_no_memory_while_its_answer_is_waited_for(forgets: bool) -> None:
+    """The weakened variant keeps it until the answer is sent."""
+    held = list[int]()
+
+    async def scenario() -> None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            assert (await receive())["body"] == bytes(1000)
+            if forgets:
+                scope[FORGET_BODY]()
+                scope[FORGET_BODY]()  # a second time, nothing happens
+            held.append(memory())
+            await HttpAnswer(b"later")(scope, receive, send)
+
+        metrics = Metrics()
+        guard = Guard(app, Limits(), metrics)
+        memory = lambda: guard._strangers.memory.held  # noqa: E731
+        sent = [{"type": "http.request", "body": bytes(1000), "more_body": False}]
+        scope = {"type": "http", "method": "POST", "path": "/", "scheme": "https",
+                 "headers": [(b"content-length", b"1000")]}  # fmt: skip
+        await guard(scope, AsyncMock(side_effect=sent), AsyncMock())
+        held.append(memory())
+
+    asyncio.run(scenario())
+    assert held == [0 if forgets else 1000, 0]

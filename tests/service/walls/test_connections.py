@@ -25,6 +25,8 @@ from tests.service.walls.servers import (
     until,
 )
 
+pytestmark = pytest.mark.slow
+
 HEADER = b"GET / HTTP/1.1\r\nhost: localhost\r\nx-slow: " + b"a" * 1000
 
 

@@ -15,6 +15,8 @@ from dhdmm.server.metrics import Metrics
 from dhdmm.server.process import Server
 from tests.service.walls.servers import Toy, ask, connect, running, status
 
+pytestmark = pytest.mark.slow
+
 ONE = "dhdmm_internal_errors_total 1.0"
 SECONDS_TO_CLOSE = 60
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -22,8 +22,10 @@ from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics, RoundFigures
 from dhdmm.server.store import Row, StudyHead, status_of
 from tests.docs.pages import Block, blocks
-from tests.participant.postgres import Server, require_postgres, running_server
+from tests.participant.postgres import Server
 from tests.service.walls.page import PAGE, PROJECT, rewritten
+
+pytestmark = pytest.mark.slow
 
 DEPLOY = PROJECT / "deploy"
 DAY = 86400
@@ -211,13 +213,6 @@ def test_a_store_is_backed_up_as_the_page_says(tmp_path: Path) -> None:
         tables = {name for (name,) in copy.execute("SELECT name FROM sqlite_master")}
     assert {"rounds", "records", "releases"} <= tables
     assert Database(f"sqlite:///{tmp_path / 'backup.db'}").answers()
-
-
-@pytest.fixture
-def postgres() -> Iterator[Server]:
-    require_postgres()
-    with running_server() as server:
-        yield server
 
 
 def test_the_database_is_made_as_the_page_says(postgres: Server) -> None:

@@ -18,6 +18,8 @@ from dhdmm.server import logs
 from dhdmm.server.metrics import Metrics, RoundFigures
 from tests.service.walls.servers import Toy, ask, certificate, connect, running, status
 
+pytestmark = pytest.mark.slow
+
 CANARY = "canary-" + os.urandom(8).hex()
 
 

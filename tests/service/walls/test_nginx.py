@@ -41,6 +41,8 @@ from tests.service.walls.page import PROJECT
 from tests.service.walls.servers import Files, certificate, running, until
 from tests.service.walls.strangers import head
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = (PROJECT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
 LIMIT = "limit_conn dhdmm_addresses 2000;"
 CROWD = 300

@@ -39,6 +39,8 @@ from tests.service.walls.servers import (
 )
 from tests.service.walls.strangers import PATIENT, besieged, head, upload
 
+pytestmark = pytest.mark.slow
+
 NOWHERE = f"/v1/rounds/{'0' * 32}/message"
 MESSAGE = b"no message of the protocol"  # 422: it was read and looked at
 TIGHT = replace(

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
 

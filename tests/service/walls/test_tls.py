@@ -32,6 +32,8 @@ from tests.service.walls.servers import (
     until,
 )
 
+pytestmark = pytest.mark.slow
+
 GET = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 

@@ -13,8 +13,9 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.charts.draw import draw, key
-from dhdmm.release.charts.svg import WIDTH, Drawing, length, title
-from dhdmm.release.pictures import Heat, Intervals, Panel, item_panel, panels_of
+from dhdmm.release.charts.svg import WIDE, Drawing, length, title
+from dhdmm.release.panels import item_panel, panels_of
+from dhdmm.release.pictures import Heat, Intervals, Panel
 from dhdmm.release.wording import printable
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def plot(release: Release, item: str | None = None, path: str | Path | None = No
 def page(headline: str, panels: Sequence[Panel], small_print: Sequence[str]) -> Chart:
     """The panels under the headline, each in the shorter column; the small print below them."""
     across = min(len(panels), ACROSS)
-    width = across * (WIDTH + MARGIN) + MARGIN
+    width = across * (WIDE + MARGIN) + MARGIN
     root = Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "class": "chart"})
     title(root, headline)
     SubElement(root, "style").text = _style()
@@ -97,7 +98,7 @@ def page(headline: str, panels: Sequence[Panel], small_print: Sequence[str]) -> 
     ends = [_write(root, MARGIN, headline, "headline", width // 9)] * across
     for panel in panels:
         column = ends.index(min(ends))
-        x = MARGIN + column * (WIDTH + MARGIN)
+        x = MARGIN + column * (WIDE + MARGIN)
         ends[column] = _place(root, panel, x, ends[column] + MARGIN)
     bottom = max(ends)
     for said in small_print:
@@ -109,12 +110,12 @@ def page(headline: str, panels: Sequence[Panel], small_print: Sequence[str]) -> 
 
 def _place(root: Element, panel: Panel, x: float, y: float) -> float:
     """Draw the panel here, its title above it; where it ends."""
-    y = _write(root, y, printable(panel.title, 76), "title", WIDTH, x)
+    y = _write(root, y, printable(panel.title, 76), "title", WIDE, x)
     if isinstance(panel.picture, Heat | Intervals):
-        y = _write(root, y, key(panel.picture), "axis-name", WIDTH, x)
+        y = _write(root, y, key(panel.picture), "axis-name", WIDE, x)
     drawn = draw(panel.picture, f"Chart of {panel.title}")
     height = drawn.get("viewBox", "").split()[-1]
-    drawn.attrib |= {"x": length(x), "y": length(y + 12), "width": str(WIDTH), "height": height}
+    drawn.attrib |= {"x": length(x), "y": length(y + 12), "width": str(WIDE), "height": height}
     root.append(drawn)
     return y + 12 + float(height)
 

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 from dhdmm.release.wording import decimals, number, printable
 
-WIDTH = 640
-"""Of every chart, in its own pixels."""
+WIDE, NARROW = 640, 340
+"""The widths of charts in their own pixels: on a sheet or a screen, and on a phone."""
 CHARACTER = 7.2
 """How wide a character of the style sheet's 12 pixels is, roughly; labels are given room by it."""
 LABEL_CHARACTERS = 30
@@ -20,12 +20,13 @@ class Drawing:
     """An `svg` element to draw into. `kind` is a mark's class in the style sheet."""
 
     root: Element
+    width: float = WIDE
 
     @classmethod
-    def of(cls, height: float, name: str) -> Drawing:
+    def of(cls, width: float, height: float, name: str) -> Drawing:
         """An empty one; `name` is what a screen reader calls it."""
-        box = f"0 0 {WIDTH} {length(height)}"
-        return cls(Element("svg", {"viewBox": box, "role": "img", "aria-label": printable(name)}))
+        box = {"viewBox": f"0 0 {length(width)} {length(height)}", "aria-label": printable(name)}
+        return cls(Element("svg", box | {"role": "img"}), width)
 
     def mark(self, tag: str, kind: str, **attributes: float | str) -> Element:
         """A new element; numbers are lengths."""
@@ -81,17 +82,24 @@ def count(value: float) -> str:
     return f"{value:,.10g}".replace("-", "−")
 
 
-def with_error(value: float, error: float, places: int | None = None) -> str:
-    """`1,234 ± 32`; a number that has no error is written alone.
+def with_reach(value: float, reach: float, places: int) -> str:
+    """`1,234 ± 63`, the answer and half of its interval; a number without error stands alone.
 
-    >>> with_error(1234.4, 32.1), with_error(11.9, 0.0)
-    ('1,234 ± 32', '11.9')
+    >>> with_reach(1234.4, 62.9, 0), with_reach(11.9, 0.0, 0)
+    ('1,234 ± 63', '11.9')
     """
-    if not error:
-        return count(value)
-    places = decimals(error) if places is None else places
-    return f"{number(value, places)} ± {number(error, places)}"
+    return f"{number(value, places)} ± {number(reach, places)}" if reach else count(value)
+
+
+def answer(value: float, error: float, reach: float) -> str:
+    """The same, rounded by its own standard error."""
+    return with_reach(value, reach, decimals(error))
 
 
 def short(words: str, width: int = LABEL_CHARACTERS) -> str:
     return printable(words, width)
+
+
+def room(pixels: float) -> int:
+    """Characters that have room there; one at least."""
+    return max(int(pixels / CHARACTER), 1)

@@ -11,16 +11,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from dhdmm.errors import DataError, StudyError
 from dhdmm.study.attributes.columns import Coding, Expression, Reading, SeenColumn
 from dhdmm.study.diagram import Mask
-from dhdmm.study.forms import LARGEST_SIZE, Section, Value
+from dhdmm.study.forms import LARGEST_SIZE, Label, Section, Value
 from dhdmm.study.names import literal
 
 LABEL_PIECES = 6
@@ -29,14 +32,42 @@ LONGEST_LIST = 4_096
 """Values or bins of an attribute that a warehouse's statement can spell out."""
 
 Codes = NDArray[np.int64]
-Constant = str | bool | Decimal
-"""In a condition."""
+Constant = str | bool | Decimal | date
+"""In a condition; a date may have a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """What a record of each value adds to a sum: numbers · unit, exactly."""
+
+    numbers: Codes
+    unit: Fraction
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Values in groups that share a unit, such as the days of a month."""
+
+    group: Codes
+    """(size,): the number of each value's group."""
+    labels: Sequence[str]
+    conditions: Sequence[str] = ()
+    """SQL for each group, where it is shorter than the values."""
+
+
+def _label_of_missing(given: Any) -> Any:
+    """`true` is a label that need not be chosen, `false` says what is so without it."""
+    return {True: "missing", False: None}[given] if isinstance(given, bool) else given
+
+
+Missing = Annotated[Label | None, BeforeValidator(_label_of_missing)]
 
 
 class AttributeModel(Section):
     """What a study file says of an attribute; the models are told apart by `type`."""
 
     type: str
+    missing: Missing = None
 
     @abstractmethod
     def attribute(self, name: str) -> Attribute: ...
@@ -56,6 +87,8 @@ class Attribute(ABC):
     """Consecutive codes are a range, which can be cut anywhere and drawn as a line."""
     grouping_edges: ClassVar[Any] = None
     """The form of 'edges' in a grouping, as a type for pydantic; None if there are none."""
+    units: ClassVar[tuple[str, ...]] = ()
+    """By which values can be grouped without a list of sets."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= LARGEST_SIZE:
@@ -67,6 +100,33 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def size(self) -> int: ...
+
+    @property
+    def present(self) -> Attribute:
+        """The attribute without the value that stands for a missing one."""
+        return self
+
+    @property
+    def missing_code(self) -> int | None:
+        """The code of the missing value, the last one; None if no value may be missing."""
+        return None
+
+    @property
+    def divided(self) -> int | None:
+        """Into how many parts a record is divided, between the two values; None if it is not."""
+        return None
+
+    def amounts(self, representative: str) -> Amounts | None:
+        """What each value adds to a sum; None if values cannot be added up.
+
+        A bin is stood for by its midpoint, or its lower or upper edge.
+        """
+        integers = self.integers()
+        return None if integers is None else Amounts(integers, Fraction(1))
+
+    def largest_bias(self, representative: str) -> float:
+        """How far a value may be from what it adds."""
+        return 0.0
 
     @abstractmethod
     def code(self, value: Any) -> int:
@@ -139,6 +199,14 @@ class Attribute(ABC):
     def warehouse_code(self, x: Expression) -> Expression:
         """The same in an expression of ibis, `UNKNOWN` outside the domain."""
 
+    def texts(self) -> Sequence[str]:
+        """The values, where they are texts."""
+        return ()
+
+    def labels_given(self) -> Sequence[str]:
+        """The labels that the study file gives to values, if it does."""
+        return ()
+
     def other_code(self) -> int | None:
         """The code that takes values outside the domain, if one is meant for them."""
         return None
@@ -162,6 +230,14 @@ class Attribute(ABC):
         """(size,): what the codes stand for, None if that is not integers."""
         return None
 
+    def part(self, name: str) -> Codes:
+        """(size,): what EXTRACT(name FROM …) is."""
+        raise StudyError(f"'{self.name}' is not a date, so EXTRACT means nothing")
+
+    def compare_truncated(self, unit: str, operator: str, constant: Constant) -> Mask:
+        """(size,): the values whose DATE_TRUNC to a unit compares so with the constant."""
+        raise StudyError(f"'{self.name}' is not a date, so DATE_TRUNC means nothing")
+
     def truth(self) -> Mask | None:
         """(size,): the values that are true, None if they are not TRUE and FALSE."""
         return None
@@ -174,8 +250,9 @@ class Attribute(ABC):
                 f"'{self.name}' holds {words}, not {constant_text(constant)}",
                 hint="text stands in single quotes, numbers in none",
             )
-        whole = isinstance(constant, Decimal) and constant == int(constant)
-        return int(constant) if whole else constant
+        if isinstance(constant, Decimal) and constant == int(constant):
+            return int(constant)
+        return constant
 
     def code_of(self, constant: Constant) -> int:
         """The position of the value that equals the constant; there must be one."""
@@ -221,6 +298,15 @@ class Attribute(ABC):
             f"'{self.name}' is a {self.kind} and has no order", hint="list its values in 'sets'"
         )
 
+    def _require_numbers(self, edges: Sequence[Any]) -> None:
+        if any(isinstance(edge, str) for edge in edges):
+            raise StudyError(f"the edges of '{self.name}' are numbers")
+
+    def by_unit(self, unit: str) -> Partition:
+        """The values in groups that share a unit."""
+        known = f"one of {', '.join(self.units)}" if self.units else "units are of dates"
+        raise StudyError(f"'{self.name}' cannot be grouped by {unit}", hint=known)
+
     def listed_code(self, value: Value) -> int:
         """The position of a value that a study file lists."""
         try:
@@ -254,6 +340,10 @@ def compare_integers(values: Codes, operator: str, constant: Decimal | int) -> M
 
 
 def constant_text(constant: Constant) -> str:
+    if isinstance(constant, datetime):
+        return f"TIMESTAMP {literal(constant.isoformat(' '))}"
+    if isinstance(constant, date):
+        return f"DATE {literal(constant.isoformat())}"
     return f"{constant:f}" if isinstance(constant, Decimal) else literal(constant)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -62,6 +63,9 @@ class CategoryAttribute(Attribute):
     def size(self) -> int:
         return len(self.values)
 
+    def labels_given(self) -> tuple[str, ...]:
+        return self.labels
+
     @property
     def value_type(self) -> type[Value]:
         return type(self.values[0])
@@ -81,12 +85,12 @@ class CategoryAttribute(Attribute):
 
     @classmethod
     def draft(cls, column: columns.SeenColumn) -> str | None:
-        if column.kinds <= {int, float} or len(column.texts) > columns.MOST_TEXTS:
+        if column.kinds <= {int, float} or len(column.texts) > column.most:
             return None
         if column.kinds == {bool}:
-            words = sorted({text.lower() for text in column.texts})
+            words = sorted({text.lower() for text in column.values})
         else:
-            words = [inline(text) for text in sorted(column.texts)]
+            words = [inline(text) for text in column.values]
         return f"{{type: category, values: [{', '.join(words)}]}}"
 
     def range_label(self, low: int, high: int) -> str:
@@ -128,6 +132,9 @@ class CategoryAttribute(Attribute):
                 f"a value of '{self.name}' contains a backslash",
                 hint="some warehouses take it for part of their SQL; export the table as Parquet",
             )
+
+    def texts(self) -> Sequence[str]:
+        return [value for value in self.values if isinstance(value, str)]
 
     def other_code(self) -> int | None:
         named = [code for code, label in enumerate(self.labels) if label.casefold() == "other"]

@@ -7,6 +7,7 @@ Attribute i is read as xi, a value of the attribute's type, and coded as ki.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -16,6 +17,12 @@ from dhdmm.study.document import plain_scalar
 
 UNKNOWN = -1
 """The code of a value outside the domain, or of a missing one, once rows are counted."""
+FIRST_STEP = 3
+"""The code of the lowest step of a measured column, before records are divided; codes below it are
+the two ends and the missing value."""
+MISSING_TEXTS = ("", "nan", "nat", "na", "n/a", "#n/a", "<na>", "null", "none")
+"""What programs write for a missing value, between blanks and in lower case."""
+ISO_DATE = re.compile(r"\d{4}-[01]\d-[0-3]\d")
 MOST_TEXTS = 50
 """Different texts of a column that a draft lists."""
 
@@ -33,7 +40,10 @@ class ColumnKind(Enum):
     BOOLEAN = "true and false"
     NULL = "nothing but missing values"
     MIXED = "values of several types"
-    SCALAR = "dates, times, UUIDs or enumerations"
+    DATE = "dates"
+    TIMESTAMP = "dates with times"
+    ZONED = "times with a time zone"
+    SCALAR = "times of day, UUIDs or enumerations"
     OTHER = "another type"
 
 
@@ -54,19 +64,27 @@ class Reading:
         return f"NULL::{self.duckdb_type}" if kind is ColumnKind.NULL else self.sql.get(kind)
 
 
-_INTEGER, _REAL, _FIELD = ColumnKind.INTEGER, ColumnKind.REAL, ColumnKind.FIELD
+_INTEGER, _REAL, _WORDS = ColumnKind.INTEGER, ColumnKind.REAL, (ColumnKind.FIELD, ColumnKind.TEXT)
+"""Text is read like a field of a CSV file: the same table gives the same counts in either form."""
 WHOLE_FLOAT = "CASE WHEN {0} = floor({0}) THEN TRY_CAST({0} AS BIGINT) END"
-_WHOLE_FIELD = (
+_WHOLE_TEXT = (
     "CASE WHEN TRY_CAST({0} AS DOUBLE) = floor(TRY_CAST({0} AS DOUBLE))"
     " THEN TRY_CAST({0} AS BIGINT) END"
 )
-_WHOLE = {_INTEGER: "TRY_CAST({0} AS BIGINT)", _REAL: WHOLE_FLOAT, _FIELD: _WHOLE_FIELD}
+_WHOLE = {
+    _INTEGER: "TRY_CAST({0} AS BIGINT)",
+    _REAL: WHOLE_FLOAT,
+    **dict.fromkeys(_WORDS, _WHOLE_TEXT),
+}
 WHOLE = Reading("integers", "int64", "BIGINT", _WHOLE)
-_DOUBLE = dict.fromkeys((_INTEGER, _REAL, _FIELD), "TRY_CAST({0} AS DOUBLE)")
+_DOUBLE = dict.fromkeys((_INTEGER, _REAL, *_WORDS), "TRY_CAST({0} AS DOUBLE)")
 REAL = Reading("numbers", "float64", "DOUBLE", _DOUBLE)
-_VARCHAR = {ColumnKind.TEXT: "CAST({0} AS VARCHAR)", _FIELD: "coalesce(trim({0}), '')"}
+_VARCHAR = dict.fromkeys(_WORDS, "coalesce(trim({0}::VARCHAR), '')")
 TEXT = Reading("text", "string", "VARCHAR", _VARCHAR)
-_BOOLEAN = {ColumnKind.BOOLEAN: "{0}", _FIELD: "TRY_CAST(trim({0}) AS BOOLEAN)"}
+_BOOLEAN = {
+    ColumnKind.BOOLEAN: "{0}",
+    **dict.fromkeys(_WORDS, "TRY_CAST(trim({0}::VARCHAR) AS BOOLEAN)"),
+}
 TRUTH = Reading("true and false", "boolean", "BOOLEAN", _BOOLEAN)
 
 
@@ -97,20 +115,46 @@ class SeenColumn:
     """What is remembered of a column while a table is read for a draft."""
 
     name: str
+    most: int = MOST_TEXTS
     kinds: set[type] = field(default_factory=set)
     low: float = math.inf
     high: float = -math.inf
-    texts: set[str] = field(default_factory=set)
-    """All that differ, if there are no more than `MOST_TEXTS`."""
+    texts: dict[str, set[str]] = field(default_factory=dict)
+    """The spellings of all that differ by more than case, if there are no more than `most`."""
     empty: int = 0
+    dates: tuple[str, str] | None = None
+    """The first and the last, if every text is a date in ISO 8601."""
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, rows: int = 1) -> None:
         value = plain_scalar(text.strip())
-        if value is None:
-            self.empty += 1
+        if value is None or text.strip().lower() in MISSING_TEXTS:
+            self.empty += rows
             return
+        self._add_date(text.strip())
         self.kinds.add(type(value))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.low, self.high = min(self.low, value), max(self.high, value)
-        if len(self.texts) <= MOST_TEXTS:
-            self.texts.add(text.strip())
+        folded = text.strip().casefold()
+        if folded in self.texts or len(self.texts) <= self.most:
+            self.texts.setdefault(folded, set()).add(text.strip())
+
+    @property
+    def values(self) -> list[str]:
+        """One spelling of each text: its own, or the lower case of several."""
+        return sorted(
+            next(iter(spelled)) if len(spelled) == 1 else folded
+            for folded, spelled in self.texts.items()
+        )
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether some texts differ in case alone."""
+        return any(len(spelled) > 1 for spelled in self.texts.values())
+
+    def _add_date(self, text: str) -> None:
+        day = text[:10]
+        if not ISO_DATE.fullmatch(day) or (self.kinds and self.dates is None):
+            self.dates = None
+        else:
+            first, last = self.dates or (day, day)
+            self.dates = min(first, day), max(last, day)

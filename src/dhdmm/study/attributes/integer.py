@@ -101,6 +101,7 @@ class IntegerAttribute(Attribute):
         return f"it ranges from {self.low} to {self.high}"
 
     def cuts(self, edges: Sequence[float]) -> Codes:
+        self._require_numbers(edges)
         values = range(self.low, self.high + 1)
         codes = [bisect_left(values, edge) for edge in edges]
         for (left, right), (low, high) in zip(pairwise(edges), pairwise(codes), strict=True):

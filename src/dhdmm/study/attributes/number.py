@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, NoReturn
 
 import numpy as np
@@ -13,7 +15,14 @@ from numpy.typing import NDArray
 
 from dhdmm.errors import StudyError
 from dhdmm.study.attributes import columns
-from dhdmm.study.attributes.base import Attribute, AttributeModel, Codes, Constant, is_number
+from dhdmm.study.attributes.base import (
+    Amounts,
+    Attribute,
+    AttributeModel,
+    Codes,
+    Constant,
+    is_number,
+)
 from dhdmm.study.diagram import Mask
 from dhdmm.study.forms import Edges, Value
 from dhdmm.study.names import column, number_text
@@ -97,6 +106,19 @@ class NumberAttribute(Attribute):
         code = columns.search(0, self.size, lambda _low, middle: x < edges[middle])
         return x.between(edges[0], edges[-1]).ifelse(code, columns.UNKNOWN)
 
+    def amounts(self, representative: str) -> Amounts:
+        edges = [Fraction(repr(edge)) for edge in self.edges]
+        low, high = edges[:-1], edges[1:]
+        chosen = {"lower": low, "upper": high}.get(
+            representative, [(a + b) / 2 for a, b in zip(low, high, strict=True)]
+        )
+        unit = Fraction(1, math.lcm(*(value.denominator for value in chosen)))
+        return Amounts(np.array([int(value / unit) for value in chosen], np.int64), unit)
+
+    def largest_bias(self, representative: str) -> float:
+        widest = max(float(np.diff(self.edges).max()), 0.0)
+        return widest if representative in ("lower", "upper") else widest / 2
+
     def code_of(self, constant: Constant) -> NoReturn:
         self.value_of(constant)  # a constant of the wrong type explains more
         raise StudyError(
@@ -127,6 +149,7 @@ class NumberAttribute(Attribute):
         )
 
     def cuts(self, edges: Sequence[float]) -> Codes:
+        self._require_numbers(edges)
         for edge in sorted(set(edges) - set(self.edges)):
             close = min(self.edges, key=lambda known: abs(known - edge))
             raise StudyError(

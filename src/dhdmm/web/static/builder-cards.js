@@ -18,6 +18,7 @@ export function attributeCard(study, entry, changed, render) {
     make("div", { class: "row" },
       field("Attribute", name, at()),
       field("Type", choice(entry, "type", Object.entries(TYPES).map(([type, { words }]) => [type, words]), render), at("type")),
+      field("If missing, called", input(entry, "missing", changed, { size: 10, placeholder: "never missing" }), at("missing")),
       remove(study.attributes, entry, render)),
     make("div", { class: shape }, domain));
 }
@@ -44,11 +45,13 @@ export function groupingCard(study, entry, changed, render) {
     card.append(make("p", { class: "small soft" }, `Sets of ${entry.of} by conditions, kept as they are in the file.`));
   } else {
     const names = study.attributes.map((attribute) => [attribute.name, attribute.name]);
-    const forms = [["edges", "bins between edges"], ["sets", "named sets of values"]];
+    const units = TYPES[study.attributes.find((one) => one.name === entry.of)?.type]?.units;
+    const forms = [["edges", "bins between edges"], ["sets", "named sets of values"], ...(units ? [["unit", "unit of the calendar"]] : [])];
     head.append(
       field("Of", choice(entry, "of", names, render), at("of")),
       field("By", choice(entry, "form", forms, render), at()));
-    card.append(entry.form === "edges"
+    if (entry.form === "unit") head.append(field("Unit", choice(entry, "unit", units.map((unit) => [unit, unit]), render), at("by")));
+    else card.append(entry.form === "edges"
       ? field("Edges", input(entry, "edges", changed, { placeholder: "17, 25, 35, 45, 55, 65, 92" }), at("edges"),
         "Each bin is without its upper edge. first:last:step works, too.")
       : field("Sets", input(entry, "sets", changed, { rows: 3, placeholder: "north: 1, 2\nall others: *" }), at("sets"),
@@ -58,22 +61,30 @@ export function groupingCard(study, entry, changed, render) {
   return card;
 }
 
-const KINDS = [["by", "counts by"], ["ways", "every table of some attributes"], ["ranges", "ranges of values"], ["total", "the total"], ["sql", "SQL"]];
+const KINDS = [["by", "counts by"], ["ways", "every table of some attributes"], ["ranges", "ranges of values"], ["sum", "the sum of"], ["mean", "the mean of"], ["quantiles", "the median, quantiles of"], ["total", "the total"], ["sql", "SQL"]];
 const RANGES = [["prefix", "cumulative: up to each value"], ["all", "every interval"], ["width", "windows of a width"]];
 
 export function tableCard(study, entry, changed, render) {
   const number = () => study.tables.indexOf(entry);
   const at = (...keys) => () => path("workload", number(), ...keys);
-  const names = [...study.attributes, ...study.groupings].map((one) => one.name).filter(Boolean);
+  const counted = study.attributes.filter((one) => !TYPES[one.type].measured);
+  const added = study.attributes.filter((one) => ["measure", "integer", "number"].includes(one.type)).map((one) => [one.name, one.name]);
+  const names = [...counted, ...study.groupings].map((one) => one.name).filter(Boolean);
   const ordered = [
     ...study.attributes.filter((one) => TYPES[one.type].ordered),
-    ...study.groupings.filter((one) => one.kept === null && one.form === "edges"),
+    ...study.groupings.filter((one) => one.kept === null && one.form !== "sets"),
   ].map((one) => [one.name, one.name]);
   const kept = entry.kind === "kept";
   const head = make("div", { class: "row" },
     field("Table", input(entry, "name", changed), at("name")),
     kept ? null : field("Asks for", choice(entry, "kind", KINDS, render), at()),
     remove(study.tables, entry, render));
+  const derived = (kind, options) => [
+    make("div", { class: "row" },
+      field("Of", choice(entry, "of", options, render), at(kind, "of")),
+      kind === "quantiles" ? field("At", input(entry, "at", changed, { size: 14 }), at("quantiles", "at"), "0.5 is the median") : null),
+    chips("For each", names.filter((name) => name !== entry.of), entry.by, at(kind, "by"), () => { changed(); render(); }),
+  ];
   const asked = {
     by: () => [chips("By", names, entry.by, at("by"), () => { changed(); render(); })],
     ways: () => [make("div", { class: "row" },
@@ -85,12 +96,15 @@ export function tableCard(study, entry, changed, render) {
         entry.range === "width" ? field("Width", input(entry, "width", changed, { type: "number", min: 1 }), at("ranges", "width")) : null),
       chips("For each", names.filter((name) => name !== entry.of), entry.by, at("by"), changed),
     ],
+    sum: () => derived("sum", added),
+    mean: () => derived("mean", added),
+    quantiles: () => derived("quantiles", ordered),
     total: () => [],
     sql: () => [field("A counting query", input(entry, "sql", changed, {
       rows: 3, placeholder: "SELECT sex, COUNT(*) FROM data WHERE age >= 18 GROUP BY sex" }), at("sql"))],
     kept: () => [make("p", { class: "small soft" }, "Several terms, kept as they are in the file.")],
   }[entry.kind]();
-  const totals = entry.kind === "by" && entry.by.length
+  const totals = ["by", "sum", "mean", "quantiles"].includes(entry.kind) && entry.by.length
     ? chips("Totals over", entry.by, entry.totals, at("with_totals"), changed) : null;
   const more = make("details", { open: Boolean(entry.totals.length || entry.where || entry.weight !== "1") },
     make("summary", { class: "small" }, "Condition, weight, totals"),

@@ -74,6 +74,9 @@ function sets(text) {
   });
 }
 
+const UNITS = ["day", "week", "month", "quarter", "year", "weekday", "month of year"];
+const moments = ({ low, high, format }) => ({ range: [low.trim(), high.trim()], format: format.trim() || undefined });
+const readMoments = ({ range: [low, high], format = "" }) => ({ low, high, format });
 const NUMERIC = { inputmode: "numeric", size: 8 };
 
 /** What the builder knows of each type of attribute: its fields (label, key, properties, path and
@@ -91,28 +94,65 @@ export const TYPES = {
     write: ({ low, high }) => ({ range: [word(low), word(high)] }),
     read: ({ range: [low, high] }) => ({ low: String(low), high: String(high) }),
   },
+  date: {
+    words: "date", shape: "row", ordered: true, units: UNITS,
+    fields: [
+      ["First day", "low", { size: 12, placeholder: "2024-01-01" }, ["range"]],
+      ["Last day", "high", { size: 12, placeholder: "2024-12-31" }, ["range", 1], "both included"],
+      ["Form of texts", "format", { size: 12, placeholder: "2024-01-31" }, ["format"], "if not as 2024-01-31: %d.%m.%Y"],
+    ],
+    write: moments,
+    read: readMoments,
+  },
+  datetime: {
+    words: "date and hour", shape: "row", ordered: true, units: [...UNITS, "hour"],
+    fields: [
+      ["First hour", "low", { size: 14, placeholder: "2024-01-01T00" }, ["range"]],
+      ["Last hour", "high", { size: 14, placeholder: "2024-12-31T23" }, ["range", 1], "both included"],
+      ["Form of texts", "format", { size: 14, placeholder: "2024-01-31 13:45" }, ["format"], "if not as 2024-01-31 13:45: %d.%m.%Y %H:%M"],
+    ],
+    write: moments,
+    read: readMoments,
+  },
   number: {
     words: "number, in bins", shape: "row", ordered: true,
     fields: [["Edges of the bins", "edges", { placeholder: "0:100:5" }, ["edges"], "first:last:step, or a list such as 0, 18, 65, 120"]],
     write: (given) => ({ edges: edges(given.edges) }),
     read: (entry) => ({ edges: typedEdges(entry.edges) }),
   },
+  measure: {
+    words: "amount, added up", shape: "row", ordered: false, measured: true,
+    fields: [["From", "low", NUMERIC, ["range"]], ["To", "high", NUMERIC, ["range", 1], "values beyond count as the end"],
+      ["In steps of", "step", { ...NUMERIC, placeholder: "1" }, ["step"]]],
+    write: ({ low, high, step }) => ({ range: [word(low), word(high)], step: step.trim() ? word(step) : undefined }),
+    read: ({ range: [low, high], step }) => ({ low: String(low), high: String(high), step: String(step) }),
+  },
 };
 
 // ---- from the fields to the file ----------------------------------------------------------------
 
+function attributeEntry(attribute) {
+  const missing = attribute.missing.trim() ? textOf(attribute.missing) : undefined;
+  return { type: attribute.type, ...TYPES[attribute.type].write(attribute), missing };
+}
+
 function grouping(entry) {
   if (entry.kept) return entry.kept;
+  if (entry.form === "unit") return { of: entry.of, by: entry.unit };
   return entry.form === "sets" ? { of: entry.of, sets: sets(entry.sets) } : { of: entry.of, edges: edges(entry.edges) };
 }
 
+const totals = (table) => (table.totals.length ? table.totals : undefined);
 const QUESTIONS = {
-  by: (table) => ({ by: table.by, with_totals: table.totals.length ? table.totals : undefined }),
+  by: (table) => ({ by: table.by, with_totals: totals(table) }),
   ways: (table) => ({ marginals: { ways: word(table.ways) } }),
   ranges: (table) => ({
     ranges: { of: table.of, kind: table.range, width: table.range === "width" ? word(table.width) : undefined },
     by: table.by.length ? table.by : undefined,
   }),
+  sum: (table) => ({ sum: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
+  mean: (table) => ({ mean: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
+  quantiles: (table) => ({ quantiles: { of: table.of, at: parts(table.at).map(word), by: table.by.length ? table.by : undefined }, with_totals: totals(table) }),
   total: () => ({ total: true }),
   sql: (table) => ({ sql: table.sql }),
   kept: (table) => table.kept,
@@ -153,7 +193,7 @@ function aggregation(given) {
 export function textOfStudy(study) {
   return yaml({
     study: study.name,
-    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, { type: attribute.type, ...TYPES[attribute.type].write(attribute) }])),
+    schema: new Mapping(study.attributes.map((attribute) => [attribute.name, attributeEntry(attribute)])),
     groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
     workload: study.tables.map(item),
     privacy: privacy(study.privacy),
@@ -179,6 +219,7 @@ function typedEdges(given) {
 
 function groupingOf([name, entry]) {
   const made = newGrouping(name, entry.of);
+  if (entry.by) return { ...made, form: "unit", unit: entry.by };
   if (entry.edges) return { ...made, edges: typedEdges(entry.edges) };
   if (!entry.sets.every((set) => set.values || set.rest)) return { ...made, kept: entry };
   const lines = entry.sets.map((set) => `${typed(set.label)}: ${set.rest ? "*" : set.values.map(typed).join(", ")}`);
@@ -194,6 +235,11 @@ function tableOf(entry) {
   if (asked.ranges && !asked.with_totals) {
     const { of, kind, width = "" } = asked.ranges;
     return { ...made, kind: "ranges", of, range: kind, width: String(width) };
+  }
+  for (const kind of ["sum", "mean", "quantiles"]) {
+    if (!asked[kind]) continue;
+    const { of, by = [], at = [], representative = "" } = asked[kind];
+    return { ...made, kind, of, by, at: at.join(", "), representative: representative === "midpoint" ? "" : representative };
   }
   return asked.terms || asked.marginals || asked.ranges ? { ...made, kind: "kept", kept: asked } : made;
 }
@@ -223,7 +269,9 @@ function aggregationOf(given) {
 export function studyOf(form) {
   return {
     name: form.study,
-    attributes: form.schema.map((entry) => ({ ...newAttribute(entry.name, entry.type), ...TYPES[entry.type].read(entry) })),
+    attributes: form.schema.map((entry) => ({
+      ...newAttribute(entry.name, entry.type), ...TYPES[entry.type].read(entry), missing: entry.missing === undefined ? "" : typed(entry.missing),
+    })),
     groupings: Object.entries(form.groupings).map(groupingOf),
     tables: form.workload.map(tableOf),
     privacy: privacyOf(form.privacy),
@@ -233,15 +281,15 @@ export function studyOf(form) {
 
 export function newAttribute(name = "", type = "category") {
   const keys = Object.values(TYPES).flatMap(({ fields }) => fields.map(([, key]) => key));
-  return { name, type, ...Object.fromEntries(keys.map((key) => [key, ""])) };
+  return { name, type, missing: "", ...Object.fromEntries(keys.map((key) => [key, ""])) };
 }
 
 export function newGrouping(name, of) {
-  return { name, of, form: "edges", edges: "", sets: "", kept: null };
+  return { name, of, form: "edges", unit: "month", edges: "", sets: "", kept: null };
 }
 
 export function newTable(kind, name) {
-  return { name, kind, by: [], totals: [], ways: "1", of: "", range: "prefix", width: "", sql: "", where: "", weight: "1", kept: null };
+  return { name, kind, by: [], totals: [], ways: "1", of: "", range: "prefix", width: "", at: "0.25, 0.5, 0.75", representative: "", sql: "", where: "", weight: "1", kept: null };
 }
 
 export function newStudy() {

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 
@@ -45,14 +46,24 @@ class MerkleTree:
 
     def multiproof(self, positions: Iterable[int]) -> bytes:
         """The nodes that turn the leaves at `positions` into the root, 32 bytes each."""
-        leaves = np.array(list(positions), dtype=np.int64)
-        if not len(leaves) or not 0 <= leaves.min() <= leaves.max() < self.size:
+        leaves = np.sort(np.array(list(positions), dtype=np.int64))
+        if not len(leaves) or not 0 <= leaves[0] <= leaves[-1] < self.size:
             raise LocalProtocolError("no such leaves")
-        known = (leaves[:, None] >> np.arange(len(self._starts))) + self._starts
-        needed = np.zeros(len(self._nodes), dtype=np.bool_)
-        needed[known ^ 1] = True
-        needed[known] = False
-        return bytes(self._nodes[needed & self._is_node])
+        # level by level, each from left to right: in the order of the array, with repetitions
+        levels = np.arange(len(self._starts))[:, None]
+        known = ((leaves >> levels) + self._starts[:, None]).ravel()
+        known = known[_differs(known)]
+        fresh = _differs(known >> 1)  # not the second of two children that are both known
+        alone = np.append(fresh[1:], True) & fresh
+        siblings = known[alone] ^ 1
+        return bytes(self._nodes.take(siblings[self._is_node[siblings]]))
+
+
+def _differs(ascending: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """From the element before it."""
+    differs = np.ones(len(ascending), dtype=np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=differs[1:])
+    return differs
 
 
 def verify_multiproof(

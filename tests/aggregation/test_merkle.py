@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dhdmm.aggregation import merkle
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
-from dhdmm.secagg import merkle
-from dhdmm.secagg.merkle import NODE_BYTES, MerkleTree, leaf_hash, verify_multiproof
+from dhdmm.aggregation.merkle import NODE_BYTES, MerkleTree, leaf_hash, verify_multiproof
 
 contents_lists = st.lists(st.none() | st.binary(max_size=8), min_size=1, max_size=40)
 
@@ -73,6 +73,7 @@ def test_another_number_of_leaves_is_refused(case, other_size):
         assert refused(tree.root, other_size, leaves, proof)
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(max_size=4), min_size=2, max_size=20, unique=True), st.data())
 def test_leaf_shown_at_another_position_is_refused(contents, data):
     tree, size = MerkleTree(contents), len(contents)

@@ -1,0 +1,204 @@
+"""What SQL selects from a release, as linear forms of counts and quotients of two such forms.
+
+COUNT(*), with FILTER or without, is one row of a term for every group. Sums, differences and
+multiples of rows are rows again; a quotient of two keeps both. Other arithmetic has no exact
+interval and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from dhdmm.release.covariance import combined, row_covariances, variances
+from dhdmm.release.intervals import Estimates, Floats, Quotients, Sums
+from dhdmm.study import sqltext
+from dhdmm.study.factor import restricted
+from dhdmm.study.predicate import Box, boxes
+from dhdmm.study.schema import Schema
+from dhdmm.study.workload import Product, Term
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
+
+    from dhdmm.release.release import Release
+
+AGGREGATES = ("count", "sum", "avg")
+_HINT = "select grouped columns, COUNT(*), SUM(x), AVG(x), each with FILTER, and + - * / of them"
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Σ coefficient · term + constant, row by row."""
+
+    terms: tuple[Term, ...]
+    coefficients: tuple[Fraction, ...]
+    constant: Fraction
+
+    def plus(self, other: Linear) -> Linear:
+        coefficients = (*self.coefficients, *other.coefficients)
+        return Linear((*self.terms, *other.terms), coefficients, self.constant + other.constant)
+
+    def times(self, number: Fraction) -> Linear:
+        coefficients = tuple(c * number for c in self.coefficients)
+        return Linear(self.terms, coefficients, self.constant * number)
+
+    @property
+    def term(self) -> Term:
+        return combined(self.terms, self.coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    numerator: Linear
+    denominator: Linear
+
+
+Form = Linear | Quotient
+
+
+def has_aggregate(tree: Expr) -> bool:
+    return any(node.key in AGGREGATES for node in tree.walk())
+
+
+class FormReader:
+    """Reads expressions over the groups of one term, which counts the records of each."""
+
+    def __init__(self, schema: Schema, counts: Term, names: Mapping[str, Expr]) -> None:
+        self.schema, self.counts, self.names = schema, counts, names
+
+    def form(self, tree: Expr) -> Form:
+        match tree.key:
+            case "paren" | "alias" | "cast" | "nullif":
+                return self.form(tree.this)
+            case "column" if tree.name.casefold() in self.names:
+                return self.form(self.names[tree.name.casefold()])
+            case "literal" if not tree.is_string:
+                return _constant(Fraction(Decimal(tree.this)))
+            case "neg":
+                return _times(self.form(tree.this), Fraction(-1))
+            case "add":
+                return self._sum(tree, self.form(tree.expression))
+            case "sub":
+                return self._sum(tree, _times(self.form(tree.expression), Fraction(-1)))
+            case "mul":
+                return self._product(tree)
+            case "div":
+                return self._quotient(tree)
+            case "filter":
+                return self._aggregate(tree.this, tree.expression.this)
+            case "count" | "sum" | "avg":
+                return self._aggregate(tree, None)
+            case _:
+                return _refuse(tree, f"{sqltext.shown(tree)} cannot be calculated", _HINT)
+
+    def _sum(self, tree: Expr, right: Form) -> Form:
+        left = self.form(tree.this)
+        if isinstance(left, Linear) and isinstance(right, Linear):
+            return left.plus(right)
+        if isinstance(right, Quotient):
+            left, right = right, left
+        if isinstance(left, Quotient) and isinstance(right, Linear) and not right.terms:
+            moved = left.numerator.plus(left.denominator.times(right.constant))
+            return Quotient(moved, left.denominator)
+        return _refuse(
+            tree,
+            f"{sqltext.shown(tree)} adds to a quotient what is no constant",
+            "select both parts, or write them as one quotient",
+        )
+
+    def _product(self, tree: Expr) -> Form:
+        left, right = self.form(tree.this), self.form(tree.expression)
+        for number, other in ((left, right), (right, left)):
+            if isinstance(number, Linear) and not number.terms:
+                return _times(other, number.constant)
+        return _refuse(tree, f"{sqltext.shown(tree)} multiplies two answers")
+
+    def _quotient(self, tree: Expr) -> Form:
+        left, right = self.form(tree.this), self.form(tree.expression)
+        if isinstance(right, Linear) and not right.terms:
+            if not right.constant:
+                return _refuse(tree, f"{sqltext.shown(tree)} divides by 0")
+            return _times(left, 1 / right.constant)
+        if isinstance(left, Linear) and isinstance(right, Linear):
+            return Quotient(left, right)
+        return _refuse(tree, f"{sqltext.shown(tree)} is a quotient of quotients")
+
+    def _aggregate(self, tree: Expr, condition: Expr | None) -> Form:
+        held = () if condition is None else boxes(condition, self.schema)
+        counts = self.counts if condition is None else filtered(self.counts, held)
+        argument = tree.args.get("this")
+        if tree.key == "count" and argument is not None and argument.key not in ("star", "literal"):
+            what = f"{sqltext.shown(tree)}: every record has a value, so write COUNT(*)"
+            return _refuse(tree, what, _HINT)
+        if tree.key == "count" or (argument is not None and argument.sql() == "1"):
+            return Linear((counts,), (Fraction(1),), Fraction(0))
+        return _refuse(tree, f"{sqltext.shown(tree)}: records are counted", _HINT)
+
+
+def filtered(term: Term, held: tuple[Box, ...]) -> Term:
+    """The same rows, of the records inside the boxes."""
+    products = tuple(
+        Product(
+            product.coefficient * box.coefficient,
+            tuple(
+                restricted(factor, box.masks[a]) if a in box.masks else factor
+                for a, factor in enumerate(product.factors)
+            ),
+        )
+        for product in term.products
+        for box in held
+    )
+    nothing = tuple(replace(product, coefficient=Fraction(0)) for product in term.products)
+    return replace(term, products=products or nothing)
+
+
+def _constant(number: Fraction) -> Linear:
+    return Linear((), (), number)
+
+
+def _times(form: Form, number: Fraction) -> Form:
+    if isinstance(form, Linear):
+        return form.times(number)
+    return Quotient(form.numerator.times(number), form.denominator)
+
+
+def _refuse(tree: Expr, what: str, hint: str | None = None) -> NoReturn:
+    sqltext.refuse(tree, what, hint=hint)
+
+
+# ---- from forms to numbers ----------------------------------------------------------------------
+
+
+def estimated(release: Release, forms: list[Form]) -> Estimates:
+    """The numbers of one expression, over the groups of every term in turn."""
+    if all(isinstance(form, Linear) for form in forms):
+        parts = [_moments(release, form) for form in forms if isinstance(form, Linear)]
+        values, squares = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Sums(values, np.sqrt(squares))
+    columns = [_quotient_moments(release, form) for form in forms if isinstance(form, Quotient)]
+    return Quotients(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+
+def _moments(release: Release, form: Linear) -> tuple[Floats, Floats]:
+    """Values and variances."""
+    if not form.terms:
+        return np.full(1, float(form.constant)), np.zeros(1)
+    term = form.term
+    return release.estimate.term(term) + float(form.constant), variances(release, term)
+
+
+def _quotient_moments(release: Release, form: Quotient) -> tuple[Floats, ...]:
+    (n, nn), (d, dd) = _moments(release, form.numerator), _moments(release, form.denominator)
+    together = bool(form.numerator.terms and form.denominator.terms)
+    nd = (
+        row_covariances(release, form.numerator.term, form.denominator.term)
+        if together
+        else np.zeros(1)
+    )
+    return tuple(np.broadcast_arrays(n, d, nn, nd, dd))

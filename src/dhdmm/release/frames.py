@@ -1,0 +1,85 @@
+"""Tables of numbers with error bars in the forms that other libraries and programs take."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from dhdmm.errors import DhdmmError
+from dhdmm.release.intervals import Floats
+
+if TYPE_CHECKING:
+    import pandas
+
+STATISTICS = ("value", "standard_error", "low", "high")
+
+
+class DerivedTable(ABC):
+    """A table made of released ones, in the forms that people use."""
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table: ...
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The columns of `to_arrow` as a pandas frame; needs `dhdmm[pandas]`.
+
+        Returns:
+            The frame.
+
+        Raises:
+            DhdmmError: pandas is not installed.
+        """
+        return in_pandas(self.to_arrow())
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write the columns of `to_arrow` as CSV.
+
+        Args:
+            path: The file.
+        """
+        pa.csv.write_csv(self.to_arrow(), str(path))
+
+    def to_parquet(self, path: str | Path) -> None:
+        """Write the columns of `to_arrow` as a Parquet file.
+
+        Args:
+            path: The file.
+        """
+        pa.parquet.write_table(self.to_arrow(), str(path))
+
+
+def in_pandas(table: pa.Table) -> pandas.DataFrame:
+    extra("pandas")
+    frame: pandas.DataFrame = table.to_pandas()
+    return frame
+
+
+def appended(labels: Mapping[str, pa.Array], numbers: Mapping[str, Floats]) -> pa.Table:
+    """A table of both, the numbers' names changed where a label column has them."""
+    columns = dict(labels)
+    for wanted, column in numbers.items():
+        name = wanted
+        while name in columns:
+            name += "_"
+        columns[name] = pa.array(column)
+    return pa.table(columns)
+
+
+def columns_of(table: pa.Table) -> dict[str, pa.Array]:
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+def extra(library: str) -> Any:
+    try:
+        return import_module(library)
+    except ImportError:
+        raise DhdmmError(
+            f"{library} is not installed", hint=f"pip install 'dhdmm[{library}]', or use to_arrow()"
+        ) from None
