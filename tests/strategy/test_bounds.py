@@ -7,7 +7,6 @@ import pytest
 from dense import random_workload
 from workloads import marginals, one_attribute, plain
 
-from dhdmm.strategy import bound
 from dhdmm.strategy.bound import ProductBound, unmixed
 from dhdmm.strategy.optimum import Dual, DualBlock, lowered_roots
 from dhdmm.strategy.symmetry import reduce_workload
@@ -30,11 +29,11 @@ def test_trace_of_a_root_is_rounded_down(n: int) -> None:
         assert n * scale**0.5 * (1 - 1e-11) < trace < n * scale**0.5
 
 
-def uniform(w: Workload, share: float | None = None) -> float:
+def uniform(w: Workload, share: float | None = None, kept: int = 1) -> float:
     """The bound on tr (D^½ V D^½)^½ for equal weights."""
     reduction = reduce_workload(w)
     d = [axis.sizes / axis.sizes.sum() for axis in reduction.axes]
-    return ProductBound(reduction, d)._root(share)
+    return ProductBound(reduction, d).root_trace(share, kept)
 
 
 def nuclear(w: Workload) -> float:
@@ -61,11 +60,8 @@ MIXING = {
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("name", MIXING)
-def test_bound_for_large_workloads_is_a_bound_where_axes_are_cut(
-    monkeypatch, name: str, share: float
-) -> None:
-    monkeypatch.setattr(bound, "KEPT", 3)
-    whole, cut = uniform(MIXING[name]), uniform(MIXING[name], share)
+def test_bound_for_large_workloads_is_a_bound_where_axes_are_cut(name: str, share: float) -> None:
+    whole, cut = uniform(MIXING[name]), uniform(MIXING[name], share, kept=3)
     assert whole == pytest.approx(nuclear(MIXING[name]))
     assert 0.5 * whole < cut < whole
 

@@ -27,10 +27,9 @@ from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import lowered_roots
 from dhdmm.strategy.symmetry import ReducedAxis, Reduction
 
-SHARES = (None, 0.1, 0.25, 0.5)
-"""Where θ lies between its least value and 1, or that nothing is cut: tried one after the other."""
-KEPT = 12
-"""Dimensions of K."""
+CUTS = ((None, 1), (0.25, 1), (0.75, 1), (0.1, 12), (0.25, 12), (0.5, 12))
+"""Where θ lies between its least value and 1 (or that nothing is cut) and the dimensions of K:
+tried one after the other."""
 LARGEST = 1600
 """Rows of a block that is written out."""
 SAFETY = 1e-9
@@ -45,21 +44,22 @@ class WeighedAxis:
     mass: Floats
     """Of d on every orbit."""
     share: float | None
+    kept: int
 
     @cached_property
     def _K(self) -> Floats | None:
         """Orthonormal columns, K first; None if the axis is not cut."""
-        if self.share is None or len(self.mass) <= 2 * KEPT:
+        if self.share is None or len(self.mass) <= 2 * self.kept:
             return None
         mixed = np.asarray(sum(self._gram(i) / np.trace(self._gram(i)) for i in self._factors))
         found = [np.sqrt(self.mass)]
-        for _ in range(KEPT - 1):
+        for _ in range(self.kept - 1):
             step = mixed @ found[-1]
             for earlier in (*found, *found):
                 step = step - (earlier @ step) * earlier
             found.append(step / np.linalg.norm(step))
         kept = np.array(found).T
-        rest = np.linalg.svd(kept, full_matrices=True)[0][:, KEPT:]
+        rest = np.linalg.svd(kept, full_matrices=True)[0][:, self.kept :]
         return np.concatenate([kept, rest], axis=1)
 
     @property
@@ -99,8 +99,8 @@ class WeighedAxis:
     def _split(self, i: int) -> tuple[Floats, Floats]:
         if self._K is None or self.share is None:
             return self._gram(i), np.zeros((1, 1))
-        G = self._K.T @ self._gram(i) @ self._K
-        return unmixed(G[:KEPT, :KEPT], G[:KEPT, KEPT:], G[KEPT:, KEPT:], self.share)
+        G, k = self._K.T @ self._gram(i) @ self._K, self.kept
+        return unmixed(G[:k, :k], G[:k, k:], G[k:, k:], self.share)
 
 
 def unmixed(A: Floats, E: Floats, C: Floats, share: float) -> tuple[Floats, Floats]:
@@ -128,10 +128,10 @@ class ProductBound:
 
     @property
     def value(self) -> float:
-        return max(self._root(share) for share in SHARES) * (1 - SAFETY)
+        return max(self.root_trace(*cut) for cut in CUTS) * (1 - SAFETY)
 
-    def _root(self, share: float | None) -> float:
-        axes = [WeighedAxis(*x, share) for x in zip(self.reduction.axes, self.d, strict=True)]
+    def root_trace(self, share: float | None, kept: int) -> float:
+        axes = [WeighedAxis(*x, share, kept) for x in zip(self.reduction.axes, self.d, strict=True)]
         blocks: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {}
         for index, coefficient in self._products():
             for parts in itertools.product(*(x.parts(i) for x, i in zip(axes, index, strict=True))):

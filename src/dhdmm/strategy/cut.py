@@ -41,7 +41,7 @@ def cut_axis(axis: ReducedAxis, dimensions: int) -> ReducedAxis:
         if len(candidate) <= FEW_ROWS:
             own, inside = [candidate], {*inside, i}
     kept = own[0]
-    if len(kept) == 1:
+    if len(kept) == 1 < dimensions:
         kept, pivots = cardinal(_krylov(axis, dimensions))
     else:
         pivots = find_pivots(kept.astype(np.float64))

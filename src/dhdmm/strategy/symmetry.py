@@ -274,7 +274,8 @@ class Reduction:
         return [block for block in grams if block.summands]
 
     def _leaders(self, index: tuple[int, ...], parts: Residuals) -> list[int | None]:
-        cuts = [(a, axis.cut) for a, axis in enumerate(self.axes) if axis.cut and self.leaders]
+        cuts = [(a, x.cut) for a, x in enumerate(self.axes) if x.cut and len(x.cut.kept) > 1]
+        cuts = cuts if self.leaders else []
         return [
             None,
             *(a for a, cut in cuts if a not in dict(parts) and index[a] not in cut.constant),
