@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dense import random_workload
-from workloads import marginals, one_attribute, plain
+from workloads import marginals, one_attribute, rows
 
-from dhdmm.strategy.bound import ProductBound, unmixed
-from dhdmm.strategy.optimum import Dual, DualBlock, lowered_roots
+from dhdmm.strategy.optimum import Dual, DualBlock
+from dhdmm.strategy.residual import ResidualProblem
 from dhdmm.strategy.symmetry import reduce_workload
+from dhdmm.strategy.unmixed import UnmixedBound, root_trace, split_gram
 from dhdmm.study.factor import Ranges
 from dhdmm.study.workload import Workload
 
@@ -25,58 +26,51 @@ def test_certified_bound_stays_below_a_bound_that_is_known_exactly(n: int) -> No
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 100])
 def test_trace_of_a_root_is_rounded_down(n: int) -> None:
     for scale in (1.0, 4.0, 0.25):
-        trace = lowered_roots(scale * np.eye(n)).sum()
+        trace = root_trace(scale * np.eye(n))
         assert n * scale**0.5 * (1 - 1e-11) < trace < n * scale**0.5
 
 
-def uniform(w: Workload, share: float | None = None, kept: int = 1) -> float:
-    """The bound on tr (D^½ V D^½)^½ for equal weights."""
-    reduction = reduce_workload(w)
-    d = [axis.sizes / axis.sizes.sum() for axis in reduction.axes]
-    return ProductBound(reduction, d).root_trace(share, kept)
+def unmixed(w: Workload) -> float:
+    """The bound on tr (D^½ V D^½)^½ for equal weights, over all components."""
+    problem = ResidualProblem(reduce_workload(w))
+    return UnmixedBound(problem.finder, problem.uniform).contribution(problem.finder.components())
 
 
 def nuclear(w: Workload) -> float:
-    """‖W D^½‖_* with equal weights for all merged cells, densely."""
-    W = np.unique(w.to_sparse().toarray(), axis=1)
+    """‖W D^½‖_* with equal weights, densely."""
+    W = w.to_sparse().toarray()
     return float(np.linalg.svd(W, compute_uv=False).sum() / np.sqrt(W.shape[1]))
 
 
 @pytest.mark.parametrize("ways", [1, 2, 3])
-def test_bound_for_large_workloads_is_exact_where_nothing_is_cut(ways: int) -> None:
+def test_bound_for_large_workloads_is_exact_where_nothing_mixes(ways: int) -> None:
     w = marginals((5, 4, 3), ways)
-    assert nuclear(w) * (1 - 1e-8) < uniform(w) <= nuclear(w) * (1 + 1e-12)
+    assert nuclear(w) * (1 - 1e-8) < unmixed(w) < nuclear(w)
 
 
-CROSSED = plain(
-    (12, 11), [[Ranges.prefixes(12), Ranges.total(11)], [Ranges.all(12)] * 1 + [Ranges.each(11)]]
-)
 MIXING = {
-    "prefixes": one_attribute(Ranges.prefixes(12)),
-    "all ranges": one_attribute(Ranges.all(11)),
-    "prefixes by value": CROSSED,
+    "prefixes": one_attribute(Ranges.prefixes(6)),
+    "all ranges": one_attribute(Ranges.all(5)),
+    "one and two": one_attribute(rows([[1, 1, 0], [0, 1, 1], [1, 0, 0]])),
 }
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("name", MIXING)
-def test_bound_for_large_workloads_is_a_bound_where_axes_are_cut(name: str, share: float) -> None:
-    whole, cut = uniform(MIXING[name]), uniform(MIXING[name], share, kept=3)
-    assert whole == pytest.approx(nuclear(MIXING[name]))
-    assert 0.5 * whole < cut < whole
+def test_bound_for_large_workloads_is_a_bound_where_sets_mix(name: str) -> None:
+    assert 0 < unmixed(MIXING[name]) < nuclear(MIXING[name])
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_unmixed_gram_lies_below_the_gram(seed: int) -> None:
-    """And is positive semidefinite, so that products of such matrices lie below products."""
+def test_a_split_gram_lies_below_the_gram(seed: int) -> None:
+    """[[(1−θ)γ, 0], [0, G₁ − g gᵀ/(θγ)]] ⪯ G: so its root's trace is no larger than G's."""
     rng = np.random.default_rng(seed)
-    factor = rng.normal(size=(9, 7))
-    gram = factor.T @ factor
-    for share in (0.0, 0.25, 1.0):
-        A, C = unmixed(gram[:3, :3], gram[:3, 3:], gram[3:, 3:], share)
-        below = np.block([[A, np.zeros((3, 4))], [np.zeros((4, 3)), C]])
-        assert np.linalg.eigvalsh(below)[0] > -1e-9
-        assert np.linalg.eigvalsh(gram - below)[0] > -1e-9
+    factor = rng.integers(-2, 3, (4, 5))
+    gram, d = factor.T @ factor, np.full(5, 0.2)
+    eigenvalues = np.linalg.eigvalsh(gram * 0.2)
+    whole = np.sqrt(np.maximum(eigenvalues, 0)).sum()
+    for share in (1.0, 0.75, 0.5, 0.25):
+        alone, rest = split_gram(gram, d, share)
+        assert np.sqrt(alone) + rest <= whole * (1 + 1e-9)
 
 
 def test_differences_that_cancel_are_split_whatever_their_rounding() -> None:
@@ -91,5 +85,4 @@ def test_differences_that_cancel_are_split_whatever_their_rounding() -> None:
 def test_random_workloads_stay_below_their_nuclear_norm() -> None:
     for seed in range(12):
         w = random_workload(seed)
-        if not any(len(term.products) > 1 for term in w.terms):
-            assert uniform(w) <= nuclear(w) * (1 + 1e-9)
+        assert unmixed(w) <= nuclear(w) * (1 + 1e-9)

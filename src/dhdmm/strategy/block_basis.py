@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis, concatenate, select
 from dhdmm.strategy.matrix import (
     PRIME,
@@ -23,6 +24,10 @@ from dhdmm.strategy.symmetry import BlockGram, ReducedTerm, Reduction
 from dhdmm.strategy.vectors import CHUNK, VectorBook
 
 
+class TooLarge(StrategyError):
+    """A basis of more rows than can be solved, or columns of too many different cells."""
+
+
 class BasisBuilder:
     """Integer bases for all blocks of a reduction, sharing each axis's vectors."""
 
@@ -34,7 +39,7 @@ class BasisBuilder:
     def rank_bound(self, block: BlockGram) -> int:
         """At least the rank of V on the block."""
         simple = sum(math.prod(len(span) for span in grid) for grid in self._grids(block).values())
-        rows = (term.indices[0] for term in self.reduction.terms if self._is_coupled(term))
+        rows = (term.indices[0] for term in self.reduction.terms if len(term.indices) > 1)
         factors = [axis.factors for axis in self.reduction.axes]
         coupled = (
             math.prod(f[i].shape[0] for f, i in zip(factors, row, strict=True)) for row in rows
@@ -84,24 +89,18 @@ class BasisBuilder:
             if space.rank == space.columns:
                 break
             chunk = select(candidates, order[start : start + CHUNK])
-            rows = chunk.dense(seen) if space.columns == block.dimension else sketched(chunk, seen)
+            rows = (
+                chunk.dense(seen)
+                if space.columns == block.dimension
+                else sketched(chunk, seen, space.columns)
+            )
             kept.append(select(chunk, space.extend(rows)))
         return kept
 
     def _seen(self, block: BlockGram, a: int, columns: int) -> Integers:
-        """(vectors, …): an axis's vectors, or their products with random ones modulo p.
-
-        Random Kronecker vectors are in general position, so as many of them as there are rows keep
-        the rank, and rows need not be written out.
-        """
+        """(vectors, …): an axis's vectors, or what `sketch` sees of them."""
         vectors = self.books[a].vectors
-        if columns == block.dimension:
-            return vectors
-        size = vectors.shape[1]
-        borrow(3 * size * columns)
-        stream = hashlib.shake_256(b"dhdmm row sketch" + a.to_bytes(4, "big"))
-        random = np.frombuffer(stream.digest(8 * size * columns), "<u8") % np.uint64(PRIME)
-        return multiply_modulo(vectors % PRIME, random.astype(np.int64).reshape(size, columns))
+        return vectors if columns == block.dimension else sketch(vectors, a, columns)
 
     def _nonzeros(self, block: BlockGram, ids: Integers) -> Integers:
         counts = np.ones(len(ids), np.int64)
@@ -123,25 +122,11 @@ class BasisBuilder:
         """Of every different product that the block sees, the vectors that span its factors."""
         found: dict[tuple[int, ...], list[Integers]] = {}
         for term in self.reduction.terms:
-            for index in () if self._is_coupled(term) else term.indices:
+            for index in () if len(term.indices) > 1 else term.indices:
                 key = tuple(index[a] for a in block.axes)
                 if key not in found and self._active(index, block):
-                    found[key] = [
-                        self.books[a].part(index[a], self._state(block, a)) for a in block.axes
-                    ]
+                    found[key] = [self.books[a].spanning(index[a]) for a in block.axes]
         return found
-
-    def _state(self, block: BlockGram, a: int) -> str:
-        """Which part of an axis the block has."""
-        if self.reduction.axes[a].cut is None:
-            return "whole"
-        if a in block.rest:
-            return "rest"
-        if not self.reduction.leaders:
-            return "kept"
-        if block.leader is None or a < block.leader:
-            return "constant"
-        return "centred" if a == block.leader else "kept"
 
     def widest(self, block: BlockGram) -> int:
         """Combinations of orbits on which a squared column may depend."""
@@ -156,31 +141,18 @@ class BasisBuilder:
 
     def varying(self, block: BlockGram) -> set[int]:
         """Axes along which rows of the block are not all constant."""
-        if any(self._is_coupled(term) for term in self.reduction.terms):
+        if any(len(term.indices) > 1 for term in self.reduction.terms):
             return set(block.axes)
         grids = self._grids(block).values()
         return {a for i, a in enumerate(block.axes) if any(np.any(grid[i]) for grid in grids)}
 
     def is_full(self, block: BlockGram) -> bool:
         """Whether one product already has all the rows that there could be."""
-        return any(
-            all(
-                len(span) == n or a in block.rest
-                for a, span, n in zip(block.axes, grid, block.shape, strict=True)
-            )
-            for grid in self._grids(block).values()
-        )
-
-    def _is_coupled(self, term: ReducedTerm) -> bool:
-        """Whether its products are rows together; where an axis is cut they are kept apart."""
-        cuts = [(a, axis.cut) for a, axis in enumerate(self.reduction.axes) if axis.cut]
-        inside = all(index[a] in cut.inside for index in term.indices for a, cut in cuts)
-        return len(term.indices) > 1 and inside
+        grids = self._grids(block).values()
+        return any(math.prod(map(len, grid)) == block.dimension for grid in grids)
 
     def _active(self, index: tuple[int, ...], block: BlockGram) -> bool:
         pairs = tuple((i, i) for i in index)
-        if not self.reduction.reaches(pairs, block.rest, block.leader):
-            return False
         return self.reduction.scalar(pairs, dict(block.residuals)) != 0
 
     def _coupled_candidates(self, block: BlockGram) -> Basis:
@@ -192,7 +164,7 @@ class BasisBuilder:
         """
         found: list[tuple[Integers, Integers]] = []
         for term in self.reduction.terms:
-            if self._is_coupled(term) and not block.rest and block.leader is None:
+            if len(term.indices) > 1:
                 found += self._coupled_rows(term, block)
         if not found:
             return concatenate([], len(block.axes))
@@ -259,10 +231,23 @@ class BasisBuilder:
         return np.asarray(values[:, :1] - values[:, 1:])
 
 
-def sketched(basis: Basis, seen: Sequence[Integers]) -> Integers:
-    """Rows of B through random Kronecker vectors modulo p."""
-    K = np.ones((len(basis.ids), seen[0].shape[1]), np.int64)
-    for i, sketch in enumerate(seen):
-        K = K * sketch[basis.ids[:, i]] % PRIME
+def sketch(vectors: Integers, axis: int, columns: int) -> Integers:
+    """(vectors, columns): every vector against random ones modulo p.
+
+    Random Kronecker vectors are in general position, so as many of them as the rank keep it, and
+    rows over many cells need not be written out.
+    """
+    size = vectors.shape[1]
+    borrow(3 * size * columns)
+    stream = hashlib.shake_256(b"dhdmm row sketch" + axis.to_bytes(4, "big"))
+    random = np.frombuffer(stream.digest(8 * size * columns), "<u8") % np.uint64(PRIME)
+    return multiply_modulo(vectors % PRIME, random.astype(np.int64).reshape(size, columns))
+
+
+def sketched(basis: Basis, sketches: Sequence[Integers], columns: int) -> Integers:
+    """Rows of B through random Kronecker vectors, which keep their rank (but for chance)."""
+    K = np.ones((len(basis.ids), columns), np.int64)
+    for i, seen in enumerate(sketches):
+        K = K * seen[basis.ids[:, i]] % PRIME
     weighed = K * (basis.coefficients % PRIME)[:, None] % PRIME
     return np.asarray(np.add.reduceat(weighed, basis.starts[:-1]) % PRIME)

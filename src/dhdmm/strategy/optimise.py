@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.block_basis import BasisBuilder
+from dhdmm.strategy.block_basis import BasisBuilder, TooLarge
 from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
+from dhdmm.strategy.maximise import TooManyCells
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
@@ -27,7 +29,10 @@ LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
 """Operations of a step of the exact path, and entries of its matrices, otherwise."""
 LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's root-mean-square error."""
-FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**36, 2.0**40
+LARGEST_LOSS_OF_PRODUCTS = 0.0015
+"""The same for products, whose entries are products of small ones."""
+FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
+FINEST_SCALE, FINEST_SCALE_OF_PRODUCTS = 2.0**26, 2.0**36
 
 
 def optimise(
@@ -60,16 +65,28 @@ def optimise(
         reduction = reduce_workload(workload, objective)
         if _is_small(reduction):
             return _exact(workload, reduction, seconds)
-        return _by_products(workload, reduction, seconds)
+        try:
+            return _by_products(workload, reduction, seconds)
+        except TooLarge:
+            return _residual(workload, reduction)
 
 
 def rank(workload: Workload) -> int | None:
     """rank(W): the fewest rows of any strategy; None where it is not known."""
     reduction = reduce_workload(workload)
     if not _is_small(reduction):
-        from dhdmm.strategy.product_dual import Splitting  # brings scipy.linalg
+        from dhdmm.strategy.product_dual import LARGEST_SIDE  # brings scipy.linalg
+        from dhdmm.strategy.residual import rank_by_components
+        from dhdmm.strategy.sides import Split
 
-        return Splitting(reduction).rank
+        builder = BasisBuilder(reduction)
+        try:
+            splits = [
+                Split.of(reduction, builder, block, LARGEST_SIDE) for block in reduction.blocks()
+            ]
+            return sum(split.rank(builder) for split in splits)
+        except TooLarge:
+            return rank_by_components(reduction)
     builder = BasisBuilder(reduction)
     return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
 
@@ -99,25 +116,48 @@ def _exact(workload: Workload, reduction: Reduction, seconds: float) -> Strategy
 
 
 def _by_products(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
-    """The best strategy that does not mix components, for dual weights that are a product."""
+    """The best strategy that is a product on every block, for dual weights that are a product."""
     from dhdmm.strategy.product_dual import ProductDual  # brings scipy.linalg
 
     problem = ProductDual(reduction)
     problem.solve(seconds)
-    search = _ScaleSearch(workload, reduction.objective, problem.bound, problem.axes, problem.round)
-    achieved, _ = search.value(FINEST_SCALE)
+    objective = reduction.objective
+    search = _ScaleSearch(
+        workload, objective, problem.bound, problem.axes, problem.round, LARGEST_LOSS_OF_PRODUCTS
+    )
+    achieved, _ = search.value(FINEST_SCALE_OF_PRODUCTS)
     return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
+
+
+def _residual(workload: Workload, reduction: Reduction) -> Strategy:
+    """A good strategy by components of attribute sets: equal dual weights, or equalising ones."""
+    from dhdmm.strategy.residual import ResidualProblem  # brings scipy.linalg
+
+    problem = ResidualProblem(reduction)
+    choices = [problem.uniform, problem.equalised()]
+    bound = max(problem.bound(d) for d in choices)
+    found: list[tuple[float, _ScaleSearch]] = []
+    for d in choices:
+        round_at = partial(problem.round, problem.solve(d))
+        search = _ScaleSearch(workload, reduction.objective, bound, problem.axes, round_at)
+        with suppress(TooManyCells):
+            found.append((search.value(FINEST_SCALE)[0], search))
+    if not found:
+        raise StrategyError("no strategy was found whose sensitivity can be computed")
+    achieved, best = min(found, key=lambda pair: pair[0])
+    return best.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
 
 @dataclass(frozen=True, eq=False)
 class _ScaleSearch:
-    """Finds the smallest scale, to a factor √2, whose rounding loses at most LARGEST_LOSS."""
+    """Finds the smallest scale, to a factor √2, whose rounding loses at most `most`."""
 
     workload: Workload
     objective: Objective
     bound: float
     axes: tuple[MeasuredAxis, ...]
     round_at: Callable[[float], Sequence[Rounded]]
+    most: float = LARGEST_LOSS
 
     def value(self, scale: float) -> tuple[float, Strategy]:
         """Of the objective when rounded at this scale."""
@@ -135,23 +175,22 @@ class _ScaleSearch:
 
         scale = first
         loss, best = loss_at(scale)
-        while loss > LARGEST_LOSS and scale < LARGEST_SCALE:
+        while loss > self.most and scale < LARGEST_SCALE:
             scale *= 2
             loss, best = loss_at(scale)
-        if loss > LARGEST_LOSS:
-            raise StrategyError(f"no integer scale keeps the loss below {LARGEST_LOSS:.2%}")
-        factor = _room(loss) if scale == first else 1
+        if loss > self.most:
+            raise StrategyError(f"no integer scale keeps the loss below {self.most:.2%}")
+        factor = self._room(loss) if scale == first else 1
         while factor > 1:
             smaller_loss, smaller = loss_at(scale / factor)
-            if smaller_loss <= LARGEST_LOSS:
+            if smaller_loss <= self.most:
                 scale, loss, best = scale / factor, smaller_loss, smaller
-            factor = min(_room(loss), factor // 2)
-        if math.sqrt(2) * loss > LARGEST_LOSS:  # the loss grows at least as the scale shrinks
+            factor = min(self._room(loss), factor // 2)
+        if math.sqrt(2) * loss > self.most:  # the loss grows at least as the scale shrinks
             return best
         smaller_loss, smaller = loss_at(scale / math.sqrt(2))
-        return smaller if smaller_loss <= LARGEST_LOSS else best
+        return smaller if smaller_loss <= self.most else best
 
-
-def _room(loss: float) -> int:
-    """The power of two that a scale may shrink by if half the scale means twice the loss."""
-    return int(2 ** math.floor(math.log2(LARGEST_LOSS / max(loss, LARGEST_LOSS / FIRST_SCALE))))
+    def _room(self, loss: float) -> int:
+        """The power of two that a scale may shrink by if half the scale means twice the loss."""
+        return int(2 ** math.floor(math.log2(self.most / max(loss, self.most / FIRST_SCALE))))

@@ -45,22 +45,6 @@ GRAM_COPIES = 4
 
 Residuals = tuple[tuple[int, int], ...]
 """Standard parts of a block as (attribute, orbit), attributes increasing."""
-REST = -2
-"""In place of an orbit: what is left of the trivial part of an attribute that is cut."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cut:
-    """The trivial part of a long axis in two orthogonal ones, by integer vectors over orbits."""
-
-    kept: Integers
-    """(few, orbits): span the constants and what couples most with them."""
-    rest: Integers
-    """(orbits − few, orbits)"""
-    inside: frozenset[int]
-    """Factors whose rows lie in the span of `kept`."""
-    constant: frozenset[int]
-    """Factors whose rows are constant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +119,6 @@ class ReducedAxis:
     twins: Twins
     shown: dict[tuple[int, int], Integers]
     """FᵢᵀFⱼ of factors that meet in one term, at the values that stand for their twins."""
-    cut: Cut | None = None
 
     @cached_property
     def sizes(self) -> Integers:
@@ -209,10 +192,6 @@ class BlockGram:
     """V on one block: Σ coefficient · ⊗ G over the axes whose trivial part has several orbits."""
 
     residuals: Residuals
-    rest: frozenset[int]
-    """Axes that are cut, and of which the block has the rest."""
-    leader: int | None
-    """Where `Reduction.leaders`: of the other axes that are cut the first that is not constant."""
     axes: tuple[int, ...]
     shape: tuple[int, ...]
     """Orbits of each of `axes`; their product is the block's dimension."""
@@ -249,11 +228,6 @@ class Reduction:
     axes: tuple[ReducedAxis, ...]
     terms: tuple[ReducedTerm, ...]
     objective: Objective
-    leaders: bool = False
-    """Whether blocks are split by the first cut axis of which they have the kept part.
-
-    It sums to zero there, axes before it are constant. Else columns would depend on too many axes.
-    """
 
     @property
     def orbit_shape(self) -> tuple[int, ...]:
@@ -261,38 +235,22 @@ class Reduction:
 
     def blocks(self) -> list[BlockGram]:
         """The blocks on which V is not zero, from each product's own active parts."""
-        found: dict[tuple[int, Residuals], None] = {}
+        found: dict[Residuals, None] = {}
         for term in self.terms:
             for index in term.indices:
                 options = [self._standard_options(a, i) for a, i in enumerate(index)]
                 work(OBJECT * math.prod(len(choices) for choices in options))
                 for choice in itertools.product(*options):
-                    parts = tuple(part for part in choice if part is not None)
-                    for leader in self._leaders(index, parts):
-                        found[-1 if leader is None else leader, parts] = None
-        grams = [self.block_gram(parts, None if a < 0 else a) for a, parts in sorted(found)]
+                    found[tuple(part for part in choice if part is not None)] = None
+        grams = [self.block_gram(residuals) for residuals in sorted(found)]
         return [block for block in grams if block.summands]
 
-    def _leaders(self, index: tuple[int, ...], parts: Residuals) -> list[int | None]:
-        cuts = [(a, x.cut) for a, x in enumerate(self.axes) if x.cut and len(x.cut.kept) > 1]
-        cuts = cuts if self.leaders else []
-        return [
-            None,
-            *(a for a, cut in cuts if a not in dict(parts) and index[a] not in cut.constant),
-        ]
-
     def _standard_options(self, a: int, i: int) -> list[tuple[int, int] | None]:
-        axis = self.axes[a]
-        options: list[tuple[int, int] | None] = [None]
-        if axis.cut and i not in axis.cut.inside:
-            options.append((a, REST))
-        return [*options, *((a, int(o)) for o in np.flatnonzero(axis.standard[i, i]))]
+        active = np.flatnonzero(self.axes[a].standard[i, i])
+        return [None, *((a, int(o)) for o in active)]
 
-    def block_gram(self, parts: Residuals, leader: int | None = None) -> BlockGram:
-        """The block with these parts, which are standard ones or the rest of an axis."""
+    def block_gram(self, residuals: Residuals) -> BlockGram:
         work(OBJECT * sum(len(term.indices) ** 2 for term in self.terms))
-        residuals = tuple((a, o) for a, o in parts if o != REST)
-        rest = frozenset(a for a, o in parts if o == REST)
         standard = dict(residuals)
         axes = tuple(
             a for a, orbits in enumerate(self.orbit_shape) if a not in standard and orbits > 1
@@ -300,8 +258,6 @@ class Reduction:
         summands: dict[tuple[tuple[int, int], ...], float] = {}
         for term in self.terms:
             for coefficient, pairs in term.pairs():
-                if not self.reaches(pairs, rest, leader):
-                    continue
                 number = coefficient * self.scalar(pairs, standard)
                 if number:
                     key = tuple(pairs[a] for a in axes)
@@ -312,25 +268,12 @@ class Reduction:
         ]
         return BlockGram(
             residuals,
-            rest,
-            leader,
             axes,
             tuple(self.orbit_shape[a] for a in axes),
             summands,
             tuple((c, G) for c, G in grams if all(np.any(g) for g in G)),
             math.prod(int(self.axes[a].sizes[o]) - 1 for a, o in residuals),
         )
-
-    def reaches(
-        self, pairs: Sequence[tuple[int, int]], rest: frozenset[int], leader: int | None
-    ) -> bool:
-        """Whether two products both act on the rest of these axes, and on the leader."""
-        for a, axis in enumerate(self.axes):
-            if axis.cut and a in rest and not axis.cut.inside.isdisjoint(pairs[a]):
-                return False
-            if axis.cut and a == leader and not axis.cut.constant.isdisjoint(pairs[a]):
-                return False
-        return True
 
     def scalar(self, pairs: Sequence[tuple[int, int]], standard: dict[int, int]) -> float:
         """Product of the Grams' numbers on standard parts and on axes of a single orbit."""

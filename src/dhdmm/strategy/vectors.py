@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,31 +80,19 @@ class VectorBook:
             return False
         return len(np.unique(factor.low[factor.high - factor.low == 1])) == size
 
-    @memoised
-    def part(self, index: int, state: str) -> Integers:
-        """The same for a part of an axis: "whole", or of a cut one "kept", "centred", "rest"…
-
-        "constant" is the part of "kept" that "centred" leaves.
-        """
-        cut = self.axis.cut
-        if cut is None or state == "whole" or index in cut.constant:
-            return self.spanning(index)
-        if state == "constant":
-            return np.zeros(1, np.int64)
-        inside = index in cut.inside
-        rows = (
-            cut.rest
-            if state == "rest"
-            else self.vectors[self.spanning(index)]
-            if inside
-            else cut.kept
+    def zero_sum_spanning(self, indices: Sequence[int]) -> Integers:
+        """The same for the rows of some factors minus their means over all merged values."""
+        size = len(self.axis.orbit)
+        centred = (
+            primitive(size * rows - rows @ np.ones((size, size), np.int64))
+            for index in indices
+            for rows in self._sparse_first(index)
         )
-        if state == "centred":
-            sizes = self.axis.sizes
-            means = rows @ sizes
-            rows = primitive(int(sizes.sum()) * rows - means[:, None])
-            rows = independent_rows([rows[np.any(rows, axis=1)]], len(sizes))
-        return np.array([self.number(row) for row in rows], np.int64)
+        independent = independent_rows(centred, size, stop=size - 1)
+        if len(independent) == size - 1:
+            eye = np.eye(size, dtype=np.int64)
+            independent = eye[:-1] - eye[-1]
+        return np.array([self.number(row) for row in independent], np.int64)
 
     def _sparse_first(self, index: int) -> Iterator[Integers]:
         factor = self.axis.factors[index]
