@@ -11,10 +11,12 @@ NAMES = (
     "noise",
     "primitives",
     "secagg",
+    "validation",
     "round",
     "simulation",
     "tabulate",
     "warehouse",
+    "adjust",
     "join",
 )
 

@@ -57,6 +57,7 @@ from dhdmm.network.trust import Address
 from dhdmm.participant.policy import review
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
+from dhdmm.release.receipt import MAGIC
 from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
 from dhdmm.server.limits import Limits
@@ -278,7 +279,8 @@ class Crowd:
 
 
 def _present(found: dict[int, bytes | None]) -> dict[int, bytes]:
-    return {i: body for i, body in found.items() if body is not None}
+    """Messages; receipts are the end."""
+    return {i: body for i, body in found.items() if body and not body.startswith(MAGIC)}
 
 
 async def _all(work: Callable[[int], Awaitable[Item]], positions: Iterable[int]) -> dict[int, Item]:

@@ -44,6 +44,7 @@ EXAMPLES = {
     "query": 'dhdmm query release "SELECT sex, COUNT(*) FROM data WHERE age >= 65 GROUP BY sex"',
     "compare": "dhdmm compare release-2025 release-2026",
     "adjust": "dhdmm adjust release --out adjusted --nonnegative --integers",
+    "synthesize": "dhdmm synthesize release --out records.csv",
     "verify": "dhdmm verify release",
     "budget": "dhdmm budget release-2025 release-2026",
     "simulate": "dhdmm simulate study.yaml --participants 1000 --participant-mbps 1",

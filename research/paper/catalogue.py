@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dhdmm.errors import DhdmmError, ExitCode
 from dhdmm.study.names import nearest
-from research.paper import complexity, dropout, epsilon, kappa, table_2, theta
+from research.paper import complexity, dropout, epsilon, kappa, table_2, theta, validation
 from research.paper.item import PaperItem
 from research.paper.over_participants import (
     COMMUNICATION,
@@ -29,6 +29,8 @@ ITEMS: tuple[PaperItem, ...] = (
     complexity.ITEM,
     kappa.ITEM,
 )
+BEYOND: tuple[PaperItem, ...] = (validation.COSTS, validation.POISONING)
+"""What the paper leaves open; made when it is named."""
 
 
 class UnknownItem(DhdmmError):
@@ -36,9 +38,9 @@ class UnknownItem(DhdmmError):
 
 
 def chosen(names: Sequence[str]) -> tuple[PaperItem, ...]:
-    """The items with these names, in the paper's order; all if none is named."""
-    known = [item.name for item in ITEMS]
+    """The items with these names, in the paper's order; all of the paper's if none is named."""
+    known = [item.name for item in (*ITEMS, *BEYOND)]
     for name in names:
         if name not in known:
             raise UnknownItem(f"there is no item '{name}'", hint=nearest(name, known))
-    return tuple(item for item in ITEMS if not names or item.name in names)
+    return tuple(item for item in (*ITEMS, *BEYOND) if item.name in names) or ITEMS

@@ -38,6 +38,7 @@ def varied(
     threat_model: str = SEMI_HONEST,
     records: int = 1,
     relation: str = "zero-out",
+    validation: str = "none",
 ) -> Study:
     """The same questions, asked of others at another price."""
     promised = base.with_privacy(
@@ -48,6 +49,7 @@ def varied(
         max_dropout=max_dropout,
         threat_model=threat_model,
         max_records_per_participant=records,
+        validation=validation,
     )
 
 

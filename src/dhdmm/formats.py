@@ -50,7 +50,7 @@ JOINED = Format("joined round", ("0.2.0",))  # where a participant's round is, b
 DATA_SET = Format("data set", ("0.2.0",))
 ROSTER_SEEN = Format("roster seen", ("0.2.0",))
 STORE = Format("store", ("0.1.0", "0.2.0"))
-TRACE = Format("trace", ("0.1.0",))
+TRACE = Format("trace", ("0.1.0", "0.2.0"))
 
 FORMATS = (
     *(STUDY, STRATEGY, PLAN, TRANSCRIPT, RELEASE, ROSTER, IDENTITY, PUBLIC_IDENTITY, CONSENT),

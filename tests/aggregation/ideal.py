@@ -8,7 +8,7 @@ A message is its kind (one letter), the session, the sender's or receiver's posi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ from dhdmm.aggregation.method import (
     STATE,
     SUM,
     Aggregate,
+    Checked,
     CountedRound,
     ParameterError,
     Phase,
@@ -73,6 +74,10 @@ class IdealRound:
     def session(self) -> bytes:
         said = b"dhdmm ideal 1" + self.plan_digest + self.round_id + self.roster_digest
         return hashlib.sha256(said).digest()
+
+    @property
+    def input_bytes(self) -> int:
+        return packed_size(self.modulus, self.length)
 
     def encode(self, kind: bytes, position: int, body: bytes = b"") -> bytes:
         return kind + self.session + position.to_bytes(4, "big") + body
@@ -131,6 +136,9 @@ class IdealParticipant:
     def abort(self, reason: AbortReason) -> bytes:
         self.abort_reason = reason
         return self._send(_ABORTED, reason.encode())
+
+    def agree_also(self, said: bytes) -> None:
+        """Nobody is told of survivors."""
 
     def computed(self) -> bytes:
         return b""
@@ -193,6 +201,11 @@ class IdealCoordinator:
     @property
     def abort_reason(self) -> AbortReason | None:
         return AbortReason(self._store["reason"].decode()) if "reason" in self._store else None
+
+    account: bytes | None = None
+
+    def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        """Nothing is checked together."""
 
     def receive(self, position: int, data: bytes) -> Reply:
         kind, body = self._round.decode(data, position)
@@ -281,7 +294,8 @@ class IdealSum:
         return IdealParameters(**{name: fields[name] for name in _FIELDS})
 
     def round(self, parameters: IdealParameters, terms: RoundTerms) -> IdealRound:
-        return IdealRound(**vars(terms), minimum_survivors=parameters.minimum_survivors)
+        agreed = {name: value for name, value in vars(terms).items() if name != "norm_bound"}
+        return IdealRound(**agreed, minimum_survivors=parameters.minimum_survivors)
 
     def fewest_senders(self, round: IdealRound, phase: Phase) -> int:
         return round.minimum_survivors
@@ -310,11 +324,20 @@ class IdealSum:
     def largest_message(self, round: IdealRound) -> int:
         return _HEAD + packed_size(round.modulus, round.length)
 
-    def record_name(self, data: bytes, position: int) -> str:
-        return f"{data[:1].decode('latin-1')}/{position}"
+    def carries_input(self, data: bytes) -> bool:
+        return data.startswith(_INPUT)
+
+    def was_received(
+        self, record: Callable[[str], bytes | None], data: bytes, position: int
+    ) -> bool:
+        name = f"{data[:1].decode('latin-1')}/{position}"
+        return record(name) == hashlib.sha256(data).digest()
 
     def abort_message(self, round: IdealRound, position: int, reason: AbortReason) -> bytes:
         return round.encode(_ABORTED, position, reason.encode())
 
     def counted(self, round: IdealRound) -> CountedRound:
         raise LocalProtocolError("there is no model of what a trusted party costs")
+
+    def check_account(self, *_: Any) -> Checked:
+        return Checked()

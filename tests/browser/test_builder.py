@@ -161,6 +161,10 @@ schema:
   hour: {type: datetime, range: [2024-01-01T00, 2024-01-01T03]}
   cost: {type: measure, range: [-5, 20], step: 2.5, missing: true}
 groupings:
+  place:
+    of: zip
+    levels: [county]
+    mapping: {"01": [A], "2": [A], plain: [B], "true": [B], "a, b": [C]}
   weeks: {of: day, by: week}
   two parts: {of: day, edges: [2024-01-01, 2024-01-11, 2024-01-22]}
   halves: {of: age, edges: [0, 5, 10]}
@@ -169,6 +173,7 @@ groupings:
 workload:
   - {name: pairs, marginals: {ways: 2}}
   - {name: weeks, ranges: {of: weeks, kind: prefix}}
+  - {name: counties, by: [county]}
   - {name: costs, sum: {of: cost, by: [sex]}, with_totals: [sex]}
   - {name: mean cost, mean: {of: cost}}
   - {name: upper hours, mean: {of: hours, representative: upper, by: [sex]}}

@@ -83,7 +83,7 @@ def test_reads_what_is_asked_consents_and_sees_the_verified_release(
         )
         code, words = ended(mine, said)
     assert code == 0, words
-    assert "✓ your own input is among them" in words
+    assert "as they left here" in words
     assert {request.url.split("/")[2] for request in sent} == {address.split("/")[2]}
 
 

@@ -13,6 +13,7 @@ from dhdmm.study.spec import Study
 from tests.browser.chromium import sign_in
 from tests.service.server.rounds import roster_file
 from tests.web.coordinators import Served, add_finished, served, synthetic
+from tests.web.test_consent import consent_page
 
 WIDTH = 375
 SMALLEST_LABEL = 9  # pixels
@@ -53,9 +54,10 @@ LABELS = """() => {
   return shown.flatMap((svg) => {
     const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
     return [...svg.querySelectorAll('text')].filter((one) => one.textContent).map((one) => {
-      const { left, right } = one.getBoundingClientRect();
+      const { left, right, top, bottom } = one.getBoundingClientRect();
       const size = parseFloat(getComputedStyle(one).fontSize) * scale;
-      return [one.textContent, size, left - box.left, box.right - right];
+      const room = [left - box.left, box.right - right, top - box.top, box.bottom - bottom];
+      return [one.textContent, size, ...room];
     });
   });
 }"""
@@ -118,3 +120,21 @@ def test_no_page_shows_hexadecimal_digits_but_behind_digests(
         assert (
             phone.evaluate(r"document.body.innerText.match(/\b(?=\w*\d)[0-9a-f]{8,}\b/g)") is None
         ), path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_participants_own_page_is_read_without_scrolling_sideways(
+    page: Page, scheme: str
+) -> None:
+    page.set_viewport_size({"width": WIDTH, "height": 740})
+    page.emulate_media(color_scheme=scheme)
+    with consent_page().served() as address:
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth") <= WIDTH
+        assert page.evaluate(SCROLLING) == []
+        tables = page.get_by_role("region", name="Tables")
+        errors = tables.locator("td.n").filter(has_text="±")
+        assert errors.count() > 1
+        for box in (one.bounding_box() for one in errors.all()):
+            assert box is not None
+            assert box["x"] + box["width"] <= WIDTH

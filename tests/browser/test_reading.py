@@ -138,11 +138,11 @@ def test_two_releases_side_by_side(reader: Page, library: Served, small) -> None
 def test_rows_are_sorted_by_what_is_clicked(reader: Page, library: Served, small) -> None:
     release = small[1][0]
     reader.goto(f"{library.address}/releases/{release.round_id.hex()}/tables/1")
-    reader.get_by_role("link", name="Count").click()
+    reader.get_by_role("link", name="Answer", exact=True).click()
     shown = reader.locator("tbody tr td.n:nth-of-type(3)").all_inner_texts()
     values = [float(text.replace("−", "-").replace(",", "")) for text in shown]
     assert values == sorted(values, reverse=True)
-    expect(reader.locator("th[aria-sort=descending]")).to_contain_text("Count")
+    expect(reader.locator("th[aria-sort=descending]")).to_contain_text("Answer")
 
 
 def test_signing_out_ends_it(reader: Page, library: Served) -> None:

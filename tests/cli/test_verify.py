@@ -83,8 +83,7 @@ def test_a_changed_byte_of_the_transcript_has_a_reason_and_code_4(shell: Shell) 
     said = shell("verify", FILE)
     assert (said.code, said.out) == (4, "")
     assert said.err == (
-        "error: entry 3 (roster): does not follow from the entry before:"
-        " one of the two was changed\n"
+        "error: transcript (plan): an entry commits to something else than what is there\n"
     )
 
 

@@ -71,7 +71,7 @@ aggregation: {{threat_model: semi-honest, {ROUND}}}
     "more": f"""
 extra_measurements: true
 privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
-aggregation: {{{ROUND}}}
+aggregation: {{{ROUND}, validation: sum}}
 """,
     "participant": """
 privacy: {unit: participant, epsilon: 4.0, delta: 1e-5, corrupt_fraction: 0.2}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.mutants.mutant import Mutant, TableError
 
-FILES = ("secagg.txt", "privacy.txt", "planning.txt", "strategy.txt")
+FILES = ("secagg.txt", "privacy.txt", "planning.txt", "strategy.txt", "validation.txt")
 
 
 def read(text: str) -> Iterator[Mutant]:

@@ -61,6 +61,18 @@ def test_guessed_answers_are_those_of_records_on_all_cells_alike():
     assert np.allclose(guessed_answers(study, float(even.sum())), exact)
 
 
+def test_guessed_answers_of_a_measure_are_in_its_units():
+    text = small_text().replace(
+        "  sex:", "  days: {type: measure, range: [0, 10], step: 1}\n  sex:"
+    )
+    study = Study.from_text(
+        text.replace("workload:", "workload:\n  - {name: days, sum: {of: days}}")
+    )
+    guessed = guessed_answers(study, 100.0)
+    assert guessed[study.workload.rows["days"]] == pytest.approx([500.0])
+    assert guessed[study.workload.rows["both"]] == pytest.approx([5.0] * 20)
+
+
 def test_plan_takes_another_budget_a_target_and_a_total(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

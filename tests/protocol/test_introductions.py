@@ -146,11 +146,6 @@ def test_an_entry_that_is_not_on_the_roster_is_refused(change: str):
         part.identity(4)
 
 
-def test_a_name_that_flows_into_the_key_is_another_leaf():
-    one, other = Entry("ab", b"c" * 32), Entry("a", b"b" + b"c" * 31)
-    assert one.leaf != other.leaf
-
-
 @given(cut=st.integers(min_value=1), flip=st.integers(min_value=0))
 def test_an_introduction_that_is_cut_off_or_changed_is_refused_or_another(cut: int, flip: int):
     whole = introduce(ROSTER, [1, 4, 7], b"\x01 message")

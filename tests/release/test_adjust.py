@@ -173,7 +173,8 @@ def test_effect_counts_what_moved_and_speaks_of_bias(release):
     assert effect.largest_shift == pytest.approx(-release.answers.min())
     assert effect.mean_shift == pytest.approx((adjusted.answers - release.answers).mean())
     assert "biases the answers; the raw ones are unbiased" in str(effect)
-    assert "not estimated" in str(release.adjusted(nonnegative=True, consistent=False).effect)
+    unestimated = release.adjusted(nonnegative=True, consistent=False)
+    assert "bias was not estimated" in str(unestimated.effect)
     assert "In 3 simulated rounds" in str(effect)
     assert adjusted.bias.shape == release.answers.shape
 

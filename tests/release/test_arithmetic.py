@@ -155,7 +155,7 @@ def covered(rounds, what) -> float:
 @pytest.mark.parametrize(
     "what",
     [
-        lambda r: r["cube"].select(sex="Female") - r["cube"].select(sex="Male"),
+        lambda r: r["adults"].select(sex="Female") - r["adults"].select(sex="Male"),
         lambda r: r["adults"].answers / r["everyone"].answers,
         lambda r: r["adults"].select(sex="Male") / r["adults"].answers.sum(),
     ],

@@ -21,10 +21,17 @@ aggregation:
   participants: {participants}
   max_dropout: {dropout}
   max_records_per_participant: 50
+  validation: {validation}
 """
 
 
-DEFAULTS = {"threat_model": "malicious", "participants": 12, "corrupt": 0.1, "dropout": 0.1}
+DEFAULTS = {
+    "threat_model": "malicious",
+    "participants": 12,
+    "corrupt": 0.1,
+    "dropout": 0.1,
+    "validation": "none",
+}
 
 
 def small_text(**changes: object) -> str:

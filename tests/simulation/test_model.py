@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dhdmm
-from dhdmm.aggregation.merkle import NODE_BYTES, MerkleTree
-from dhdmm.secagg.counted import CountedMessages, expected_proof
+from dhdmm.aggregation.merkle import NODE_BYTES, MerkleTree, expected_proof
+from dhdmm.secagg.counted import CountedMessages
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.simulation.model import put_modelled_bytes, put_modelled_seconds
 from dhdmm.simulation.population import Population, population_for, silent_ones
@@ -50,7 +50,7 @@ def test_sizes_from_counts_are_the_bytes_of_a_real_round(executed: Executed) -> 
     recorder, counted, _ = executed
     modelled = deepcopy(recorder.trace)
     modelled.received_bytes[:] = modelled.sent_bytes[:] = 0
-    put_modelled_bytes(modelled, counted)
+    put_modelled_bytes(modelled, counted, recorder.introductions)
     assert np.array_equal(modelled.received_bytes, recorder.trace.received_bytes)
     assert np.array_equal(modelled.sent_bytes, recorder.trace.sent_bytes)
     assert modelled.sent_bytes.any(axis=1).all()

@@ -19,6 +19,7 @@ from dhdmm.release.coverage import coverage_words
 from dhdmm.release.release import Release
 from dhdmm.runner import run
 from dhdmm.strategy.optimise import optimise
+from dhdmm.study.division import divided
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import Schema
@@ -111,6 +112,21 @@ def test_without_the_bound_left_out_rows_of_one_person_have_none():
     counted = tabulate(given, schema, unit=unit, on_unknown="drop", coverage=True)
     assert counted.histogram.records == 2
     assert counted.report.dropped == 9
+
+
+def test_a_left_out_row_is_whole_where_records_are_divided_by_a_measure():
+    text = TEXT.format(unit="record", relation="zero-out", coverage=ASKED)
+    text = text.replace("  sex:", "  days: {type: measure, range: [0, 10], step: 1}\n  sex:")
+    study = Study.from_text(text.replace("workload:", "workload:\n  - {name: d, sum: {of: days}}"))
+    given = table([(1, "F"), (2, "M"), (9, "F"), (3, "x")]).append_column(
+        "days", pa.array([3, 12, 4, 5])
+    )
+    counted = count_for(study, given, on_unknown="drop", accept_loss=1.0).histogram
+    strategy = optimise(study.workload)
+    answers = strategy.reconstruct(strategy.measure(divided(study.schema, counted)))
+    rows = study.workload.rows
+    assert answers[rows["d"]] == pytest.approx([13.0]), "12 is clipped to 10"
+    assert answers[rows["rows"]] == pytest.approx([2.0, 2.0])
 
 
 def test_rows_that_name_no_person_are_in_neither_count():

@@ -16,6 +16,7 @@ import pytest
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
+from dhdmm.release.intervals import Sums
 from dhdmm.release.panels import panels_of
 from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
@@ -143,7 +144,7 @@ def test_times_with_a_zone_and_days_for_hours_are_refused() -> None:
 
 
 def test_a_line_names_where_months_begin() -> None:
-    table = Table(STUDY.schema, STUDY.workload.items[0], np.arange(373.0), np.ones(373))
+    table = Table(STUDY.schema, STUDY.workload.items[0], Sums(np.arange(373.0), np.ones(373)))
     (panel,) = panels_of(table)
     assert isinstance(panel.picture, Lines)
     direction = panel.picture.direction

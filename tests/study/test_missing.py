@@ -14,6 +14,7 @@ import pytest
 from dhdmm.demo.made_up import made_up
 from dhdmm.errors import DataError, StudyError
 from dhdmm.participant.tabulate import tabulate
+from dhdmm.release.intervals import Sums
 from dhdmm.release.panels import panels_of
 from dhdmm.release.pictures import Lines
 from dhdmm.release.tables import Table
@@ -80,9 +81,11 @@ def test_a_value_outside_the_domain_is_not_missing(strange: dict[str, list[Any]]
 
 def test_a_listed_value_is_not_missing_though_it_looks_so() -> None:
     text = TEXT.replace("[F, M]", '[F, M, "", none]', 1)
-    table = pa.table({"age": [1, 1, 1], "sex": ["", "none", None], "hours": [1.0] * 3})
+    table = pa.table({"age": [1, 1, 1], "sex": ["", "none", "NA"], "hours": [1.0] * 3})
     counted = tabulate(table, Study.from_text(text).schema).histogram
-    assert counted.codes[:, 1].tolist() == [2, 3, 4]
+    # NULL is what a CSV file would have: an empty field, which is listed here
+    assert counted.codes[:, 1].tolist() == [2, 3]
+    assert counted.counts.tolist() == [2, 1]
 
 
 def test_the_missing_value_is_in_no_range_and_no_comparison() -> None:
@@ -112,7 +115,7 @@ def test_the_missing_value_has_its_label_and_sql() -> None:
 
 def test_the_missing_value_stands_apart_from_a_line() -> None:
     study = Study.from_text(TEXT)
-    table = Table(study.schema, study.workload.items[0], np.arange(52.0), np.ones(52))
+    table = Table(study.schema, study.workload.items[0], Sums(np.arange(52.0), np.ones(52)))
     (panel,) = panels_of(table)
     assert isinstance(panel.picture, Lines)
     assert panel.picture.values.tolist() == [[list(range(51))]]

@@ -157,7 +157,8 @@ GALLERY = {
     "SELECT MAX(hours) FROM data": "12: MAX(hours) cannot be selected" + SELECT,
     "SELECT COUNT(sex) FROM data": "14: every record has a value of 'sex', so write COUNT(*)",
     "SELECT COUNT(DISTINCT sex) FROM data": "8: COUNT(DISTINCT sex):"
-    " distinct values are not a count of records" + SELECT,
+    " distinct values are not a count of records (only the persons of a study whose unit is the"
+    " person can be counted)",
     "SELECT COUNT(*) FILTER (WHERE age > 20) FROM data": "8: COUNT(*) FILTER(WHERE age > 20):"
     " the restriction belongs into WHERE" + SELECT,
     "SELECT COUNT(*) OVER () FROM data": "8: COUNT(*) OVER ():"

@@ -302,3 +302,25 @@ def test_steps_of_several_measured_columns_are_bounded_together() -> None:
     many = "".join(f"  m{i}: {{type: measure, range: [0, 100000]}}\n" for i in range(2))
     with pytest.raises(StudyError, match="10,000,000,000 steps, multiplied"):
         Study.from_text(f"study: s\nschema:\n{many}workload: [{{name: m, sum: {{of: m0}}}}]")
+
+
+PERSONS = """\
+study: persons
+schema: {ward: {type: category, values: [A, B]}}
+workload: [{name: p, sql: "SELECT ward, COUNT(DISTINCT id) FROM data GROUP BY ward"}]
+privacy: {unit: {person: {column: id, max_records: 1, max_participants: 1}}, rho: 1.0,
+  corrupt_fraction: 0.05}
+aggregation: {participants: 8, max_records_per_participant: 900}
+"""
+
+
+def test_persons_are_counted_where_each_has_one_record() -> None:
+    study = Study.from_text(PERSONS)
+    table = pa.table({"id": [1, 1, 2, 3, 3, 3], "ward": list("AABBBB")})
+    counted = tabulate(table, study.schema, unit=study.privacy.person)
+    strategy = optimise(study.workload)
+    assert np.allclose(strategy.reconstruct(strategy.measure(counted.histogram)), [1, 2])
+    with pytest.raises(StudyError, match="a person may have 2 records, and each is counted"):
+        Study.from_text(PERSONS.replace("max_records: 1", "max_records: 2"))
+    with pytest.raises(StudyError, match="only the persons of a study"):
+        Study.from_text(PERSONS.replace("DISTINCT id", "DISTINCT ward"))

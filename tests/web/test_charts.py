@@ -113,6 +113,16 @@ def test_what_is_missing_stands_apart_from_the_line() -> None:
     assert "stands apart" in key(picture)
 
 
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("plots", [1, 5])
+def test_every_label_of_lines_is_on_the_drawing(width: int, plots: int) -> None:
+    values = np.tile(VALUES, (plots, 2, 1))
+    svg = draw(lines_of(values, np.ones(values.shape)), "lines", width)
+    height = float(svg.get("viewBox").split()[-1])
+    assert all(0 < float(mark.get("y")) < height for mark in svg.iter("text"))
+    assert "day" in words(svg)
+
+
 def test_an_axis_with_one_tick_names_its_other_end_too() -> None:
     days = [f"2025-01-{day:02}" for day in range(1, 32)]
     direction = AxisDirection("day", days, named=lambda _most: [0])

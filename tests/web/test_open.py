@@ -56,10 +56,27 @@ def test_every_page_of_a_release_is_there_and_nothing_of_a_coordinator(reader: h
         assert "/studies/" not in answer.text
     asked = reader.get("/releases/2/ask", params={"sql": "SELECT COUNT(*) FROM data"})
     assert "1 answer" in asked.text
+    several = "SELECT COUNT(*) AS n, COUNT(*) / COUNT(*) AS share FROM data ORDER BY n LIMIT 1"
+    shown = reader.get("/releases/2/ask", params={"sql": several})
+    assert shown.status_code == 200
+    assert "tend to be too high" in shown.text
+    assert "<h3><bdi>share</bdi></h3>" in shown.text
     compared = reader.get("/releases/1/compare", params={"with": "2"})
     assert "Two releases of" in compared.text
     assert reader.get("/releases/3", headers={"Accept": "text/html"}).status_code == 404
     assert reader.get("/releases/1/compare", params={"with": "1"}).status_code == 404
+
+
+@pytest.mark.slow
+def test_every_example_of_a_question_has_an_answer(reader: httpx.Client):
+    page = reader.get("/releases/1/ask").text
+    assert '<dt class="code"><bdi>band</bdi></dt>' in page
+    examples = re.findall(r'<a class="code" href="(\?sql=[^"]+)"', page)
+    assert len(examples) >= 8
+    assert any("GROUP+BY" in one for one in examples)
+    for one in examples:
+        answer = reader.get(f"/releases/1/ask{one}", headers={"Accept": "text/html"})
+        assert answer.status_code == 200, one
 
 
 @pytest.mark.slow

@@ -52,6 +52,8 @@ class AbortReason(Worded):
     TOO_FEW_ACKS = "too-few-acks", "too few participants confirmed who the survivors were"
     TOO_FEW_SHARES = "too-few-shares", "too few participants stayed to take the masks off"
     INCONSISTENT_SHARES = "inconsistent-shares", "shares of a key did not fit together"
+    BAD_INPUT = "bad-input", "an input was not proved to be within its bound"
+    SUM_MISMATCH = "sum-mismatch", "the sum is not what was committed to"
     STOPPED = "stopped", "the operator stopped it"
 
 

@@ -116,3 +116,17 @@ def leaf_hash(content: bytes | None, index: int, size: int) -> bytes:
 
 def _node(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
+
+
+def expected_proof(size: int, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Nodes of a multiproof for random leaves of a tree of this size, on average.
+
+    Of the nodes over b leaves, those are sent that lead to none of the proven leaves and whose
+    sibling does: size/b · (Pr[some proven leaf among 2b] − Pr[among b]).
+    """
+    total, block = np.zeros(len(leaves)), 1
+    while block < size:
+        among = [1 - (1 - min(1.0, b / size)) ** leaves for b in (block, 2 * block)]
+        total += size / block * (among[1] - among[0])
+        block *= 2
+    return np.rint(total).astype(np.int64)

@@ -108,6 +108,8 @@ class RoundTerms:
     participants: int
     modulus: Modulus
     length: int
+    norm_bound: int
+    """No honest input is longer, as a vector of integers, but for a probability of 2⁻⁸⁰."""
 
 
 class RoundParameters(Protocol):
@@ -131,6 +133,10 @@ class RoundParameters(Protocol):
 
     @property
     def length(self) -> int: ...
+
+    @property
+    def input_bytes(self) -> int:
+        """Of an input as it leaves, with what is attached to it."""
 
 
 # ---- the two parties ----------------------------------------------------------------------------
@@ -191,6 +197,12 @@ class ParticipantMachine(Protocol):
 
     def receive(self, data: bytes) -> bytes | None: ...
 
+    def agree_also(self, said: bytes) -> None:
+        """Whoever has been told something else than this is told of other survivors, too.
+
+        Said before the message with the survivors is received, and again after a restart.
+        """
+
     def give_input(self, vector: NDArray[Any]) -> bytes: ...
 
     def abort(self, reason: AbortReason) -> bytes:
@@ -240,6 +252,13 @@ class CoordinatorMachine(Protocol):
     @property
     def abort_reason(self) -> AbortReason | None: ...
 
+    @property
+    def account(self) -> bytes | None:
+        """What a transcript says of the inputs, if anything, once there is a result."""
+
+    def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        """These are about to be received: what is cheaper to check together is checked now."""
+
     def receive(self, position: int, data: bytes) -> Reply:
         """Take a participant's message, or refuse it with `RemoteProtocolError` untouched."""
 
@@ -258,6 +277,14 @@ class CoordinatorMachine(Protocol):
 
     def flush(self) -> None:
         """Bring the store up to date with this machine's shard of the sum, if it has grown."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found to hold of a published sum, and what was not looked at, in words."""
+
+    holds: Sequence[str] = ()
+    open: Sequence[str] = ()
 
 
 # ---- what a round costs, without executing it ---------------------------------------------------
@@ -291,6 +318,9 @@ class CountedRound(Protocol):
     def received_bytes(self) -> ByPhase: ...
 
     def sent_bytes(self) -> ByPhase: ...
+
+    def introduced(self) -> ByPhase:
+        """How many others' signatures are in what opens a phase, where there are any."""
 
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds: ...
 
@@ -375,13 +405,30 @@ class Aggregation(Protocol[P, R]):
     def largest_message(self, round: R) -> int:
         """No participant's message is longer."""
 
-    def record_name(self, data: bytes, position: int) -> str:
-        """Under which a coordinator's store has this message, its SHA-256 first, if it counted."""
+    def carries_input(self, data: bytes) -> bool:
+        """Whether this is a participant's message with its input."""
+
+    def was_received(
+        self, record: Callable[[str], bytes | None], data: bytes, position: int
+    ) -> bool:
+        """Whether the coordinator whose store has these records took this very message."""
 
     def abort_message(self, round: R, position: int, reason: AbortReason) -> bytes:
         """What a participant is told of a round that was aborted."""
 
     def counted(self, round: R) -> CountedRound: ...
+
+    def check_account(
+        self,
+        round: R,
+        roster: Roster,
+        survivors: Bitmap,
+        measurement: Sequence[int],
+        account: bytes | None,
+        replayed: bool,
+    ) -> Checked:
+        """What a machine's `account` shows of a published sum; `RemoteProtocolError` if it does
+        not hold. `replayed` if the messages of the round were received once more."""
 
 
 Method = Aggregation[Any, Any]

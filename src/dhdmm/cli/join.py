@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dhdmm.network.roster import Pin
     from dhdmm.network.status import Status
     from dhdmm.participant.address import TableAddress
+    from dhdmm.participant.report import Report
+    from dhdmm.participant.tabulate import Tabulation
     from dhdmm.study.histogram import Histogram
     from dhdmm.study.spec import Study
     from dhdmm.web.consent import ConsentPage
@@ -70,7 +72,14 @@ def join(
         raise DataError("a participant has one table", where=data)
     home = who.home
     limits = home.policy(who.policy)
-    counted = CountedTables(lambda study: counted_for(study, table, reading))
+    reports: dict[str, Report] = {}
+
+    def count(study: Study) -> Histogram:
+        found = counted_for(study, table, reading)
+        reports[study.digest.hex()] = found.report
+        return found.histogram
+
+    counted = CountedTables(count)
     counted.prepare(home.studies())  # before the coordinator hears of us
     from dhdmm.client.seat import Member  # only now: counting has freed its memory
     from dhdmm.network import identity as identities
@@ -97,7 +106,7 @@ def join(
             )
             if outcome.verified is not None and out is not None:
                 outcome.verified.release.save(out)
-            document = _document(status.round, outcome, out)
+            document = _document(status, outcome, out, reports)
             if shown is not None:
                 shown.end(document)
     output.emit(document, as_json, lambda screen: _draw(screen, document))
@@ -170,7 +179,7 @@ def _page(
         yield shown
 
 
-def counted_for(study: Study, table: Path | TableAddress, reading: options.Tables) -> Histogram:
+def counted_for(study: Study, table: Path | TableAddress, reading: options.Tables) -> Tabulation:
     """The table, counted as a round will; says what is left out, and refuses too much of it."""
     from dhdmm.participant.tabulate import count_for
 
@@ -183,7 +192,7 @@ def counted_for(study: Study, table: Path | TableAddress, reading: options.Table
     warning = None if unit is None else counted.report.identifier_warning(unit)
     if warning is not None:
         coordinator.note(f"warning: {warning}")
-    return counted.histogram
+    return counted
 
 
 def _changes(shown: ConsentPage | None) -> Watch:
@@ -201,9 +210,12 @@ def _changes(shown: ConsentPage | None) -> Watch:
     return watch
 
 
-def _document(round_id: str, outcome: Participation, out: Path | None) -> dict[str, Any]:
+def _document(
+    status: Status, outcome: Participation, out: Path | None, reports: Mapping[str, Report]
+) -> dict[str, Any]:
+    report = reports.get(status.study_digest)
     return {
-        "round": round_id,
+        "round": status.round,
         "ending": outcome.ending.value,
         "reason": outcome.reason,
         "paid": outcome.paid,
@@ -212,6 +224,7 @@ def _document(round_id: str, outcome: Participation, out: Path | None) -> dict[s
         "release_digest": outcome.fingerprint,
         "release": str(out) if out and outcome.verified else None,
         "warnings": list(outcome.warnings),
+        "table_rows": report.figures() if report else None,
     }
 
 

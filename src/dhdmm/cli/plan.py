@@ -158,11 +158,13 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"root mean square {figure(document['expected_rmse'])} over all queries if everybody"
         f" finishes; each adds σ = {figure(document['sigma_participant'])} to every sum",
     )
+    proofs = "" if document["validation"] == "none" else " and what proves them"
     yield (
         "message",
-        f"{byte_size(document['participant_bytes'])} of masked sums from each participant,"
+        f"{byte_size(document['participant_bytes'])} of masked sums{proofs} from each participant,"
         f" {document['modulus_bits']} bits a sum",
     )
+    yield "liars", document["liars"]
     yield (
         "graph",
         f"keys shared with {document['degree']:,} others,"

@@ -109,7 +109,9 @@ def _draw(screen: Console, simulation: Simulation, document: dict[str, Any]) -> 
     )
     _draw_phases(screen, simulation, document)
     screen.print(
-        f"The plan is {_size(document['plan_bytes'])}; checking it took a participant"
+        f"Before the phases a participant receives {_size(document['participant_joining_bytes'])}"
+        f" (draft and offer), after them {_size(document['participant_ending_bytes'])} (receipt):"
+        f" {_size(document['participant_bytes'])} in all, both ways. It checked the plan in"
         f" {document['plan_check_ms']:.0f} ms."
     )
     screen.print(

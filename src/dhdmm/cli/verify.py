@@ -28,6 +28,9 @@ def verify(
     key: Annotated[
         str | None, typer.Option("--key", help="The coordinator's public key, 64 hex digits.")
     ] = None,
+    proofs: Annotated[
+        bool, typer.Option("--proofs", help="Refuse unless the proof of every input was checked.")
+    ] = False,
     as_json: output.Json = False,
 ) -> None:
     """Check a transcript and re-derive its release; any changed byte is an error."""
@@ -37,7 +40,7 @@ def verify(
     expected = None if key is None else _key(key)
     with output.progress("verifying", 2) as advance:
         transcript = _read(file)
-        verified = derive(transcript, expected)
+        verified = derive(transcript, expected, proofs=proofs)
         advance(1)
         compared = None if release is None else published.compare(verified.release, release)
     checks = list(verified.checks)
@@ -53,6 +56,7 @@ def verify(
         "key_pinned": expected is not None,
         "release": None if release is None else str(release),
         "checks": checks,
+        "unproven": list(verified.unproven),
         "provenance": verified.release.provenance(),
     }
     output.emit(document, as_json, lambda screen: _draw(screen, document))
@@ -79,5 +83,7 @@ def _read(file: Path) -> Transcript:
 def _draw(screen: Console, document: dict[str, Any]) -> None:
     for check in document["checks"]:
         screen.print(f"✓ {check}", soft_wrap=True)
+    for open_ in document["unproven"]:
+        screen.print(f"– not shown: {open_}", soft_wrap=True)
     pinned = "as given" if document["key_pinned"] else UNPINNED
     screen.print(f"signed with {document['key']}\n  {pinned}", soft_wrap=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from dhdmm.aggregation.modulus import packed_size
 from dhdmm.aggregation.roster import Roster
 from dhdmm.client.http import Answered, CoordinatorClient
 from dhdmm.network.roster import RosterFile
@@ -20,7 +19,7 @@ from dhdmm.network.status import NamedKey, Status
 from dhdmm.participant.policy import Policy, Review, within_limits
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
-from dhdmm.planning.figures import item_figures, promise_words, rounded_up
+from dhdmm.planning.figures import item_figures, promise_words, rounded_up, validation_words
 from dhdmm.planning.plan import Promise
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.ledger import Ledger
@@ -67,6 +66,7 @@ def figures(
     allowed = participants_allowed(plan.study.aggregation)
     with within_limits(plan, policy):
         expected = plan.expected_error()
+        items = item_figures(plan.study, expected.standard_errors)
     budget = Fraction(repr(policy.total_rho)) if ledger is None else ledger.budget()
     left = budget if ledger is None else ledger.remaining()
     return {
@@ -90,8 +90,9 @@ def figures(
         "delta": policy.max_delta,
         "largest_epsilon": policy.max_epsilon,
         "expected_rmse": expected.rmse,
-        "items": item_figures(plan.study, expected.standard_errors),
-        "participant_bytes": packed_size(plan.modulus, plan.strategy.rows),
+        "items": items,
+        "participant_bytes": plan.input_bytes,
+        "liars": validation_words(plan, items),
         "budget": float(budget),
         "spent": 0.0 if ledger is None else float(ledger.spent()),
         "reserved": 0.0 if ledger is None else float(ledger.reserved()),
@@ -131,6 +132,7 @@ def words(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("who else", _roster_words(document["roster"], people)),
         ("promise", document["privacy"]),
         ("conspiracy", _conspiracy_words(document, people)),
+        ("liars", document["liars"]),
         (
             "cost",
             f"this round costs ε = {document['epsilon']:g} at your δ = {document['delta']:g}, where"

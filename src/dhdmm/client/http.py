@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import DhdmmError, ExitCode, Refused
-from dhdmm.network import signing
+from dhdmm.network import compressed, signing
 from dhdmm.network.offer import Offer
 from dhdmm.network.problems import LONGEST_RETRY
 from dhdmm.network.status import Missing, NamedKey, Status
@@ -113,6 +113,7 @@ class CoordinatorClient:
         self._sleep, self._clock, self._watch = sleep, clock, watch
         self._heard = False
         self._headers = {"Host": urlsplit(address.base).netloc, "User-Agent": "dhdmm"}
+        self._headers |= {"Accept-Encoding": compressed.NAME}
         self._headers |= {} if token is None else {signing.TOKEN_HEADER: token}
         self._headers |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
         self._lines = _connections(address, trust)
@@ -174,7 +175,7 @@ class CoordinatorClient:
     def preview(self, round_id: bytes) -> bytes:
         """What is reviewed; asked for once, however often it is looked at."""
         if round_id not in self._previews:
-            self._previews[round_id] = self._bytes(round_id, "draft").body
+            self._previews[round_id] = self._bytes(round_id, "draft").body  # compressed on the way
         return self._previews[round_id]
 
     def offer(self, round_id: bytes, *, wait: bool = False) -> Offer:
@@ -310,7 +311,10 @@ class CoordinatorClient:
             later = named.get(b"retry-after", b"")
             seconds = float(later) if later.isdigit() else 0.0
             word = named.get(signing.REPLY_HEADER.encode(), b"").decode("latin-1")
-            return _Reply(response.status, b"".join(parts), seconds, word)
+            whole = b"".join(parts)
+            if named.get(b"content-encoding") == compressed.NAME.encode():
+                whole = compressed.decompress(whole, limit)
+            return _Reply(response.status, whole, seconds, word)
 
 
 def _connections(address: Address, trust: ssl.SSLContext) -> httpcore.ConnectionPool:

@@ -111,7 +111,12 @@ def _opened(coordinator: CoordinatorSession, position: int, meter: Meter) -> byt
 
 
 def _take(coordinator: CoordinatorSession, cohort: Cohort, meter: Meter) -> None:
-    for position, answer in cohort.collect().items():
+    answers = cohort.collect()
+    started = thread_time()
+    coordinator.prepare((position, answer.message) for position, answer in answers.items())
+    together = (thread_time() - started) / max(1, len(answers))
+    for position, answer in answers.items():
         started = thread_time()
         coordinator.receive(position, answer.message)
-        meter.answered(coordinator.machine.state, position, answer, thread_time() - started)
+        seconds = together + thread_time() - started
+        meter.answered(coordinator.machine.state, position, answer, seconds)

@@ -7,12 +7,15 @@ the plan is reviewed, and the place has to be one of the roster that the plan na
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import astuple, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import cbor2
 
 from dhdmm.errors import DhdmmError
+
+if TYPE_CHECKING:
+    from dhdmm.network.roster import RosterFile
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,13 @@ class Place:
     signature: bytes | None
     edition: list[Any] | None
     """Serial number, date and study, as in the roster file."""
+
+    @classmethod
+    def on(cls, file: RosterFile, position: int) -> Place:
+        path = file.roster.tree.multiproof([position])
+        edition = None if file.edition is None else list(astuple(file.edition))
+        name = file.roster.names[position]
+        return cls(position, name, path, file.registrar, file.signature, edition)
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,8 @@ class Offer:
     """None where the plan names the roster as dhdmm 0.1.0 did: then all of it is needed."""
 
     def to_bytes(self) -> bytes:
-        return bytes(cbor2.dumps(asdict(self), canonical=True))
+        place = None if self.place is None else vars(self.place)
+        return bytes(cbor2.dumps(vars(self) | {"place": place}, canonical=True))
 
     @classmethod
     def from_bytes(cls, encoded: bytes) -> Offer:

@@ -78,7 +78,7 @@ def review(
     if the reviewed `preview` has the same bytes of both.
     """
     with _refusing(), limited(_limit_of(encoded, policy)):
-        plan = Plan.from_bytes(encoded)
+        plan = Plan.from_bytes(encoded, None if preview is None else preview.plan)
         if expected_digest is not None and plan.digest != expected_digest:
             raise PolicyRefusal(PolicyReason.WRONG_DIGEST, "this is not the plan that was expected")
         known = preview is not None and _same_measurements(preview.plan, plan)
@@ -90,11 +90,8 @@ def review(
 
 def _same_measurements(one: Plan, other: Plan) -> bool:
     """Whether both plans have the same study and strategy, byte for byte and as they are read."""
-    return (
-        one.study.canonical_bytes() == other.study.canonical_bytes()
-        and one.strategy.to_bytes() == other.strategy.to_bytes()
-        and one.made_by == other.made_by
-    )
+    study, strategy = other.study.canonical_bytes(), other.strategy.to_bytes()
+    return one.has_draft(study, strategy, other.made_by)
 
 
 def review_preview(encoded: bytes, policy: Policy) -> Review:

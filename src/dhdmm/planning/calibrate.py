@@ -79,6 +79,23 @@ def modulus_above(bound: int) -> Modulus:
     )
 
 
+TOO_LONG_BITS = 80
+"""An honest input is longer than its bound with probability at most 2⁻⁸⁰."""
+
+
+def norm_bound(
+    participant_variance: Fraction, rows: int, parts: int, part_sensitivity_squared: int
+) -> int:
+    """B = (parts)·max‖a′_u‖ + t with t² = σ_c²(k + 2√(kx) + 2x), x = 80 ln 2, all rounded up.
+
+    Integers and fractions only: everybody must find the same. docs/proofs-validation.md.
+    """
+    x = Fraction(TOO_LONG_BITS * 6932, 10_000)  # ln 2 < 0.6932
+    root = math.isqrt(math.ceil(rows * x)) + 1
+    longest_noise = math.isqrt(math.ceil(participant_variance * (rows + 2 * root + 2 * x))) + 1
+    return math.isqrt(parts**2 * part_sensitivity_squared) + 1 + longest_noise
+
+
 def participants_allowed(aggregation: AggregationModel) -> tuple[int, int]:
     """(fewest, most)."""
     count = aggregation.participants

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from dhdmm import formats
-from dhdmm.aggregation.method import ParameterError, Parameters, ThreatModel
+from dhdmm.aggregation.method import ParameterError, Parameters
 from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import (
@@ -28,7 +28,7 @@ from dhdmm.planning.calibrate import (
     parts_of_one_unit,
     unit_sensitivity_squared,
 )
-from dhdmm.planning.methods import METHODS
+from dhdmm.planning.methods import method_for
 from dhdmm.planning.plan import NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion
@@ -85,7 +85,7 @@ class Draft:
             parts_of_one_participant(self.study),
             self.strategy.max_entry,
         )
-        return Plan(
+        made = Plan(
             study=self.study,
             strategy=self.strategy,
             participants=participants,
@@ -96,6 +96,11 @@ class Draft:
             modulus=modulus_above(bound),
             made_by=self.made_by,
         )
+        try:
+            made.method.round(parameters, made.terms(bytes(16)))
+        except ParameterError as error:
+            raise PrivacyError(str(error), where="aggregation") from None
+        return made
 
 
 def plan(
@@ -190,7 +195,7 @@ def parameters_for(
     participants: int, privacy: PrivacyModel, aggregation: AggregationModel
 ) -> Parameters:
     """Of the way to add up; refused if none are safe."""
-    method, corrupt = METHODS[ThreatModel(aggregation.threat_model)], privacy.corrupt_fraction
+    method, corrupt = method_for(aggregation), privacy.corrupt_fraction
     try:
         chosen: Parameters = method.choose(participants, corrupt, aggregation.max_dropout)
         return chosen

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.aggregation.modulus import packed_size
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import ExpectedError, Plan, Promise
@@ -45,6 +44,7 @@ def draft_figures(drafted: Draft, participants: int | None = None) -> dict[str, 
 def plan_figures(made: Plan) -> dict[str, Any]:
     """Everything about a plan that a person may want to know before any data is touched."""
     encoded, expected, promise = made.to_bytes(), made.expected_error(), made.promise
+    items = item_figures(made.study, expected.standard_errors)
     return {
         **_certificate(made.study, made.strategy),
         "participants": made.participants,
@@ -59,10 +59,14 @@ def plan_figures(made: Plan) -> dict[str, Any]:
         "honest_floor": made.honest_floor,
         "modulus_bits": made.modulus.bits,
         **made.parameters.fields(),
-        "participant_bytes": packed_size(made.modulus, made.strategy.rows),
+        "participant_bytes": made.input_bytes,
+        "validation": made.study.aggregation.validation,
+        "norm_bound": made.norm_bound,
+        "liar_standard_errors": liar_errors(made),
+        "liars": validation_words(made, items),
         "sensitivity_unit_squared": made.sensitivity_squared,
         "expected_rmse": expected.rmse,
-        "items": item_figures(made.study, expected.standard_errors),
+        "items": items,
         "plan_bytes": len(encoded),
         "plan_check_ms": _milliseconds(lambda: _recomputed(Plan.from_bytes(encoded))),
         "plan_digest": made.digest.hex(),
@@ -80,6 +84,39 @@ def item_figures(study: Study, errors: NDArray[np.float64]) -> list[dict[str, An
         }
         for name, own in ExpectedError(study, errors).by_item().items()
     ]
+
+
+def liar_errors(made: Plan) -> float:
+    """How many standard errors one input within the bound moves an answer by, at the most.
+
+    An input y adds wA′⁺y to the answer w, at most B·‖wA′⁺‖, and the answer's standard error is
+    σ_c·√n·‖wA′⁺‖.
+    """
+    return made.norm_bound / math.sqrt(made.participants * made.participant_variance)
+
+
+def validation_words(made: Plan, items: list[dict[str, Any]]) -> str:
+    """What a participant, or a coordinator, that lies can do to the answers."""
+    level = made.study.aggregation.validation
+    if level == "none":
+        return (
+            "nothing is checked: one participant with another program can move every answer as it"
+            " likes, and the coordinator's sum is its word"
+        )
+    if level == "sum":
+        return (
+            "the sum is checked against what participants commit to, unless one of them helps the"
+            " coordinator; one with another program can still move every answer as it likes"
+        )
+    errors = liar_errors(made)
+    moved = ", ".join(
+        f"± {errors * item['standard_error_max']:,.3g} in {item['name']}" for item in items[:3]
+    )
+    more = "" if len(items) <= 3 else " and so on"
+    return (
+        f"inputs are proved to be short, and the sum is checked: one participant that lies moves no"
+        f" answer by more than {errors:.3g} times its standard error, at most {moved}{more}"
+    )
 
 
 def promise_words(made: Plan, promise: Promise | None = None) -> str:

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from dhdmm.aggregation.method import Method, ThreatModel
-from dhdmm.secagg.method import SecureAggregation
+from importlib.util import find_spec
 
+from dhdmm.aggregation.method import Method, ThreatModel
+from dhdmm.errors import PrivacyError
+from dhdmm.secagg.method import SecureAggregation
+from dhdmm.study.models import AggregationModel
+
+LIBRARY = "py_arkworks_bls12381"
+"""What proofs and commitments need, of the extra `validation`."""
 METHODS: dict[ThreatModel, Method] = {
     threat_model: SecureAggregation(threat_model) for threat_model in ThreatModel
 }
+"""By threat model, without validation of inputs, which changes no phase."""
+
+
+def method_for(aggregation: AggregationModel) -> Method:
+    """What the study asks for; an error names the extra that validation needs."""
+    below = METHODS[ThreatModel(aggregation.threat_model)]
+    if aggregation.validation == "none":
+        return below
+    if find_spec(LIBRARY) is None:
+        raise PrivacyError(
+            f"'validation: {aggregation.validation}' needs the package '{LIBRARY}',"
+            " which is not installed",
+            where="aggregation",
+            hint="install dhdmm with its extra 'validation': pip install 'dhdmm[validation]'",
+        )
+    from dhdmm.validated.method import ValidatedSum
+
+    return ValidatedSum(below, bounded=aggregation.validation == "bounded")

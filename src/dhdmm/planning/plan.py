@@ -27,10 +27,11 @@ from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PlanError, PlanFault, PrivacyError
 from dhdmm.planning.calibrate import (
     modulus_bound,
+    norm_bound,
     parts_of_one_participant,
     unit_sensitivity_squared,
 )
-from dhdmm.planning.methods import METHODS
+from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -112,7 +113,7 @@ class Plan(Summarised):
     @property
     def method(self) -> Method:
         """The implementation of the aggregation."""
-        return METHODS[self.threat_model]
+        return method_for(self.study.aggregation)
 
     @cached_property
     def sensitivity_squared(self) -> int:
@@ -129,6 +130,22 @@ class Plan(Summarised):
             parts_of_one_participant(self.study),
             self.strategy.max_entry,
         )
+
+    @cached_property
+    def norm_bound(self) -> int:
+        """B: what an honest input's length is never above, and a lying one's with validation."""
+        return norm_bound(
+            self.participant_variance,
+            self.strategy.rows,
+            parts_of_one_participant(self.study),
+            self.strategy.sensitivity_squared,
+        )
+
+    @property
+    def input_bytes(self) -> int:
+        """What a participant sends as its input: masked sums, and what is attached to them."""
+        size: int = self.method.round(self.parameters, self.terms(bytes(16))).input_bytes
+        return size
 
     @property
     def noise(self) -> NoisyRelease:
@@ -175,16 +192,21 @@ class Plan(Summarised):
         """
         if self.roster_digest == NO_ROSTER:
             raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
-        terms = RoundTerms(
+        terms = self.terms(round_id)
+        round_parameters: RoundParameters = self.method.round(self.parameters, terms)
+        return round_parameters
+
+    def terms(self, round_id: bytes) -> RoundTerms:
+        """What any way to add up needs to know of one round of this plan."""
+        return RoundTerms(
             self.digest,
             round_id,
             self.roster_digest,
             self.participants,
             self.modulus,
             self.strategy.rows,
+            self.norm_bound,
         )
-        round_parameters: RoundParameters = self.method.round(self.parameters, terms)
-        return round_parameters
 
     @cached_property
     def digest(self) -> bytes:
@@ -215,11 +237,13 @@ class Plan(Summarised):
         return self._encoded
 
     @classmethod
-    def from_bytes(cls, encoded: bytes) -> Plan:
+    def from_bytes(cls, encoded: bytes, known: Plan | None = None) -> Plan:
         """Read an encoded plan. This is no review: its numbers may still be wrong for the study.
 
         Args:
             encoded: What `to_bytes` returned.
+            known: A plan that was read before. If it has the same study and strategy, byte for
+                byte, they are not read and analysed again.
 
         Returns:
             The plan.
@@ -235,13 +259,17 @@ class Plan(Summarised):
         except AggregationError as error:
             raise PlanError(PlanFault.FIELD, str(error)) from None
         made_by = fields.get("dhdmm")
-        study = Study.from_canonical_bytes(fields["study"], made_by)
+        if known is not None and known.has_draft(fields["study"], fields["strategy"], made_by):
+            study, strategy = known.study, known.strategy
+        else:
+            known, study = None, Study.from_canonical_bytes(fields["study"], made_by)
+            strategy = Strategy.from_bytes(fields["strategy"], made_by).over(study.workload)
         _ = study.privacy  # refuses a study that only asks
-        method = METHODS[ThreatModel(study.aggregation.threat_model)]
+        method = method_for(study.aggregation)
         _require_fields(fields.keys() ^ {*_FIELDS[fields["version"]], *method.parameter_names})
         plan = cls(
             study=study,
-            strategy=Strategy.from_bytes(fields["strategy"], made_by).over(study.workload),
+            strategy=strategy,
             participants=fields["participants"],
             roster_digest=fields["roster"],
             rho=Fraction(*fields["rho"]),
@@ -251,7 +279,14 @@ class Plan(Summarised):
             made_by=made_by,
         )
         vars(plan)["_encoded"] = encoded
+        if known is not None:
+            vars(plan)["sensitivity_squared"] = known.sensitivity_squared
         return plan
+
+    def has_draft(self, study: bytes, strategy: bytes, made_by: str | None) -> bool:
+        """Whether these are its study and strategy, byte for byte and as they are read."""
+        mine = self.study.canonical_bytes(), self.strategy.to_bytes(), self.made_by
+        return mine == (study, strategy, made_by)
 
 
 def encoded_study(encoded: bytes) -> bytes:

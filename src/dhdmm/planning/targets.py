@@ -93,7 +93,8 @@ def _up(value: float) -> float:
 
 def guessed_answers(study: Study, total: float) -> Floats:
     """What the answers are if `total` records fall on all cells alike, in the workload's order."""
-    return np.concatenate([total * _shares(term, study) for term in study.workload.terms])
+    parts = total * study.workload.schema.units
+    return np.concatenate([parts * _shares(term, study) for term in study.workload.terms])
 
 
 def _shares(term: Term, study: Study) -> Floats:

@@ -84,7 +84,7 @@ class Adjusted(Mapping[str, AdjustedTable]):
     __hash__ = object.__hash__
 
     def __getitem__(self, name: str) -> AdjustedTable:
-        raw, rows = self.release[name], self.release.rows(name)
+        raw, rows = self.release.measured(name), self.release.rows(name)
         return AdjustedTable(
             raw, self.answers[rows], None if self.bias is None else self.bias[rows]
         )
@@ -157,12 +157,13 @@ class _OneHistogram:
     def _count(self, mixture: Mixture) -> list[Floats]:
         if not self.rules.integers:
             return [np.asarray(mixture.count(one.queries), np.float64) for one in self.fitted]
-        number = max(1, round(float(mixture.weights.sum())))
+        units = self.release.plan.study.schema.units  # parts of a record, where columns divide it
+        number = max(1, round(float(mixture.weights.sum()) / units))
         codes = synthesize(mixture, self.fitted, number, np.random.default_rng(SEED))
-        return [
-            RecordTable(one.queries, mixture).count(codes).astype(np.float64) for one in self.fitted
-        ]
+        counts = [RecordTable(one.queries, mixture).count(codes) for one in self.fitted]
+        return [units * np.asarray(table, np.float64) for table in counts]
 
     def _answers(self, counted: Sequence[Floats]) -> Floats:
         parts = zip(self.fitted, counted, strict=True)
-        return np.concatenate([one.answers(table) for one, table in parts])
+        answers = np.concatenate([one.answers(table) for one, table in parts])
+        return np.rint(answers) + 0.0 if self.rules.integers else answers

@@ -82,12 +82,11 @@ class Answers(_Estimates):
     summed; a single row goes with any number of rows.
 
     Example:
-        >>> # doctest: +SKIP
-        >>> table = release["by ward and sex"]
-        >>> women, men = table.select(sex="female"), table.select(sex="male")
-        >>> (women - men).to_pandas()
-        >>> (women / (women + men)).to_pandas()
-        >>> (table.answers / table.answers.sum()).to_pandas()
+        >>> table = release["by ward and sex"]  # doctest: +SKIP
+        >>> women, men = table.select(sex="female"), table.select(sex="male")  # doctest: +SKIP
+        >>> (women - men).to_pandas()  # doctest: +SKIP
+        >>> (women / (women + men)).to_pandas()  # doctest: +SKIP
+        >>> (table.answers / table.answers.sum()).to_pandas()  # doctest: +SKIP
     """
 
     parts: tuple[tuple[Table, Floats], ...]

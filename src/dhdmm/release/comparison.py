@@ -19,7 +19,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.release.frames import STATISTICS, DerivedTable, appended, columns_of
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, half_width
 from dhdmm.release.release import Release
-from dhdmm.release.tables import IN_WORDS
+from dhdmm.release.tables import IN_WORDS, Table
 from dhdmm.study.factor import Integers
 
 MEANING = (
@@ -114,7 +114,7 @@ def compare(first: Release, second: Release, *, level: float = DEFAULT_LEVEL) ->
 
 def _differences(first: Release, second: Release, level: float) -> Iterator[Difference]:
     places = _places(second)
-    for name, table in first.items():
+    for name, table in _measured(first):
         asked = [sql for _, sql in table.queries()]
         here = np.array([i for i, sql in enumerate(asked) if sql in places], np.int64)
         there = np.array([places[sql] for sql in asked if sql in places], np.int64)
@@ -128,11 +128,15 @@ def _differences(first: Release, second: Release, level: float) -> Iterator[Diff
         )
 
 
+def _measured(release: Release) -> Iterator[tuple[str, Table]]:
+    return ((name, release.measured(name)) for name in release)
+
+
 def _places(release: Release) -> dict[str, int]:
     """Every query's SQL → where its answer is; the first place, if it was asked twice."""
     found: dict[str, int] = {}
     number = 0
-    for table in release.values():
+    for _, table in _measured(release):
         for _, sql in table.queries():
             found.setdefault(sql, number)
             number += 1

@@ -65,7 +65,7 @@ class Effect:
                 " explains up to 1."
             )
         if self.mean_bias is None:
-            parts.append("By how much was not estimated.")
+            parts.append("Their bias was not estimated.")
         else:
             parts.append(
                 f"In {self.replicates} simulated rounds the bias was {self.mean_bias:+.3g}"

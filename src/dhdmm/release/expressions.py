@@ -19,8 +19,10 @@ from dhdmm.release.covariance import combined, row_covariances, variances
 from dhdmm.release.intervals import Estimates, Floats, Quotients, Sums
 from dhdmm.study import sqltext
 from dhdmm.study.factor import restricted
+from dhdmm.study.names import nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
+from dhdmm.study.sums import of_known, summed
 from dhdmm.study.workload import Product, Term
 
 if TYPE_CHECKING:
@@ -133,12 +135,23 @@ class FormReader:
         held = () if condition is None else boxes(condition, self.schema)
         counts = self.counts if condition is None else filtered(self.counts, held)
         argument = tree.args.get("this")
-        if tree.key == "count" and argument is not None and argument.key not in ("star", "literal"):
-            what = f"{sqltext.shown(tree)}: every record has a value, so write COUNT(*)"
-            return _refuse(tree, what, _HINT)
-        if tree.key == "count" or (argument is not None and argument.sql() == "1"):
-            return Linear((counts,), (Fraction(1),), Fraction(0))
-        return _refuse(tree, f"{sqltext.shown(tree)}: records are counted", _HINT)
+        if argument is None or argument.key in ("star", "literal"):
+            return _row(counts)
+        if argument.unnest().key != "column":
+            return _refuse(tree, f"{sqltext.shown(tree)} is not of a column", _HINT)
+        name = sqltext.known_name(argument.unnest(), self.schema.names, None)
+        if name is None:
+            hint = nearest(argument.name, self.schema.names)
+            return _refuse(tree, f"unknown attribute '{argument.name}'", hint)
+        known = of_known(self.schema, counts, name)
+        if tree.key == "count":
+            return _row(known)
+        sums = _row(summed(self.schema, counts, name))
+        return sums if tree.key == "sum" else Quotient(sums, _row(known))
+
+
+def _row(term: Term) -> Linear:
+    return Linear((term,), (Fraction(1),), Fraction(0))
 
 
 def filtered(term: Term, held: tuple[Box, ...]) -> Term:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,5 +103,32 @@ class Quotients:
         return fieller(self.n, self.d, self.nn, self.nd, self.dd, z)
 
 
-Estimates = Sums | Quotients
-"""One column of a table: `values`, `standard_errors`, and `bounds` at z standard errors."""
+class Estimates(Protocol):
+    """One column of a table."""
+
+    @property
+    def values(self) -> Floats: ...
+
+    @property
+    def standard_errors(self) -> Floats: ...
+
+    def bounds(self, z: float) -> tuple[Floats, Floats]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Columns one below the other."""
+
+    parts: tuple[Estimates, ...]
+
+    @property
+    def values(self) -> Floats:
+        return np.concatenate([part.values for part in self.parts])
+
+    @property
+    def standard_errors(self) -> Floats:
+        return np.concatenate([part.standard_errors for part in self.parts])
+
+    def bounds(self, z: float) -> tuple[Floats, Floats]:
+        low, high = zip(*(part.bounds(z) for part in self.parts), strict=True)
+        return np.concatenate(low), np.concatenate(high)

@@ -120,7 +120,8 @@ class _Answers:
         if linear and not _is_measured(self.release, [part.term for part in linear]):
             for one in (node for node in tree.walk() if node.key in AGGREGATES):
                 check_measured(self.release, _about(self.selection.counted, one))
-            raise NotMeasured(f"the round did not measure {sqltext.shown(tree)}", (), "")
+            what = f"the round measured the counts of these groups, but not {sqltext.shown(tree)}"
+            raise NotMeasured(what, (), "a study must ask for a sum or a mean before the round")
 
 
 def _about(counted: str, aggregate: Expr) -> str:

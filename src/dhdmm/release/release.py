@@ -148,6 +148,28 @@ class Release(Summarised, Mapping[str, Table]):
         Raises:
             UnknownTable: The release has no table of this name.
         """
+        measured = self.measured(name, level=level, joint=joint)
+        if not measured.item.derived:
+            return measured
+        from dhdmm.release.derived import derived_table
+
+        model = next(one for one in self.plan.study.model.workload if one.name == name)
+        return derived_table(self, measured, with_measured=model.sql is not None)
+
+    def measured(self, name: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
+        """What was measured for a table: of means the sums and counts, of quantiles the prefixes.
+
+        Args:
+            name: The name of an item of the study's workload.
+            level: The confidence level of each answer's interval.
+            joint: As in `table`.
+
+        Returns:
+            The table of linear answers; of other tables, the table itself.
+
+        Raises:
+            UnknownTable: The release has no table of this name.
+        """
         item, rows, workload = self._item(name), self._rows[name], self.plan.study.workload
         numbers = Sums(self.answers[rows], self.standard_errors[rows])
         together = workload.queries if joint else None

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Column = Callable[["Expr"], Floats]
 """The numbers of an expression, one per group."""
 
+COUNTS = ("COUNT(*)", "COUNT()", "COUNT(1)")
 CLAUSES = ("having", "order", "limit", "offset")
 SELECTED = (
     "Rows were chosen by their noisy answers, so those of the highest rows tend to be too high, and"
@@ -111,7 +112,8 @@ def read(text: str) -> Selection:
     )
     selected = [one for one in tree.expressions if has_aggregate(one)]
     clauses = [clause for clause in (having, order, limit, offset) if clause is not None]
-    plain = not clauses and [one.unalias().key for one in selected] in ([], ["count"])
+    counts = [sqltext.render(one.unalias()) for one in selected]
+    plain = not clauses and (not counts or counts in [[text] for text in COUNTS])
     return Selection(
         text if plain else _counting(tree, selected),
         plain,

@@ -91,7 +91,8 @@ def synthetic(release: Release, rows: int | None = None, seed: int = 1) -> Synth
     raw = [release.estimate.term(one.term) for one in fitted]
     mixture = _counted(release, fit(fitted, raw, start_of(release, release.estimate)))
     total = float(mixture.weights.sum())
-    number = max(1, round(total)) if rows is None else rows
+    units = release.plan.study.schema.units  # parts of a record, where measured columns divide it
+    number = max(1, round(total / units)) if rows is None else rows
     if not 1 <= number <= MOST_RECORDS:
         raise DhdmmError(f"between 1 and {MOST_RECORDS:,} records can be made, not {number:,}")
     rng = np.random.default_rng(seed)

@@ -159,6 +159,18 @@ class Table(Summarised):
         low, high = self.numbers.bounds(critical(self.level, joint))
         return self._in_rows(low), self._in_rows(high)
 
+    def separately(self) -> dict[str, Table]:
+        """One table for each number that a query asks for.
+
+        Returns:
+            The tables by the names of the numbers.
+        """
+        columns = {self.header: self.numbers, **self.others}
+        return {
+            name: replace(self, numbers=numbers, header=name, others={})
+            for name, numbers in columns.items()
+        }
+
     # -- arithmetic -------------------------------------------------------------------------------
 
     @property

@@ -78,6 +78,8 @@ class Account:
     roster: Roster
     phases: tuple[PhaseRecord, ...]
     root: bytes | None
+    inputs: bytes | None
+    """What the way to add up says of the inputs, for whoever checks the sum."""
     measurement: NDArray[np.int64]
 
     def contents(self) -> Iterator[dict[str, Any]]:
@@ -108,11 +110,14 @@ class Account:
             yield {"kind": "result", "measurement": long["measurement"]}
         else:
             yield {"kind": "messages", "root": self.message_tree.root}
+            if self.inputs is not None:
+                yield {"kind": "inputs", "digest": sha256(self.inputs).digest()}
             yield {"kind": "result", "digest": sha256(long["measurement"]).digest()}
 
     def content(self) -> dict[str, Any]:
         """What the entries of version 2 commit to by digests."""
-        return {
+        inputs = {} if self.inputs is None else {"inputs": self.inputs}
+        return inputs | {
             "plan": self.plan,
             "names": list(self.roster.names),
             "identities": list(self.roster.identities),
@@ -160,7 +165,7 @@ class Account:
                 long = once["plan"] | once["roster"] | once["result"] | joined
             names, identities = long["names"], long["identities"]
             said = zip(phases, long["senders"], long["digests"], strict=True)
-            for kind in form.ENTRIES[version].keys() - {"phase", "root"}:
+            for kind in form.ENTRIES[version].keys() - {"phase", "root", "inputs"}:
                 _ = once[kind]
             account = cls(
                 version=version,
@@ -173,6 +178,7 @@ class Account:
                 roster=Roster(tuple(names), tuple(identities)),
                 phases=tuple(_phase(len(names), of["phase"], who, what) for of, who, what in said),
                 root=root["root"] if root else None,
+                inputs=long.get("inputs"),
                 measurement=np.frombuffer(long["measurement"], "<i8").astype(np.int64),
             )
             account.require(contents)
@@ -295,7 +301,8 @@ class Transcript:
             raise TranscriptError("half a recording", where="transcript")
         recording = None if coins is None else Recording(coins, tuple(map(tuple, said)))
         entries, key = tuple(fields["entries"]), fields["key"]
-        content = {} if fields["version"] == 1 else {name: fields[name] for name in form.CONTENT}
+        known = () if fields["version"] == 1 else (*form.CONTENT, *form.VALIDATED)
+        content = {name: fields[name] for name in known if name in fields}
         version, signature = fields["version"], fields["signature"]
         transcript = cls(entries, key, signature, recording, version, content)
         transcript.check()

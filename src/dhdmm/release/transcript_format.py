@@ -73,6 +73,8 @@ CONTENT: Fields = {
     "measurement": blob,
 }
 """What the entries of version 2 commit to by digests."""
+VALIDATED: Fields = {"inputs": blob}
+"""And of a round with validated inputs."""
 FILES: Mapping[int, Fields] = {1: _FILE, 2: {**_FILE, **CONTENT}}
 """By version."""
 _ROUND: Fields = {
@@ -101,6 +103,7 @@ ENTRIES: Mapping[int, Mapping[str, Fields]] = {
         "phase": {"phase": text, "count": natural, "senders": sized(32)},
         "root": _ROOT,
         "messages": _ROOT,
+        "inputs": _DIGEST,
         "result": _DIGEST,
     },
 }
@@ -142,7 +145,8 @@ def decode_file(encoded: bytes) -> dict[str, Any]:
     refusal = partial(TranscriptError, where=where)
     maker = _maker(value.get("entries"))
     version = formats.readable(formats.TRANSCRIPT, value.get("version"), refusal, maker)
-    check_fields(value, FILES[version], encoded, where)
+    inputs = VALIDATED if version > 1 and "inputs" in value else {}
+    check_fields(value, {**FILES[version], **inputs}, encoded, where)
     return value
 
 

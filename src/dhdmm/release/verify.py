@@ -13,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhdmm.aggregation.errors import AggregationError
-from dhdmm.aggregation.method import Aggregate, Method, Reply, RoundParameters, input_phase
+from dhdmm.aggregation.method import (
+    Aggregate,
+    Checked,
+    Method,
+    Reply,
+    RoundParameters,
+    input_phase,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import PolicyRefusal, VerificationError
 from dhdmm.participant.limits import Policy
@@ -32,19 +39,23 @@ class Verified:
     Attributes:
         release: The release, derived from the transcript.
         checks: What was checked, in words.
+        unproven: What nobody can see from this transcript, in words.
     """
 
     release: Release
     checks: tuple[str, ...]
+    unproven: tuple[str, ...] = ()
 
 
-def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
+def verify(transcript: Transcript, key: bytes | None = None, *, proofs: bool = False) -> Verified:
     """Derive a release from its round's transcript, checking everything that can be checked.
 
     Args:
         transcript: The transcript, read with `Transcript.from_bytes`.
         key: The coordinator's public key, from a source other than the transcript. Without it,
             anybody may have signed.
+        proofs: Refuse a transcript from which the proofs of the inputs cannot be checked. If it
+            has them, they are checked in any case.
 
     Returns:
         The release and the list of checks.
@@ -60,6 +71,10 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
             hint="compare keys with whoever published the release",
         )
     plan = _plan(account)
+    if proofs:
+        level = plan.study.aggregation.validation
+        _require(level == "bounded", f"inputs were not proved: the study says validation: {level}")
+        _require(transcript.full, "a short transcript has no proofs: ask for the full one")
     parameters = _parameters(account, plan)
     _check_sets(account, plan.method, parameters)
     release = _release(account, plan, transcript)
@@ -75,7 +90,8 @@ def verify(transcript: Transcript, key: bytes | None = None) -> Verified:
         total = _replayed(account, transcript.recording, plan.method, parameters)
         _check_replay(account, plan, total)
         checks.append(f"the sum recomputed from {_count(transcript.recording):,} messages")
-    return Verified(release, tuple(checks))
+    inputs = _inputs(account, plan, parameters, transcript.full)
+    return Verified(release, (*checks, *inputs.holds), tuple(inputs.open))
 
 
 def _plan(account: Account) -> Plan:
@@ -153,6 +169,19 @@ def _survivors(account: Account, plan: Plan) -> tuple[int, ...]:
     return account.senders(input_phase(plan.method).name).senders.members()
 
 
+def _inputs(account: Account, plan: Plan, parameters: RoundParameters, replayed: bool) -> Checked:
+    """What the survivors' commitments say of the sum, if they have made any."""
+    survivors = account.senders(input_phase(plan.method).name).senders
+    sums = account.measurement.tolist()
+    try:
+        checked: Checked = plan.method.check_account(
+            parameters, account.roster, survivors, sums, account.inputs, replayed
+        )
+        return checked
+    except AggregationError as error:
+        raise VerificationError(str(error), where="inputs") from None
+
+
 # ---- full transcripts ---------------------------------------------------------------------------
 
 
@@ -171,7 +200,9 @@ def _replayed(
         drawn = _again(recording.coins)
         coordinator = method.coordinator(parameters, account.roster, drawn, {})
         for phase, said in zip(account.phases, recording.messages, strict=True):
-            for position, message in zip(phase.senders.members(), said, strict=True):
+            sent = list(zip(phase.senders.members(), said, strict=True))
+            coordinator.prepare(sent)
+            for position, message in sent:
                 reply = coordinator.receive(position, message)
                 _require(reply is Reply.ACCEPTED, f"a message is {reply}", phase.state)
             coordinator.close_phase()

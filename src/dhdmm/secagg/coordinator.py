@@ -188,6 +188,14 @@ class Coordinator(Acceptance):
             return None
         return opening(self._collected, position).encode()
 
+    @property
+    def account(self) -> bytes | None:
+        """Nothing is known of single inputs."""
+        return None
+
+    def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        """Every check is of one message alone."""
+
     def flush(self) -> None:
         """Bring the store up to date with this coordinator's shard of the running sum."""
         if self._sum_is_ahead:

@@ -12,12 +12,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.aggregation.merkle import NODE_BYTES
+from dhdmm.aggregation.merkle import NODE_BYTES, expected_proof
 from dhdmm.aggregation.method import ModelledSeconds
 from dhdmm.secagg import costs, sizes
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.counts import Counts, Numbers
 from dhdmm.secagg.round import RoundParameters
+from dhdmm.secagg.states import CoordinatorState
 
 
 class CountedMessages:
@@ -81,6 +82,11 @@ class CountedMessages:
     def sent_bytes(self) -> dict[str, Numbers]:
         return sizes.sent_bytes(self._parameters, self.counts)
 
+    def introduced(self) -> dict[str, Numbers]:
+        """Whom a participant chose, of those who are present."""
+        malicious = self._parameters.malicious
+        return {CoordinatorState.COLLECTING_SHARES: self.counts.out} if malicious else {}
+
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds:
         parameters, counts = self._parameters, self.counts
         opening, taking = costs.coordinator_seconds(parameters, counts)
@@ -90,17 +96,3 @@ class CountedMessages:
             taking,
             costs.closing_seconds(parameters, counts, answered),
         )
-
-
-def expected_proof(size: int, leaves: Numbers) -> Numbers:
-    """Nodes of a multiproof for random leaves of a tree of this size, on average.
-
-    Of the nodes over b leaves, those are sent that lead to none of the proven leaves and whose
-    sibling does: size/b · (Pr[some proven leaf among 2b] − Pr[among b]).
-    """
-    total, block = np.zeros(len(leaves)), 1
-    while block < size:
-        among = [1 - (1 - min(1.0, b / size)) ** leaves for b in (block, 2 * block)]
-        total += size / block * (among[1] - among[0])
-        block *= 2
-    return np.rint(total).astype(np.int64)

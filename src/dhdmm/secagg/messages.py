@@ -268,6 +268,11 @@ def decode(data: bytes) -> Message:
     return message
 
 
+def type_of(data: bytes) -> type[Message] | None:
+    """Of a message by its number, whatever follows."""
+    return _BY_TYPE.get(data[1]) if len(data) >= HEADER_BYTES else None
+
+
 def _second_fields(records: Sequence[tuple[Any, ...]]) -> set[int]:
     if isinstance(records, RecordTable):
         return set(records.columns["f1"].tolist())

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import Phase, RoundTerms, Store, ThreatModel
-from dhdmm.aggregation.modulus import packed_size
+from dhdmm.aggregation.method import Checked, Phase, RoundTerms, Store, ThreatModel
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.secagg import messages
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _BY_THRESHOLD = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
 """In these phases as many as the threshold are enough; in those before, u_min are needed."""
+_INPUTS = (messages.MaskedInput, messages.EvidencedInput)
 _PER_NEIGHBOUR, _FIXED = 128, 1024  # bytes of a message beside its vector, at the most
 
 
@@ -75,7 +77,12 @@ class SecureAggregation:
 
     def round(self, parameters: GraphParameters, terms: RoundTerms) -> RoundParameters:
         return RoundParameters(
-            **vars(terms),
+            plan_digest=terms.plan_digest,
+            round_id=terms.round_id,
+            roster_digest=terms.roster_digest,
+            participants=terms.participants,
+            modulus=terms.modulus,
+            length=terms.length,
             threat_model=self.threat_model,
             degree=parameters.degree,
             threshold=parameters.threshold,
@@ -112,13 +119,18 @@ class SecureAggregation:
 
     def largest_message(self, round: RoundParameters) -> int:
         """A packed vector, and so much for every neighbour."""
-        packed = packed_size(round.modulus, round.length)
-        return packed + _PER_NEIGHBOUR * round.participants + _FIXED
+        return round.input_bytes + _PER_NEIGHBOUR * round.participants + _FIXED
 
-    def record_name(self, data: bytes, position: int) -> str:
+    def carries_input(self, data: bytes) -> bool:
+        return messages.type_of(data) in _INPUTS
+
+    def was_received(
+        self, record: Callable[[str], bytes | None], data: bytes, position: int
+    ) -> bool:
         from dhdmm.secagg.collected import record_name
 
-        return record_name(type(messages.decode(data)), position)
+        known = record(record_name(type(messages.decode(data)), position))
+        return known is not None and known.startswith(sha256(data).digest())
 
     def abort_message(self, round: RoundParameters, position: int, reason: AbortReason) -> bytes:
         return messages.Aborted(round.session, position, reason).encode()
@@ -127,3 +139,17 @@ class SecureAggregation:
         from dhdmm.secagg.counted import CountedMessages
 
         return CountedMessages(round)
+
+    def check_account(
+        self,
+        round: RoundParameters,
+        roster: Roster,
+        survivors: Bitmap,
+        measurement: Sequence[int],
+        account: bytes | None,
+        replayed: bool,
+    ) -> Checked:
+        """There is none: nothing is known of single inputs."""
+        if account is not None:
+            raise RemoteProtocolError(AbortReason.MALFORMED, "an account of inputs")
+        return Checked()

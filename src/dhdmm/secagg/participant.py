@@ -162,14 +162,14 @@ class Participant(Steps):
             if not self._channels.heard(Label.INCLUDED, j, tag):
                 raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, f"of {j.position}")
         memory.alive = alive
-        agreed = bitmap_hash(alive)
+        agreed = bitmap_hash(alive, self._beside_survivors)
         holders_of = [j for j in alive_neighbours if j.direction & IN]
         acks = tuple([self._channels.say(Label.ACK, j, agreed) for j in holders_of])
         return m.Acks(self._session, self.position, acks)
 
     def _on_relayed_acks(self, message: m.RelayedAcks) -> m.Message:
         """Step 6: at least t out-neighbours accepted the bitmap that i accepted."""
-        agreed = bitmap_hash(self._memory.alive)
+        agreed = bitmap_hash(self._memory.alive, self._beside_survivors)
         acking = self._where(message.acked)
         if len(acking) != len(message.evidence):
             raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, "not one for each ack")

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from dhdmm.aggregation.errors import LocalProtocolError
 from dhdmm.aggregation.method import ThreatModel
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.modulus import Modulus, packed_size
 
 _THREAT_BYTE = {ThreatModel.SEMI_HONEST: b"\x00", ThreatModel.MALICIOUS: b"\x01"}
 
@@ -55,6 +55,10 @@ class RoundParameters:
     @property
     def malicious(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
+
+    @property
+    def input_bytes(self) -> int:
+        return packed_size(self.modulus, self.length)
 
     @cached_property
     def session(self) -> bytes:

@@ -45,7 +45,11 @@ class Steps(JournalledMachine):
     ) -> None:
         super().__init__(parameters, position, journal)
         self._roster, self._identity, self._randomness = roster, identity, randomness
+        self._beside_survivors = b""
         self._require_own_seat()
+
+    def agree_also(self, said: bytes) -> None:
+        self._beside_survivors = said
 
     def _share(self, holders: Iterable[int]) -> m.Message:
         """Step 3: shares for all holders, of which those for absent ones are forgotten unsent."""
@@ -201,6 +205,7 @@ class Steps(JournalledMachine):
         return list(compress(neighbours, bits.array().tolist()))
 
 
-def bitmap_hash(alive: Bitmap) -> bytes:
-    """What an ack says it accepted."""
-    return sha256(b"dhdmm1 survivors" + alive.size.to_bytes(4, "big") + alive.data).digest()
+def bitmap_hash(alive: Bitmap, beside: bytes = b"") -> bytes:
+    """What an ack says it accepted: the survivors, and what was said beside them."""
+    size = alive.size.to_bytes(4, "big")
+    return sha256(b"dhdmm1 survivors" + size + alive.data + beside).digest()

@@ -13,6 +13,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from dhdmm.aggregation.method import Reply
+from dhdmm.network import compressed
 from dhdmm.network.offer import Offer
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.network.signing import REPLY_HEADER, require_announced
@@ -128,7 +129,11 @@ class Exchange:
         return live.status() if after is None else await live.status_after(after, patience)
 
     async def draft(self, scope: Scope, _receive: Receive) -> HttpAnswer:
-        return HttpAnswer((await self._live(scope)).preview, BYTES)
+        live = await self._live(scope)
+        if compressed.NAME in headers_of(scope).get("accept-encoding", ""):
+            encoding = (("content-encoding", compressed.NAME),)
+            return HttpAnswer(live.compressed_preview, BYTES, headers=encoding)
+        return HttpAnswer(live.preview, BYTES)
 
     async def plan(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         live = await self._live(scope)

@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from typing import TypeVar
 
 from dhdmm.aggregation.method import Reply
+from dhdmm.network.compressed import compress
 from dhdmm.network.problems import LONGEST_RETRY, Problem, Reason
 from dhdmm.network.status import Status
 from dhdmm.server.database import StoreUnavailable
@@ -115,6 +117,10 @@ class LiveRound:
     @property
     def preview(self) -> bytes:
         return self._state.study.preview
+
+    @cached_property
+    def compressed_preview(self) -> bytes:
+        return compress(self.preview)
 
     def status(self) -> Status:
         return status_of(self._state.row, self._state.study, self._phase_clock.remaining)

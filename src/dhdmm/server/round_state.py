@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
-from hashlib import sha256
+from functools import partial
 
 from sqlalchemy import insert
 
@@ -27,6 +26,7 @@ from dhdmm.release.transcript import Transcript
 from dhdmm.server import store
 from dhdmm.server.database import Database
 from dhdmm.server.enrolment import close_enrolment, enrol
+from dhdmm.server.logs import logger
 from dhdmm.server.records import RoundRecords
 from dhdmm.server.requests import Abort, Close, Enrol, Outcome, Request, Upload
 from dhdmm.server.store import Agreement, Row, StoredStudy, Turn
@@ -49,13 +49,8 @@ class Seats:
 
     def place(self, position: int) -> Place | None:
         """What somebody is shown of the roster, if the plan names it by the root of its tree."""
-        file, roster = self._file, self.roster
-        if self.plan.roster_digest != roster.digest:
-            return None
-        path = roster.tree.multiproof([position])
-        edition = None if file.edition is None else list(astuple(file.edition))
-        name = roster.names[position]
-        return Place(position, name, path, file.registrar, file.signature, edition)
+        named = self.plan.roster_digest == self.roster.digest
+        return Place.on(self._file, position) if named else None
 
 
 class Running:
@@ -137,11 +132,15 @@ class RoundState:
         self._coming = None
         with self._database.turn(self._id) as turn:
             running = self._present(turn, kept)
+            if running is not None:
+                uploads = [request for request in requests if isinstance(request, Upload)]
+                running.session.prepare((one.position, one.body) for one in uploads)
             outcomes: list[Outcome] = []
             for request in requests:
                 try:
                     outcomes.append(self._serve(turn, running, request))
                 except RemoteProtocolError as error:
+                    logger().warning("message refused", round=self._id, reason=str(error.reason))
                     outcomes.append(Problem.of(error))
                 except Problem as problem:
                     outcomes.append(problem)
@@ -215,9 +214,8 @@ class RoundState:
     def _received_before(self, turn: Turn, upload: Upload) -> Reply:
         """The round has ended, perhaps before the sender heard that its message had arrived."""
         assert self.seats is not None
-        name = self.seats.plan.method.record_name(upload.body, upload.position)
-        known = store.read_record(turn.connection, turn.row.id, name)
-        if known is not None and known.startswith(sha256(upload.body).digest()):
+        record = partial(store.read_record, turn.connection, turn.row.id)
+        if self.seats.plan.method.was_received(record, upload.body, upload.position):
             return Reply.REPEATED
         raise Problem(410, Reason.OVER, "the round has ended")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from hashlib import sha256
 
@@ -78,6 +78,10 @@ class CoordinatorSession:
         result = self.machine.result
         return result is not None and np.array_equal(result.total, total)
 
+    def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        """These are about to be received: what is cheaper to check together is checked now."""
+        self.machine.prepare(messages)
+
     def receive(self, position: int, data: bytes) -> Reply:
         """Take a participant's message, and note it if it counts; a departure does not."""
         state, departed = self.machine.state, len(self.machine.departed)
@@ -138,6 +142,7 @@ class CoordinatorSession:
             roster=self._roster,
             phases=recorder.phases(),
             root=recorder.root,
+            inputs=self.machine.account,
             measurement=decode(self._plan, result.total),
         )
         return Transcript.seal(account, self._identity, recorder.recording())

@@ -13,7 +13,11 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dhdmm.aggregation.errors import MalformedMessage
+from dhdmm.aggregation.merkle import NODE_BYTES, expected_proof
 from dhdmm.aggregation.roster import Entries, Entry, Roster
 
 MARK = 0x80
@@ -41,6 +45,14 @@ def introduce(roster: Roster, positions: Sequence[int], message: bytes) -> bytes
         parts += [_NAMED.pack(position, len(encoded)), encoded, identity]
     proof = roster.tree.multiproof(positions)
     return b"".join([*parts, _COUNT.pack(len(proof)), proof, message])
+
+
+def sizes(participants: int, introduced: NDArray[np.int64], name_bytes: int) -> NDArray[np.int64]:
+    """Expected bytes before a message that introduces so many, whose names are that long."""
+    each = _NAMED.size + name_bytes + _KEY_BYTES
+    proofs = NODE_BYTES * expected_proof(participants, introduced)
+    whole: NDArray[np.int64] = 1 + 2 * _COUNT.size + each * introduced + proofs
+    return np.where(introduced > 0, whole, 0)
 
 
 def split(data: bytes) -> Introduced:

@@ -65,7 +65,8 @@ def _phase(
     """When phase p ends that began at this time."""
     received, computed = trace.received_bytes[p], trace.participant_seconds[p]
     if p == 0:
-        received, computed = received + trace.plan_bytes, computed + trace.plan_check_seconds
+        joining = np.where(trace.joining_bytes > 0, trace.joining_bytes, trace.plan_bytes)
+        received, computed = received + joining, computed + trace.plan_check_seconds
     opened = began + np.cumsum(trace.opening_seconds[p])  # one after the other, then sent
     out = served(opened, received * links.shared)
     arrived = out + links.latency + received * links.own

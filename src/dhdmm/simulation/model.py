@@ -13,8 +13,10 @@ import numpy as np
 from dhdmm.aggregation.method import CountedRound
 from dhdmm.cohort.drive import Silent
 from dhdmm.planning.plan import Plan
-from dhdmm.simulation.population import secret_of
-from dhdmm.simulation.trace import Trace
+from dhdmm.session.introductions import sizes
+from dhdmm.simulation.joining import drawn_joining_bytes, drawn_receipt_bytes
+from dhdmm.simulation.population import name_of, secret_of
+from dhdmm.simulation.trace import Integers, Trace
 
 PLANNED_WORD, CHECKED_WORD, RELEASED_WORD = 250e-6, 40e-6, 1e-6
 """Seconds a coordinate of the strategy: to optimise and plan, to check the plan, to decode and
@@ -29,16 +31,30 @@ def fill_from_model(trace: Trace, plan: Plan, silent: Silent, seed: int) -> Plan
     trace.plan_bytes = len(final.to_bytes())
     _draw_answers(trace, silent)
     counted.draw(trace.answered, np.random.default_rng(seed).binomial)
-    put_modelled_bytes(trace, counted)
+    put_modelled_bytes(trace, counted, _introductions(trace, counted))
     put_modelled_seconds(trace, counted, final.strategy.rows)
+    trace.joining_bytes[:] = drawn_joining_bytes(final)
+    trace.ending_bytes[trace.survivors] = drawn_receipt_bytes(final, secret[:16])
     return final
 
 
-def put_modelled_bytes(trace: Trace, counted: CountedRound) -> None:
+def put_modelled_bytes(trace: Trace, counted: CountedRound, introductions: Integers) -> None:
+    """Messages, and before them introductions, which are given."""
     received, sent = counted.received_bytes(), counted.sent_bytes()
     for row, phase in enumerate(trace.phases):
-        trace.received_bytes[row] = np.where(trace.asked[row], received.get(phase, 0), 0)
+        opening = received.get(phase, 0) + introductions[row]
+        trace.received_bytes[row] = np.where(trace.asked[row], opening, 0)
         trace.sent_bytes[row] = np.where(trace.answered[row], sent[phase], 0)
+
+
+def _introductions(trace: Trace, counted: CountedRound) -> Integers:
+    """Expected, by phase and participant."""
+    bytes_each = np.zeros_like(trace.received_bytes)
+    n, introduced = trace.participants, counted.introduced()
+    for row, phase in enumerate(trace.phases):
+        if phase in introduced:
+            bytes_each[row] = sizes(n, introduced[phase], len(name_of(n).encode()))
+    return bytes_each
 
 
 def put_modelled_seconds(trace: Trace, counted: CountedRound, rows: int) -> None:

@@ -51,10 +51,15 @@ def population_for(plan: Plan, records_each: int, data: Histogram | None, seed: 
         records = dealt_records(schema, data, n, records_each, seed)
     secret = secret_of(seed)
     people = Seeded(secret, records)
-    names = tuple(f"participant {i + 1}" for i in people.positions())
+    names = tuple(name_of(i + 1) for i in people.positions())
     roster = Roster(names, tuple(people.identity(i).public for i in people.positions()))
     final = replace(plan, roster_digest=roster.digest)
     return Population(final, people, secret[:16], roster, secret)
+
+
+def name_of(number: int) -> str:
+    """Of a simulated participant, from 1."""
+    return f"participant {number}"
 
 
 def silent_ones(dropout: Dropout, plan: Plan, seed: int) -> Silent:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from dhdmm.aggregation.method import CountedRound
 from dhdmm.cohort.members import Answer
+from dhdmm.session.introductions import split
 from dhdmm.simulation.trace import Trace
 
 Progress = Callable[[int, int], None]
@@ -21,6 +24,8 @@ class TraceRecorder:
         self.trace, self._progress, self._counted = trace, progress, counted
         self._rows = {name: row for row, name in enumerate(trace.phases)}
         self._answers = 0
+        self.introductions = np.zeros_like(trace.received_bytes)
+        """Bytes of what stands before messages, where messages are counted."""
         trace.asked[0] = True  # for keys, by the plan itself
 
     def opened(self, phase: str, position: int, message: bytes, seconds: float) -> None:
@@ -29,7 +34,9 @@ class TraceRecorder:
         trace.received_bytes[row, position] = len(message)
         trace.opening_seconds[row, position] = seconds
         if self._counted is not None:
-            self._counted.opened(position, message)
+            said = split(message).message
+            self._counted.opened(position, said)
+            self.introductions[row, position] = len(message) - len(said)
 
     def answered(self, phase: str, position: int, answer: Answer, seconds: float) -> None:
         row, trace = self._rows[phase], self.trace

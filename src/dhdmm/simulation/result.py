@@ -43,8 +43,12 @@ class Simulation:
         return self.replay(self.network)
 
     def summary(self) -> dict[str, Any]:
-        """What `--json` prints. A participant's figures are means over the survivors; the plan's
-        bytes and its check are on lines of their own, in `total_s` but in no other figure."""
+        """What `--json` prints. A participant's figures are means over the survivors.
+
+        `participant_bytes` are all that passes, from the draft to the receipt: those that it sends
+        and receives in the phases, `joining` (draft and offer) and `ending` (receipt). The check of
+        the plan is on a line of its own, in `total_s` but in no other figure.
+        """
         plan, trace, alive = self.plan, self.trace, self.trace.survivors
         computed = trace.participant_seconds[:, alive].sum(axis=0)
         return {
@@ -67,6 +71,9 @@ class Simulation:
             "coordinator_sent_bytes": int(trace.received_bytes.sum()),
             "coordinator_received_bytes": int(trace.sent_bytes.sum()),
             "plan_bytes": trace.plan_bytes,
+            "participant_joining_bytes": float(trace.joining_bytes[alive].mean()),
+            "participant_ending_bytes": float(trace.ending_bytes[alive].mean()),
+            "participant_bytes": float(trace.participant_bytes()[alive].mean()),
             "phases": [vars(phase) for phase in self.timing.phases],
             "wall_s": self.effort.wall_s,
             "cpu_s": self.effort.cpu_s,

@@ -23,6 +23,7 @@ from dhdmm.planning.plan import Plan
 from dhdmm.release.release import Release
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.simulation.engines import Engine, cohorts_on
+from dhdmm.simulation.joining import joining_bytes, receipt_bytes
 from dhdmm.simulation.model import fill_from_model, put_modelled_seconds
 from dhdmm.simulation.network import Network, Stragglers
 from dhdmm.simulation.population import Dropout, Population, population_for, silent_ones
@@ -146,6 +147,7 @@ def execute(
     policy = pinned(permissive(plan), roster)
     invitation = Invitation(plan.to_bytes(), population.round_id, roster, policy)
     trace.plan_bytes = len(invitation.plan)
+    trace.joining_bytes[:] = joining_bytes(plan, roster)
     trace.plan_check_seconds = _check_seconds(invitation, population)
     store = Spool() if plan.participants > SPOOLED else None
     # without a clock: a simulated round has no date, and is the same whenever it is repeated
@@ -159,6 +161,9 @@ def execute(
         started = time.thread_time()
         release = coordinator.release()
         trace.release_seconds = time.thread_time() - started
+        trace.ending_bytes[trace.survivors] = receipt_bytes(
+            release, np.flatnonzero(trace.survivors)
+        )
         ideal = _ideal_total(plan, cohorts, coordinator.survivors)
         used = [cohort.usage() for cohort in cohorts]
     if store is not None:

@@ -28,7 +28,10 @@ Flags = NDArray[np.bool_]
 
 @dataclass
 class Trace:
-    """Arrays of shape (phases, n), `closing_seconds` (phases,), and what belongs to no phase."""
+    """Arrays of shape (phases, n), `closing_seconds` (phases,), and what belongs to no phase.
+
+    Bytes are those of the bodies of HTTP requests and answers, as the service has them.
+    """
 
     phases: tuple[str, ...]
     asked: Flags
@@ -39,6 +42,8 @@ class Trace:
     opening_seconds: Floats  # the coordinator's, for one participant
     taking_seconds: Floats
     closing_seconds: Floats
+    joining_bytes: Integers  # (n,): the draft and the offer that a participant receives
+    ending_bytes: Integers  # (n,): its receipt
     plan_bytes: int = 0
     plan_check_seconds: float = 0.0  # of each participant
     optimisation_seconds: float = 0.0  # of the coordinator, before everything
@@ -57,6 +62,8 @@ class Trace:
             opening_seconds=np.zeros(shape),
             taking_seconds=np.zeros(shape),
             closing_seconds=np.zeros(len(phases)),
+            joining_bytes=np.zeros(participants, np.int64),
+            ending_bytes=np.zeros(participants, np.int64),
         )
 
     @property
@@ -77,6 +84,12 @@ class Trace:
             sum(float(s.sum()) for s in phases) + self.optimisation_seconds + self.release_seconds
         )
 
+    def participant_bytes(self) -> Integers:
+        """All that each sends and receives, from the draft to the receipt."""
+        messages = self.sent_bytes.sum(axis=0) + self.received_bytes.sum(axis=0)
+        total: Integers = messages + self.joining_bytes + self.ending_bytes
+        return total
+
     def coordinator_seconds_in(self, phase: int) -> float:
         parts = self.opening_seconds, self.taking_seconds, self.closing_seconds
         return sum(float(part[phase].sum()) for part in parts)
@@ -94,7 +107,12 @@ class Trace:
         try:
             with np.load(path, allow_pickle=False) as stored:
                 rest = json.loads(stored["rest"].tobytes())
-                arrays = {name: stored[name] for name in _ARRAYS}
+                arrays = {name: stored[name] for name in _ARRAYS if name not in _SINCE_2}
+                arrays |= {
+                    name: stored[name] if name in stored else np.zeros(count, np.int64)
+                    for count in arrays["asked"].shape[1:]
+                    for name in _SINCE_2
+                }
         except (OSError, EOFError, BadZipFile, ValueError, KeyError, TypeError):
             raise DataError("not a trace of a simulation", where=str(path)) from None
         formats.readable(
@@ -106,4 +124,6 @@ class Trace:
 _ARRAYS = (
     *("asked", "answered", "received_bytes", "sent_bytes", "participant_seconds"),
     *("opening_seconds", "taking_seconds", "closing_seconds"),
+    *("joining_bytes", "ending_bytes"),
 )
+_SINCE_2 = ("joining_bytes", "ending_bytes")

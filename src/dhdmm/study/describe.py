@@ -8,6 +8,7 @@ import numpy as np
 
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.grouping import Grouping
+from dhdmm.study.hierarchy import digest_of
 from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
 from dhdmm.study.query import LEFT_OUT_TABLE
 from dhdmm.study.schema import Schema
@@ -23,6 +24,13 @@ THREATS = {
 }
 
 
+VALIDATIONS = {
+    "none": "",
+    "sum": "; the sum is checked",
+    "bounded": "; inputs are proved to be short, and the sum is checked",
+}
+
+
 def describe(study: Study) -> dict[str, Any]:
     """The description as plain values: for a program as they are, for a person to be laid out."""
     workload = study.workload
@@ -33,6 +41,16 @@ def describe(study: Study) -> dict[str, Any]:
         "queries": workload.queries,
         "attributes": [_attribute(attribute) for attribute in study.schema.attributes],
         "groupings": [_grouping(study, grouping) for grouping in study.groupings.values()],
+        "hierarchies": [
+            {
+                "name": name,
+                "of": model.of,
+                "levels": model.levels,
+                "sha256": digest_of(model.mapping),
+            }
+            for name, model in study.model.groupings.items()
+            if model.mapping is not None
+        ],
         "tables": [_table(study.schema, model, item) for model, item in tables],
         "privacy": study.model.privacy and privacy_words(study.model.privacy),
         "aggregation": study.model.aggregation and aggregation_words(study.model.aggregation),
@@ -151,7 +169,7 @@ def aggregation_words(aggregation: AggregationModel) -> str:
     return (
         f"{some} participants with up to {aggregation.max_records_per_participant:,} records each;"
         f" up to {_percent(aggregation.max_dropout)} of them may drop out; safe against"
-        f" {THREATS[aggregation.threat_model]}."
+        f" {THREATS[aggregation.threat_model]}{VALIDATIONS[aggregation.validation]}."
     )
 
 

@@ -13,8 +13,10 @@ import numpy as np
 
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Codes
+from dhdmm.study.attributes.base import Partition
 from dhdmm.study.document import Place
 from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of, with_total
+from dhdmm.study.hierarchy import partitions
 from dhdmm.study.models import GroupingModel, SetModel
 from dhdmm.study.names import LazySequence, first_repeated, nearest
 from dhdmm.study.predicate import mask
@@ -60,13 +62,26 @@ def plain_grouping(name: str, schema: Schema, attribute: int, factor: Factor) ->
     return Grouping(name, attribute, factor, axis.labels, axis.predicates)
 
 
-def grouping(name: str, model: GroupingModel, schema: Schema, place: Place) -> Grouping:
-    """A grouping of the study file."""
+def groupings(name: str, model: GroupingModel, schema: Schema, place: Place) -> dict[str, Grouping]:
+    """What an entry of the study file stands for: a grouping, or one for each of its levels."""
     if model.of not in schema.names:
         raise (place / "of").error(
             f"unknown attribute '{model.of}'", nearest(model.of, schema.names)
         )
     index = schema.names.index(model.of)
+    if model.levels is not None:
+        with place.located():
+            found = list(
+                partitions(schema.attributes[index], len(model.levels), model.mapping or {})
+            )
+        levels = zip(model.levels, found, strict=True)
+        return {level: _grouping_of(level, part, schema, index) for level, part in levels}
+    return {name: _grouping(name, model, schema, index, place)}
+
+
+def _grouping(
+    name: str, model: GroupingModel, schema: Schema, index: int, place: Place
+) -> Grouping:
     if model.sets is not None:
         return _grouping_of_sets(name, model.sets, schema, index, place / "sets")
     attribute = schema.attributes[index]
@@ -80,10 +95,13 @@ def grouping(name: str, model: GroupingModel, schema: Schema, place: Place) -> G
 
 def grouping_by_unit(name: str, unit: str, schema: Schema, index: int) -> Grouping:
     """One set per unit, such as the days of each month."""
+    return _grouping_of(name, schema.attributes[index].by_unit(unit), schema, index)
+
+
+def _grouping_of(name: str, found: Partition, schema: Schema, index: int) -> Grouping:
     from scipy import sparse
 
     attribute = schema.attributes[index]
-    found = attribute.by_unit(unit)
     order = np.argsort(found.group, kind="stable")
     ends = np.searchsorted(found.group[order], np.arange(len(found.labels) + 1))
     shape = len(found.labels), attribute.size

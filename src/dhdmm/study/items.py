@@ -23,7 +23,14 @@ from dhdmm.study.derived import Derived, Mean, Quantiles
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
 from dhdmm.study.grouping import Grouping, grouping_by_unit, plain_grouping
-from dhdmm.study.models import GROUPED, ItemModel, MarginalsModel, RangesModel, TermModel
+from dhdmm.study.models import (
+    GROUPED,
+    ItemModel,
+    MarginalsModel,
+    PersonModel,
+    RangesModel,
+    TermModel,
+)
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
@@ -52,6 +59,8 @@ class Names:
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
     coverage: bool = False
     """Rows that are left out are counted too: terms say which rows they are about."""
+    person: PersonModel | None = None
+    """Whom the study protects, if that is persons."""
 
     def grouping(self, name: str, place: Place) -> Grouping:
         measured = [a.name for a in self.schema.attributes if a.present.divided is not None]
@@ -208,7 +217,9 @@ def _runs(model: RangesModel, size: int, place: Place) -> Ranges:
 
 
 def _sql_terms(model: ItemModel, names: Names, place: Place) -> tuple[list[Term], list[Derived]]:
-    query = parse_query(model.sql or "", names.schema, names.groupings, where=str(place))
+    query = parse_query(
+        model.sql or "", names.schema, names.groupings, where=str(place), person=names.person
+    )
     condition = Condition(query.condition, query.boxes)
     terms: list[Term] = []
     derived: list[Derived] = []

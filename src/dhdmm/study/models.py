@@ -31,12 +31,15 @@ from dhdmm.study.forms import (
 )
 
 KEYS_SINCE: dict[str, str] = {
+    "aggregation.validation": "0.2.0",
     "extra_measurements": "0.2.0",
     "schema.*.missing": "0.2.0",
     "schema.*.format": "0.2.0",
     "schema.*.type.date": "0.2.0",
     "schema.*.type.datetime": "0.2.0",
     "groupings.*.by": "0.2.0",
+    "groupings.*.levels": "0.2.0",
+    "groupings.*.mapping": "0.2.0",
     "schema.*.type.measure": "0.2.0",
     "schema.*.step": "0.2.0",
     "workload.coverage": "0.2.0",
@@ -118,11 +121,19 @@ class SetModel(Section):
 class GroupingModel(Section):
     """Named sets of one attribute's values."""
 
-    one_of = ("edges", "sets", "by")
+    one_of = ("edges", "sets", "by", "levels")
     of: Name
+    levels: Names | None = None
+    mapping: dict[str, list[Label]] | None = None
     by: str | None = None
     edges: AnyEdges | None = None
     sets: Annotated[list[SetModel], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _levels_have_a_mapping(self) -> GroupingModel:
+        if (self.levels is None) != (self.mapping is None):
+            raise problem("'levels' need a table", "name it: from: zip_to_county.csv")
+        return self
 
 
 # ---- workload -----------------------------------------------------------------------------------
@@ -298,6 +309,7 @@ class AggregationModel(Section):
     participants: Count
     max_dropout: Fraction = 0.05
     max_records_per_participant: Annotated[int, Field(ge=1, le=10**12)]
+    validation: Literal["none", "sum", "bounded"] = "none"
 
 
 class StudyModel(Section):

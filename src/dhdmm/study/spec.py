@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from dhdmm.effort import work
 from dhdmm.errors import StudyError
-from dhdmm.study import canonical, document
+from dhdmm.study import canonical, document, hierarchy
 from dhdmm.study.attributes.missing import declared
 from dhdmm.study.coverage import with_rows
 from dhdmm.study.document import Place
-from dhdmm.study.grouping import Grouping, grouping
+from dhdmm.study.grouping import Grouping, groupings
 from dhdmm.study.items import Names, item
 from dhdmm.study.models import AggregationModel, PrivacyModel, StudyModel
 from dhdmm.study.names import first_repeated
@@ -76,7 +76,8 @@ class Study(Summarised):
         Raises:
             StudyError: The file cannot be read, or has a mistake; the error names the line.
         """
-        return cls.from_text(document.read_text(Path(path)), Path(path).name)
+        source = Path(path)
+        return cls._read(document.read_text(source), source.name, source.parent)
 
     @classmethod
     def from_text(cls, text: str, source: str = "study") -> Study:
@@ -92,9 +93,15 @@ class Study(Summarised):
         Raises:
             StudyError: The text has a mistake; the error names the line.
         """
+        return cls._read(text, source, None)
+
+    @classmethod
+    def _read(cls, text: str, source: str, folder: Path | None) -> Study:
+        """`folder` has the tables that the text names, if it has any."""
         values, place = document.parse(text, source)
         if not isinstance(values, dict):
             raise place.error("a study file is a mapping", "begin with 'study: some-name'")
+        values = hierarchy.embedded(values, folder, place)
         try:
             study = cls(StudyModel.model_validate(values), place)
         except ValidationError as error:
@@ -114,7 +121,7 @@ class Study(Summarised):
                 for name, one in model.schema_.items()
             ),
             lambda: (
-                (partial(grouping, name, one, self.schema, here), here)
+                (partial(groupings, name, one, self.schema, here), here)
                 for name, one in model.groupings.items()
                 for here in [place / "groupings" / name]
             ),
@@ -171,14 +178,16 @@ class Study(Summarised):
             raise (self.place / "schema").error(
                 f"two attributes are called '{names}'", "upper and lower case are one to SQL"
             )
-        for name in self.model.groupings:
-            other = taken.setdefault(name.casefold(), name)
-            if other != name or name in self.schema.names:
-                raise (place / name).error(f"the name '{other}' is already taken")
-        return {
-            name: grouping(name, model, self.schema, place / name)
-            for name, model in self.model.groupings.items()
-        }
+        for name, model in self.model.groupings.items():
+            for made in model.levels or [name]:
+                other = taken.get(made.casefold())
+                if other is not None:
+                    raise (place / name).error(f"the name '{other}' is already taken")
+                taken[made.casefold()] = made
+        found: dict[str, Grouping] = {}
+        for name, model in self.model.groupings.items():
+            found |= groupings(name, model, self.schema, place / name)
+        return found
 
     @property
     def coverage(self) -> str | None:
@@ -306,7 +315,9 @@ def _failing(parts: Iterable[Part]) -> Iterator[StudyError]:
 
 def names_of(study: Study) -> Names:
     """What a query over the study's table may name."""
-    return Names(study.schema, study.groupings, study.coverage is not None)
+    privacy = study.model.privacy
+    person = None if privacy is None else privacy.person
+    return Names(study.schema, study.groupings, study.coverage is not None, person)
 
 
 def json_schema() -> dict[str, Any]:

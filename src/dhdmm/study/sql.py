@@ -17,6 +17,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, NoReturn
 
 from dhdmm.study import sqltext
+from dhdmm.study.models import PersonModel
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
@@ -71,21 +72,32 @@ class ParsedQuery:
 
 
 def parse_query(
-    text: str, schema: Schema, groupings: Collection[str] = (), *, where: str | None = None
+    text: str,
+    schema: Schema,
+    groupings: Collection[str] = (),
+    *,
+    where: str | None = None,
+    person: PersonModel | None = None,
 ) -> ParsedQuery:
-    """Read one query; `groupings` are the names of the study's groupings.
+    """Read one query; `groupings` are the names of the study's groupings, `person` its unit.
 
     >>> from dhdmm.study.attributes import CategoryAttribute
     >>> schema = Schema((CategoryAttribute("sex", ("F", "M")), CategoryAttribute("race", (1, 2))))
     >>> parse_query("SELECT sex, COUNT(*) FROM data GROUP BY ROLLUP (sex)", schema).grouping_sets
     (('sex',), ())
     """
-    return _QueryReader(schema, groupings, where).query(sqltext.parse_query(text, where))
+    return _QueryReader(schema, groupings, where, person).query(sqltext.parse_query(text, where))
 
 
 class _QueryReader:
-    def __init__(self, schema: Schema, groupings: Collection[str], where: str | None) -> None:
-        self.schema, self.groupings, self.where = schema, groupings, where
+    def __init__(
+        self,
+        schema: Schema,
+        groupings: Collection[str],
+        where: str | None,
+        person: PersonModel | None,
+    ) -> None:
+        self.schema, self.groupings, self.where, self.person = schema, groupings, where, person
         self.aliases: dict[str, Expr] = {}
 
     def query(self, tree: Expr) -> ParsedQuery:
@@ -167,7 +179,7 @@ class _QueryReader:
             return kind, self._summable(kind, argument.unnest())
         match tree.key:
             case "count" if argument is not None and argument.key == "distinct":
-                what = f"{text}: distinct values are not a count of records"
+                return self._persons(tree, [part.name for part in argument.expressions])
             case "count" | "sum" | "avg":
                 what = f"{text} is not of a column"
             case "filter":
@@ -181,6 +193,18 @@ class _QueryReader:
             case _:
                 what = f"{text} cannot be selected"
         return self._refuse(tree, what, "select grouped columns and COUNT(*), SUM(x) or AVG(x)")
+
+    def _persons(self, tree: Expr, columns: list[str]) -> Aggregate:
+        """COUNT(DISTINCT person): the records, where a person has one of them at most."""
+        text, person = sqltext.shown(tree), self.person
+        if person is None or columns != [person.column]:
+            what = f"{text}: distinct values are not a count of records"
+            hint = "only the persons of a study whose unit is the person can be counted"
+            return self._refuse(tree, what, hint)
+        if person.max_records > 1:
+            what = f"{text}: a person may have {person.max_records} records, and each is counted"
+            return self._refuse(tree, what, "with max_records: 1 the records are the persons")
+        return COUNT
 
     def _summable(self, kind: str, column: Expr) -> str:
         """The attribute whose values are added up, averaged, or counted where they are known."""

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 from xml.etree.ElementTree import tostring
 
+import numpy as np
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +29,7 @@ from dhdmm.release.tables import Table
 from dhdmm.release.wording import moment
 from dhdmm.server.limits import Buckets, Rate
 from dhdmm.study.describe import describe
+from dhdmm.study.names import column
 from dhdmm.web.listing import MEDIA, encoded, listing
 from dhdmm.web.shelf import Shelf, Volume
 from dhdmm.web.site import Site, address_of
@@ -36,7 +38,8 @@ LONGEST_SQL = 4000
 QUESTIONS = Rate(per_second=0.5, burst=20)
 """Of one address: each may take a second of this machine."""
 CALLERS = 10_000
-MOST_EXAMPLES = 6
+MOST_EXAMPLES = 8
+COUNTED = "SELECT COUNT(*) FROM data"
 COMPARED = ("first", "second", "difference", "standard_error", "z")
 
 
@@ -132,10 +135,12 @@ class _ReleasePages:
         if sql:
             try:
                 table = await self._answer(request, volume, sql)
-                panel = panels_of(table)[0]
                 sort = request.query_params.get("sort", "")
-                answer |= {"table": table, "listing": listing(table.to_arrow(), page, sort)}
-                answer |= _drawn(panel)
+                parts = table.separately()
+                answer |= {
+                    "table": table,
+                    "parts": {name: _part(one, page, sort) for name, one in parts.items()},
+                }
             except DhdmmError as refused:
                 nearest = refused.nearest if isinstance(refused, NotMeasured) else ()
                 answer |= {"refused": refused, "nearest": nearest}
@@ -246,10 +251,26 @@ def _drawn(panel: Panel) -> dict[str, Any]:
     }
 
 
+def _part(table: Table, page: int, sort: str) -> dict[str, Any]:
+    """One number of an answer: its rows, and a picture if all are there and have errors."""
+    drawable = table.chosen is None and bool(np.isfinite(table.standard_errors).all())
+    return {
+        "listing": listing(table.to_arrow(), page, sort),
+        **(_drawn(panels_of(table)[0]) if drawable else {}),
+    }
+
+
 def _examples(tables: list[Table]) -> list[str]:
-    """Questions that surely have an answer: the first one of some tables, and the total of all."""
-    found = [next(table.queries())[1] for table in tables[:MOST_EXAMPLES]]
-    return list(dict.fromkeys(found))
+    """Questions that surely have an answer: what some tables count, as a whole and one by one."""
+    found: dict[str, None] = {}
+    for table in tables:
+        term, first = table.item.terms[0], next(table.queries())[1]
+        if first.startswith(COUNTED) and len(found) < MOST_EXAMPLES:
+            by = ", ".join(column(one.header) for one in term.axes if one and not one.is_fixed)
+            if by and not term.condition:
+                found[f"SELECT {by}, COUNT(*) FROM data GROUP BY {by}"] = None
+            found[first] = None
+    return list(found)
 
 
 def _links(request: Request) -> Callable[..., str]:

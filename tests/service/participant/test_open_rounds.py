@@ -131,6 +131,7 @@ def test_a_round_that_ended_with_our_input_is_looked_at_before_another_is_begun(
         said = joining(shell, here, "--registrar", key, "--json", "--out", "release")
     assert said.code == 0, said.err
     document = json.loads(said.out)
+    assert document["table_rows"]["counted"] == document["table_rows"]["rows"] > 0
     assert (document["round"], document["ending"]) == (here.round_id.hex(), "released")
     assert (tmp_path / "release" / "release.json").exists()
     assert persons[0].journals == []

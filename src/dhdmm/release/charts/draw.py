@@ -151,8 +151,8 @@ def _lines(picture: Lines, name: str, width: float) -> Element:
         upwards = Scale.of(*picture.limits, y + height, y)
         drawing.text(x, y - 8, short(words, room(across - 8)), "label")
         numbers_upwards(drawing, upwards, x, right, labels=column == 0)
-        end = right - BESIDE / 2 * (len(picture.names) - 1) * (direction.apart > 0)
-        slots = Slots.of(len(direction), direction.apart, x, end)
+        beside = BESIDE / 2 * (len(picture.names) - 1) if direction.apart else 0
+        slots = Slots.of(len(direction), direction.apart, x, right - beside)
         name_across(drawing, direction, slots, y + height + 17, right)
         _curves(drawing, picture, place, slots.middles, upwards)
     drawing.text(width - 4, end - 6, short(direction.header, 60), "axis-name", "end")

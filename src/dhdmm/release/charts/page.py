@@ -112,7 +112,7 @@ def _place(root: Element, panel: Panel, x: float, y: float) -> float:
     """Draw the panel here, its title above it; where it ends."""
     y = _write(root, y, printable(panel.title, 76), "title", WIDE, x)
     if isinstance(panel.picture, Heat | Intervals):
-        y = _write(root, y, key(panel.picture), "axis-name", WIDE, x)
+        y = _write(root, y, key(panel.picture), "axis-name", WIDE // 7, x)
     drawn = draw(panel.picture, f"Chart of {panel.title}")
     height = drawn.get("viewBox", "").split()[-1]
     drawn.attrib |= {"x": length(x), "y": length(y + 12), "width": str(WIDE), "height": height}

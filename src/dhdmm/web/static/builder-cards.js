@@ -42,7 +42,8 @@ export function groupingCard(study, entry, changed, render) {
   const head = make("div", { class: "row" }, field("Grouping", name, at()));
   const card = make("li", { class: "card" }, head);
   if (entry.kept) {
-    card.append(make("p", { class: "small soft" }, `Sets of ${entry.of} by conditions, kept as they are in the file.`));
+    card.append(make("p", { class: "small soft" }, entry.kept.levels
+      ? `Levels of ${entry.of} from a table: ${entry.kept.levels.join(", ")}.` : `Sets of ${entry.of} by conditions, kept as they are in the file.`));
   } else {
     const names = study.attributes.map((attribute) => [attribute.name, attribute.name]);
     const units = TYPES[study.attributes.find((one) => one.name === entry.of)?.type]?.units;
@@ -69,7 +70,8 @@ export function tableCard(study, entry, changed, render) {
   const at = (...keys) => () => path("workload", number(), ...keys);
   const counted = study.attributes.filter((one) => !TYPES[one.type].measured);
   const added = study.attributes.filter((one) => ["measure", "integer", "number"].includes(one.type)).map((one) => [one.name, one.name]);
-  const names = [...counted, ...study.groupings].map((one) => one.name).filter(Boolean);
+  const levels = study.groupings.flatMap((one) => (one.kept?.levels ?? []).map((name) => ({ name })));
+  const names = [...counted, ...study.groupings.filter((one) => !one.kept?.levels), ...levels].map((one) => one.name).filter(Boolean);
   const ordered = [
     ...study.attributes.filter((one) => TYPES[one.type].ordered),
     ...study.groupings.filter((one) => one.kept === null && one.form !== "sets"),

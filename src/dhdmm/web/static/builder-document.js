@@ -220,6 +220,7 @@ function typedEdges(given) {
 function groupingOf([name, entry]) {
   const made = newGrouping(name, entry.of);
   if (entry.by) return { ...made, form: "unit", unit: entry.by };
+  if (entry.levels) return { ...made, kept: entry };
   if (entry.edges) return { ...made, edges: typedEdges(entry.edges) };
   if (!entry.sets.every((set) => set.values || set.rest)) return { ...made, kept: entry };
   const lines = entry.sets.map((set) => `${typed(set.label)}: ${set.rest ? "*" : set.values.map(typed).join(", ")}`);

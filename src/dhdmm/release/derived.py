@@ -1,0 +1,171 @@
+"""Means and quantiles: what a table shows instead of the sums and prefixes that were measured.
+
+A mean is the quotient of two measured rows, with Fieller's interval. A quantile is found in the
+prefixes of its group, with the interval of quantiles.py. Rows are called like those of the measured
+terms, with a column that says which mean or quantile it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dhdmm.release.covariance import covariance, row_covariances
+from dhdmm.release.intervals import (
+    DEFAULT_LEVEL,
+    Estimates,
+    Floats,
+    Quotients,
+    Stacked,
+    critical,
+)
+from dhdmm.release.quantiles import quantile
+from dhdmm.release.tables import Table
+from dhdmm.study.derived import Derived, Mean, Quantiles
+from dhdmm.study.workload import Axis, Item, Term
+
+if TYPE_CHECKING:
+    from dhdmm.release.release import Release
+
+
+def derived_table(release: Release, measured: Table, with_measured: bool) -> Table:
+    """Derived answers, after the measured ones where these were asked for too."""
+    item = measured.item
+    parts = [_part(release, measured, one) for one in item.derived]
+    terms = [term for term, _ in parts]
+    numbers: list[Estimates] = [estimates for _, estimates in parts]
+    if with_measured:
+        terms, numbers = [*item.terms, *terms], [measured.numbers, *numbers]
+    shown = Item(item.name, tuple(terms))
+    together = None if measured.together is None else measured.together + shown.queries
+    stacked = numbers[0] if len(numbers) == 1 else Stacked(tuple(numbers))
+    return replace(measured, item=shown, numbers=stacked, together=together, release=None)
+
+
+def _part(release: Release, measured: Table, derived: Derived) -> tuple[Term, Estimates]:
+    if isinstance(derived, Mean):
+        return _mean(release, measured, derived)
+    return _quantiles(release, measured, derived)
+
+
+def _rows(measured: Table, number: int) -> slice:
+    """Where the answers of one term of the item are."""
+    ends = [0, *accumulate(term.queries for term in measured.item.terms)]
+    return slice(ends[number], ends[number + 1])
+
+
+def _mean(release: Release, measured: Table, mean: Mean) -> tuple[Term, Estimates]:
+    sums, counts = measured.item.terms[mean.sums], measured.item.terms[mean.counts]
+    (n, nn), (d, dd) = (
+        (measured.values[rows], measured.standard_errors[rows] ** 2)
+        for rows in (_rows(measured, mean.sums), _rows(measured, mean.counts))
+    )
+    nd = row_covariances(release, sums, counts)
+    index = release.plan.study.schema.names.index(mean.of)
+    axis = sums.axes[index]
+    axes = list(sums.axes)
+    if axis is not None and axis.is_fixed:  # it says "sum"
+        axes[index] = Axis(axis.header, ["mean"], [""])
+    return replace(sums, axes=tuple(axes)), Quotients(n, d, nn, nd, dd)
+
+
+# ---- quantiles ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileEstimates:
+    """Quantiles of several groups, each with the covariance of its prefixes and their last.
+
+    A standard error is the half-width of a 95 % interval, by its z.
+    """
+
+    below: Floats
+    """(groups, values)."""
+    covariances: Floats
+    """(groups, values + 1, values + 1)."""
+    at: tuple[float, ...]
+    amounts: Floats
+    """What each value is as a number."""
+    shape: tuple[int, ...]
+    """Of the groups."""
+    axis: int
+    """Where the quantiles are among the axes of the rows."""
+
+    def _found(self, z: float) -> Floats:
+        """(3, rows): estimate, low and high."""
+        found = [
+            [quantile(below, float(below[-1]), sigma, at, z) for at in self.at]
+            for below, sigma in zip(self.below, self.covariances, strict=True)
+        ]
+        numbers = self.amounts[np.array(found)]  # (groups, at, 3)
+        table = numbers.reshape(*self.shape, len(self.at), 3)
+        in_order = np.moveaxis(np.moveaxis(table, -1, 0), -1, 1 + self.axis)
+        return np.asarray(in_order.reshape(3, -1))
+
+    @cached_property
+    def _usual(self) -> Floats:
+        return self._found(critical(DEFAULT_LEVEL))
+
+    @property
+    def values(self) -> Floats:
+        return np.asarray(self._usual[0])
+
+    @property
+    def standard_errors(self) -> Floats:
+        return np.asarray(self._usual[2] - self._usual[1]) / (2 * critical(DEFAULT_LEVEL))
+
+    def bounds(self, z: float) -> tuple[Floats, Floats]:
+        _, low, high = self._found(z)
+        return low, high
+
+
+def _quantiles(release: Release, measured: Table, asked: Quantiles) -> tuple[Term, Estimates]:
+    term, axis = measured.item.terms[asked.prefixes], asked.axis
+    steps = term.row_shape[axis]
+    values = measured.values[_rows(measured, asked.prefixes)].reshape(term.row_shape)
+    groups = tuple(size for a, size in enumerate(term.row_shape) if a != axis)
+    below = np.moveaxis(values, axis, -1).reshape(-1, steps)
+    last = np.append(np.arange(steps), steps - 1)
+    covariances = [
+        _of_group(release, term, axis, group)[np.ix_(last, last)] for group in np.ndindex(*groups)
+    ]
+    attribute = release.plan.study.schema.attributes[axis]
+    codes = np.array([term.products[0].factors[axis].entries(row)[0].max() for row in range(steps)])
+    amounts = np.asarray(attribute.present.examples(codes))
+    numbers = amounts.astype("M8[D]").astype(np.float64) if amounts.dtype.kind == "M" else amounts
+    estimates = QuantileEstimates(
+        below, np.array(covariances), asked.at, numbers.astype(np.float64), groups, axis
+    )
+    return _quantile_rows(term, axis, asked.at), estimates
+
+
+def _of_group(release: Release, term: Term, axis: int, group: tuple[int, ...]) -> Floats:
+    """The covariance of the prefixes of one group."""
+    rows = [np.array([index]) for index in group]
+    rows.insert(axis, np.arange(term.row_shape[axis]))
+    products = tuple(
+        replace(p, factors=tuple(f.take(r) for f, r in zip(p.factors, rows, strict=True)))
+        for p in term.products
+    )
+    one = Item("group", (replace(term, products=products),))
+    return covariance(release, one, one)
+
+
+def _quantile_rows(term: Term, axis: int, at: tuple[float, ...]) -> Term:
+    """One row for each quantile of each group."""
+    header = term.axes[axis]
+    assert header is not None
+    axes = list(term.axes)
+    axes[axis] = Axis(header.header, [f"quantile {share:g}" for share in at], [""] * len(at))
+    first = np.zeros(len(at), np.int64)
+    products = tuple(
+        replace(
+            p, factors=tuple(f.take(first) if a == axis else f for a, f in enumerate(p.factors))
+        )
+        for p in term.products
+    )
+    return replace(term, axes=tuple(axes), products=products)

@@ -1,0 +1,235 @@
+"""A coordinator that adds up only inputs with a valid proof, and gives only a sum that was
+committed to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
+
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.method import (
+    ABORTED,
+    STATE,
+    Aggregate,
+    CoordinatorMachine,
+    Method,
+    Reply,
+    Store,
+    input_phase,
+)
+from dhdmm.aggregation.roster import Roster
+from dhdmm.validated.account import Account
+from dhdmm.validated.attachments import (
+    SignedCommitment,
+    agreement_holds,
+    attach,
+    detach,
+    proof_context,
+    read_input,
+    root_of,
+)
+from dhdmm.validated.round import ValidatedRound
+from dhdmm.validation.commitment import sum_is_committed
+from dhdmm.validation.group import decode_point
+from dhdmm.validation.verification import Claim
+
+CLAIM, AGREED, REFUSED = "claim/", "agreed/", "refused/"
+"""Names in the store, before a position: of signed commitments, of signatures of their root, and
+of why an input was refused."""
+
+Faults = Callable[[list[Claim]], dict[int, str]]
+
+
+class ValidatedCoordinator:
+    """The coordinator of one round, around the machine of the way to add up below."""
+
+    def __init__(
+        self,
+        round: ValidatedRound,
+        roster: Roster,
+        store: Store,
+        below: CoordinatorMachine,
+        method: Method,
+        faults: Faults,
+    ) -> None:
+        self._round, self._roster, self._store, self._below = round, roster, store, below
+        self._carries_input, self._input_phase = method.carries_input, input_phase(method).name
+        self._faults = faults
+        self._verdicts: dict[tuple[int, bytes], str | None] = {}
+        self._refused = set(self._noted(REFUSED))
+        self._mismatch = False
+
+    # As the machine below says
+
+    @property
+    def state(self) -> str:
+        return ABORTED.name if self._mismatch else self._below.state
+
+    @property
+    def invited(self) -> frozenset[int]:
+        return self._below.invited
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        """Nobody waits for those whose inputs were refused, though they may send others."""
+        awaited = self._below.awaited
+        return awaited - self._refused if self.state == self._input_phase else awaited
+
+    @property
+    def departed(self) -> Mapping[int, AbortReason]:
+        return self._below.departed
+
+    @property
+    def survivors(self) -> Bitmap | None:
+        return self._below.survivors
+
+    @property
+    def announced(self) -> bytes | None:
+        return self._below.announced
+
+    @property
+    def abort_reason(self) -> AbortReason | None:
+        return AbortReason.SUM_MISMATCH if self._mismatch else self._below.abort_reason
+
+    @property
+    def result(self) -> Aggregate | None:
+        found = None if self._mismatch else self._below.result
+        return found and Aggregate(found.survivors, found.total[: self._round.length])
+
+    def introduced(self, position: int) -> Sequence[int]:
+        return self._below.introduced(position)
+
+    def abort(self, reason: AbortReason) -> frozenset[int]:
+        return self._below.abort(reason)
+
+    def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
+        new = list(records)
+        self._below.follow(new)
+        self._refused |= {int(name[len(REFUSED) :]) for name, _ in new if name.startswith(REFUSED)}
+
+    def flush(self) -> None:
+        self._below.flush()
+
+    # With attachments
+
+    def message_for(self, position: int) -> bytes | None:
+        message = self._below.message_for(position)
+        if message is None:
+            return None
+        told = self.survivors is not None and self.abort_reason is None
+        return attach(self._root if told else b"", message)
+
+    def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        """Verify the proofs of all inputs among these together."""
+        places, claims = list[tuple[int, bytes]](), list[Claim]()
+        for position, data in messages:
+            place = position, sha256(data).digest()
+            try:
+                attachment, message = detach(data)
+                if self._is_due(position) and self._carries_input(message):
+                    claims.append(self._claim(position, attachment, message))
+                    places.append(place)
+            except RemoteProtocolError:
+                continue  # `receive` will say so
+        found = self._faults(claims) if claims else {}
+        self._verdicts |= {place: found.get(i) for i, place in enumerate(places)}
+
+    def receive(self, position: int, data: bytes) -> Reply:
+        attachment, message = detach(data)
+        if self._carries_input(message):
+            return self._receive_input(position, data, attachment, message)
+        if attachment:
+            self._require_agreement(position, attachment)
+        reply = self._below.receive(position, message)
+        if attachment and reply is Reply.ACCEPTED:
+            self._store[AGREED + str(position)] = attachment
+        return reply
+
+    def close_phase(self) -> frozenset[int]:
+        """The sum that the last phase gives must be the one that was committed to."""
+        invited = self._below.close_phase()
+        result = self._below.result
+        if result is not None and not self._is_committed(result):
+            self._mismatch = True
+            self._store["reason"] = AbortReason.SUM_MISMATCH.encode()
+            self._store[STATE] = ABORTED.name.encode()
+            return frozenset(range(self._round.participants))
+        return invited
+
+    @property
+    def account(self) -> bytes | None:
+        """What the transcript says of the inputs."""
+        result = self._below.result
+        if result is None or self._mismatch:
+            return None
+        counted = set(result.survivors.members())
+        refused = {i: why.decode() for i, why in self._noted(REFUSED).items() if i not in counted}
+        signed = tuple(one for _, one in self._signed(result.survivors))
+        blinding = self._round.blinding(result.total)
+        return Account(signed, self._noted(AGREED), blinding, refused).encode()
+
+    # Inputs
+
+    def _receive_input(
+        self, position: int, data: bytes, attachment: bytes, message: bytes
+    ) -> Reply:
+        signed, _ = read_input(attachment, message)
+        name = CLAIM + str(position)
+        known = self._store.get(name)
+        if known is not None and known != signed.encode():
+            raise RemoteProtocolError(AbortReason.CONFLICTING_MESSAGE, status_hint=409)
+        if known is None and self._is_due(position):  # otherwise it is refused below
+            self._require_valid(position, data)
+        reply = self._below.receive(position, message)
+        if reply is Reply.ACCEPTED:
+            self._store[name] = signed.encode()
+        return reply
+
+    def _require_valid(self, position: int, data: bytes) -> None:
+        place = position, sha256(data).digest()
+        claim = self._claim(position, *detach(data))
+        if place not in self._verdicts:
+            self._verdicts[place] = self._faults([claim]).get(0)
+        why = self._verdicts.pop(place)
+        if why is not None:
+            self._store[REFUSED + str(position)] = why.encode()
+            self._refused.add(position)
+            raise RemoteProtocolError(AbortReason.BAD_INPUT, why)
+
+    def _is_due(self, position: int) -> bool:
+        return self.state == self._input_phase and position in self.invited
+
+    def _claim(self, position: int, attachment: bytes, message: bytes) -> Claim:
+        signed, proof = read_input(attachment, message)
+        session, public = self._round.session, self._roster.identities[position]
+        if not signed.holds(public, session, position):
+            raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, "of a commitment")
+        return Claim(proof_context(session, position, public), signed.commitment, proof)
+
+    # What was agreed on
+
+    @cached_property
+    def _root(self) -> bytes:
+        """Once the survivors are fixed."""
+        assert self.survivors is not None
+        return root_of(self._round.session, self._signed(self.survivors))
+
+    def _signed(self, survivors: Bitmap) -> list[tuple[int, SignedCommitment]]:
+        records = [(i, self._store[CLAIM + str(i)]) for i in survivors.members()]
+        return [(i, SignedCommitment.decode(record)) for i, record in records]
+
+    def _require_agreement(self, position: int, signature: bytes) -> None:
+        session, public = self._round.session, self._roster.identities[position]
+        if self.survivors is None or not agreement_holds(public, session, self._root, signature):
+            raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, "of the list of inputs")
+
+    def _is_committed(self, result: Aggregate) -> bool:
+        points = [decode_point(one.commitment) for _, one in self._signed(result.survivors)]
+        entries = self._round.entries(result.total).tolist()
+        return sum_is_committed(points, entries, self._round.blinding(result.total))
+
+    def _noted(self, name: str) -> dict[int, bytes]:
+        positions = range(self._round.participants)
+        return {i: self._store[name + str(i)] for i in positions if name + str(i) in self._store}

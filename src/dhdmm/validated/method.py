@@ -1,0 +1,143 @@
+"""Sums of committed inputs as a way to add up (`dhdmm.aggregation.method`), over another one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.method import Checked, CountedRound, Method, Phase, RoundTerms, Store
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import KnownRoster, Roster
+from dhdmm.validated.account import check_account
+from dhdmm.validated.attachments import attach, detach
+from dhdmm.validated.coordinator import ValidatedCoordinator
+from dhdmm.validated.counted import CountedAttachments
+from dhdmm.validated.participant import ValidatedParticipant
+from dhdmm.validated.round import ValidatedRound
+from dhdmm.validated.workers import faults_of
+
+NOTHING_PROVED = (
+    "that inputs are short, and that no survivor helped the coordinator to another sum: nothing is"
+    " proved of single inputs with 'validation: sum'"
+)
+PROOFS_BELIEVED = (
+    "that inputs are short: the coordinator says that it verified the proofs, which are only in a"
+    " full transcript"
+)
+
+
+@dataclass(frozen=True)
+class ValidatedSum:
+    """Inputs are committed to and the sum is checked; `bounded`, inputs are proved to be short.
+
+    Everything that is not about inputs is left to the way to add up `below`.
+    """
+
+    below: Method
+    bounded: bool
+
+    @property
+    def version(self) -> int:
+        return self.below.version
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        return self.below.phases
+
+    @property
+    def needs_pinned_roster(self) -> bool:
+        return self.below.needs_pinned_roster
+
+    @property
+    def announces_root(self) -> bool:
+        return self.below.announces_root
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return self.below.parameter_names
+
+    def choose(self, participants: int, corrupt_fraction: float, max_dropout: float) -> Any:
+        return self.below.choose(participants, corrupt_fraction, max_dropout)
+
+    def check(
+        self, parameters: Any, participants: int, corrupt_fraction: float, max_dropout: float
+    ) -> None:
+        self.below.check(parameters, participants, corrupt_fraction, max_dropout)
+
+    def parameters_of(self, fields: Mapping[str, int], participants: int) -> Any:
+        return self.below.parameters_of(fields, participants)
+
+    def fewest_senders(self, round: ValidatedRound, phase: Phase) -> int:
+        return self.below.fewest_senders(round.below, phase)
+
+    # With attachments
+
+    def round(self, parameters: Any, terms: RoundTerms) -> ValidatedRound:
+        return ValidatedRound.over(self.below, parameters, terms, self.bounded)
+
+    def participant(
+        self,
+        round: ValidatedRound,
+        roster: KnownRoster,
+        identity: Identity | None,
+        position: int,
+        randomness: Randomness,
+        journal: Journal,
+    ) -> ValidatedParticipant:
+        below = partial(self.below.participant, round.below, roster, identity, position, randomness)
+        return ValidatedParticipant(round, identity, position, randomness, journal, below)
+
+    def coordinator(
+        self,
+        round: ValidatedRound,
+        roster: Roster,
+        randomness: Randomness,
+        store: Store,
+        shard: str = "only",
+    ) -> ValidatedCoordinator:
+        below = self.below.coordinator(round.below, roster, randomness, store, shard)
+        faults = partial(faults_of, round.statement, os.urandom)
+        return ValidatedCoordinator(round, roster, store, below, self.below, faults)
+
+    def largest_message(self, round: ValidatedRound) -> int:
+        attached = round.input_bytes - round.below.input_bytes
+        return attached + self.below.largest_message(round.below)
+
+    def carries_input(self, data: bytes) -> bool:
+        return self.below.carries_input(detach(data)[1])
+
+    def was_received(
+        self, record: Callable[[str], bytes | None], data: bytes, position: int
+    ) -> bool:
+        return self.below.was_received(record, detach(data)[1], position)
+
+    def abort_message(self, round: ValidatedRound, position: int, reason: AbortReason) -> bytes:
+        return attach(b"", self.below.abort_message(round.below, position, reason))
+
+    def counted(self, round: ValidatedRound) -> CountedRound:
+        return CountedAttachments(self.below.counted(round.below), self.phases, round)
+
+    def check_account(
+        self,
+        round: ValidatedRound,
+        roster: Roster,
+        survivors: Bitmap,
+        measurement: Sequence[int],
+        account: bytes | None,
+        replayed: bool,
+    ) -> Checked:
+        found = check_account(round, roster, survivors, measurement, account or b"")
+        if round.statement is None:
+            return replace(found, open=[*found.open, NOTHING_PROVED])
+        if not replayed:
+            return replace(found, open=[*found.open, PROOFS_BELIEVED])
+        bound = f"an input no longer than {round.statement.bound:,}"
+        proved = f"{len(survivors):,} survivors proved to have {bound}"
+        return replace(found, holds=[*found.holds, proved])

@@ -1,0 +1,191 @@
+"""A participant whose input is committed to, signed, and proved to be short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.method import ParticipantMachine
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.validated.attachments import (
+    ROOT_BYTES,
+    SignedCommitment,
+    attach,
+    attached_to_input,
+    detach,
+    proof_context,
+    sign_agreement,
+)
+from dhdmm.validated.round import ValidatedRound
+from dhdmm.validation.commitment import commit
+from dhdmm.validation.group import encode_point
+from dhdmm.validation.proving import BoundExceeded, prove
+
+
+class AttachingJournal:
+    """Between a machine and its journal: attaches to what leaves, before that is kept.
+
+    The root that the participant has accepted is kept behind the machine's own state.
+    """
+
+    def __init__(self, journal: Journal, attachment_to: Callable[[bytes], bytes]) -> None:
+        self._journal, self._attachment_to = journal, attachment_to
+        self.root = b""
+        self.outgoing: bytes | None = None
+
+    def write(self, state: bytes, outgoing: bytes) -> None:
+        sent = attach(self._attachment_to(outgoing), outgoing)
+        self._journal.write(state + self.root + len(self.root).to_bytes(1, "big"), sent)
+        self.outgoing = sent
+
+    def read(self) -> tuple[bytes, bytes] | None:
+        written = self._journal.read()
+        if written is None:
+            return None
+        kept, self.outgoing = written
+        end = len(kept) - 1 - kept[-1]
+        self.root = kept[end:-1]
+        return kept[:end], detach(self.outgoing)[1] if self.outgoing else b""
+
+
+class ValidatedParticipant:
+    """One participant in one round, around the machine of the way to add up below.
+
+    `below` makes that machine with the journal that it is given.
+    """
+
+    def __init__(
+        self,
+        round: ValidatedRound,
+        identity: Identity | None,
+        position: int,
+        randomness: Randomness,
+        journal: Journal,
+        below: Callable[[Journal], ParticipantMachine],
+    ) -> None:
+        if identity is None:
+            raise LocalProtocolError("inputs are signed: a participant needs an identity")
+        self._round, self._identity, self._position = round, identity, position
+        self._randomness = randomness
+        self._given: tuple[bytes, bytes] | None = None  # commitment and proof, about to leave
+        self._journal = AttachingJournal(journal, self._attachment_to)
+        self._below = below(self._journal)
+        self._below.agree_also(self._journal.root)
+
+    # As the machine below says
+
+    @property
+    def ready_for_input(self) -> bool:
+        return self._below.ready_for_input
+
+    @property
+    def input_is_outgoing(self) -> bool:
+        return self._below.input_is_outgoing
+
+    @property
+    def over(self) -> bool:
+        return self._below.over
+
+    @property
+    def abort_reason(self) -> AbortReason | None:
+        return self._below.abort_reason
+
+    @property
+    def round_aborted(self) -> AbortReason | None:
+        return self._below.round_aborted
+
+    @property
+    def root(self) -> bytes | None:
+        return self._below.root
+
+    @property
+    def survivors(self) -> Bitmap | None:
+        return self._below.survivors
+
+    @property
+    def progress(self) -> str:
+        return self._below.progress
+
+    def agree_also(self, said: bytes) -> None:
+        raise LocalProtocolError("what is agreed on beside the survivors is the root of the inputs")
+
+    def computed(self) -> bytes:
+        return self._below.computed()
+
+    def reuse(self, computed: bytes) -> None:
+        self._below.reuse(computed)
+
+    # With attachments
+
+    @property
+    def outgoing(self) -> bytes | None:
+        return self._journal.outgoing
+
+    def begin(self) -> bytes:
+        return self._sent(self._below.begin())
+
+    def abort(self, reason: AbortReason) -> bytes:
+        return self._sent(self._below.abort(reason))
+
+    def receive(self, data: bytes) -> bytes | None:
+        """The first root that comes with a message is what it agrees on; there is no second."""
+        root, message = detach(data)
+        if len(root) not in (0, ROOT_BYTES):
+            raise RemoteProtocolError(AbortReason.MALFORMED, "not a root of the inputs")
+        if root and self._journal.root not in (b"", root) and not self.over:
+            return self.abort(AbortReason.SECOND_BITMAP)
+        if root and self.input_is_outgoing:
+            self._journal.root = root
+            self._below.agree_also(root)
+        return self._sent_or_nothing(self._below.receive(message))
+
+    def give_input(self, vector: NDArray[Any]) -> bytes:
+        """Commit, prove, and hand over the input and the limbs of its blinding.
+
+        An input that is too long for a proof, once in 2⁸⁰ honest ones, ends the participation.
+        """
+        round, limbs = self._round, self._round.limbs.draw(self._randomness)
+        entries, blinding = round.entries(vector).tolist(), round.limbs.blinding(limbs)
+        try:
+            proof = self._proof(entries, blinding)
+        except BoundExceeded:
+            return self.abort(AbortReason.STOPPED)
+        self._given = encode_point(commit(entries, blinding)), proof
+        return self._sent(self._below.give_input(round.lengthened(vector, limbs)))
+
+    def _proof(self, entries: list[int], blinding: int) -> bytes:
+        if self._round.statement is None:
+            return b""
+        context = proof_context(self._round.session, self._position, self._identity.public)
+        return prove(self._round.statement, context, entries, blinding, self._randomness)
+
+    def _attachment_to(self, outgoing: bytes) -> bytes:
+        """Of the message that the machine below is about to keep and to give."""
+        identity, session = self._identity, self._round.session
+        if self._below.abort_reason is not None:
+            return b""
+        if self._given is not None:
+            commitment, proof = self._given
+            self._given = None
+            signed = SignedCommitment.make(
+                identity, session, self._position, commitment, proof, outgoing
+            )
+            return attached_to_input(signed, proof)
+        if self._journal.root:
+            return sign_agreement(identity, session, self._journal.root)
+        return b""
+
+    def _sent_or_nothing(self, answer: bytes | None) -> bytes | None:
+        return None if answer is None else self._sent(answer)
+
+    def _sent(self, message: bytes) -> bytes:
+        """What was kept, which is this message and its attachment."""
+        assert self._journal.outgoing is not None
+        assert self._journal.outgoing.endswith(message)
+        return self._journal.outgoing
