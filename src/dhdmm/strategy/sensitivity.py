@@ -20,9 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Piece, Residual, SidePieces
-from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
+from dhdmm.strategy.blocks import (
+    LARGEST_TABLE,
+    Block,
+    MeasuredAxis,
+    Piece,
+    Residual,
+    SidePieces,
+)
+from dhdmm.strategy.matrix import Exact, Integers, multiply, squared_column_norms
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
+
+MOST_COMPARED = 2000
+"""Different columns that are compared with each other one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +208,31 @@ def sensitivity_squared(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_u ‖a_u‖² over every cell."""
+    different = _different_columns(axes, blocks)
+    if different is not None:
+        return int(squared_column_norms(different).max())
     return maximum(all_norms(axes, blocks, pieces)[1])
+
+
+def _different_columns(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> Exact | None:
+    """All columns of a strategy of one side alone, equal ones once; None if there are too many.
+
+    A few conditions on many attributes tell few cells apart. Cells are extended one attribute at a
+    time, and those on which all Kronecker rows agree so far are one.
+    """
+    if len(blocks) > 1 or blocks[0].residuals or len(blocks[0].sides) > 1:
+        return None
+    (side,) = blocks[0].sides
+    found = np.ones((len(side.basis.ids), 1), np.int64)
+    for i, a in enumerate(side.axes):
+        rows = np.unique(axes[a].vectors[side.basis.ids[:, i]], axis=1)
+        if found.size * rows.shape[1] > LARGEST_TABLE:
+            return None
+        borrow(3 * found.size * rows.shape[1])
+        work(10 * found.size * rows.shape[1])
+        extended = (found[:, :, None] * rows[:, None, :]).reshape(len(found), -1)
+        found = np.unique(extended, axis=1)
+    return multiply(multiply(side.T, side.basis.written_out), found)
 
 
 def largest_by_orbit(
@@ -225,6 +259,12 @@ def replace_sensitivity_squared(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
+    different = _different_columns(axes, blocks)
+    if different is not None and different.shape[1] <= MOST_COMPARED:
+        inner = multiply(different.T, different).astype(object)
+        own = np.diag(inner)
+        apart = own[:, None] + own[None, :] - 2 * inner
+        return max(int(own.max()), int(apart.max()))
     kinds, norms = all_norms(axes, blocks, pieces, direct=0)
     dtype = number_type(blocks, pieces)
     pairs = [kind.pairs() for kind in kinds]
