@@ -31,6 +31,8 @@ from dhdmm.strategy.blocks import (
 from dhdmm.strategy.matrix import Exact, Integers, multiply, squared_column_norms
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
 
+FEW_CELLS = 2**16
+"""Orbits of cells that need no search for equal columns."""
 MOST_COMPARED = 2000
 """Different columns that are compared with each other one by one."""
 
@@ -215,7 +217,7 @@ def sensitivity_squared(
 
 
 def _different_columns(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> Exact | None:
-    """All columns of a strategy of one side alone, equal ones once; None if there are too many.
+    """All columns of a strategy of one side alone, equal ones once; None if another way is better.
 
     A few conditions on many attributes tell few cells apart. Cells are extended one attribute at a
     time, and those on which all Kronecker rows agree so far are one.
@@ -223,6 +225,8 @@ def _different_columns(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) ->
     if len(blocks) > 1 or blocks[0].residuals or len(blocks[0].sides) > 1:
         return None
     (side,) = blocks[0].sides
+    if math.prod(len(axes[a].sizes) for a in side.axes) <= FEW_CELLS:
+        return None
     found = np.ones((len(side.basis.ids), 1), np.int64)
     for i, a in enumerate(side.axes):
         rows = np.unique(axes[a].vectors[side.basis.ids[:, i]], axis=1)
