@@ -83,7 +83,8 @@ def test_a_changed_byte_of_the_transcript_has_a_reason_and_code_4(shell: Shell) 
     said = shell("verify", FILE)
     assert (said.code, said.out) == (4, "")
     assert said.err == (
-        "error: transcript (plan): an entry commits to something else than what is there\n"
+        "error: transcript (plan): an entry commits to something else than what is there: one of"
+        " the two was changed\n"
     )
 
 

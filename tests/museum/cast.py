@@ -50,6 +50,29 @@ workload:
   - {name: young, ranges: {of: age, kind: prefix}, by: [sex]}
   - {name: hours, sql: "SELECT sex, hours, COUNT(*) FROM data GROUP BY sex, hours"}
 """
+ANSWERS = """
+schema:
+  ward: {type: category, values: [a, b, c], missing: not recorded}
+  days: {type: integer, range: [0, 5], missing: true}
+  cost: {type: measure, range: [0, 50], step: 10, missing: true}
+  seen: {type: date, range: [2024-01-30, 2024-02-02], format: "%d.%m.%Y"}
+  came: {type: datetime, range: [2024-01-31T22, 2024-02-01T01]}
+groupings:
+  month: {of: seen, by: month}
+  house:
+    of: ward
+    levels: [floor, side]
+    mapping: {a: [first, west], b: [first, west], c: [second, east]}
+workload:
+  - {name: floors, by: [floor], with_totals: [floor]}
+  - {name: months, by: [month], where: "days IS NOT NULL"}
+  - {name: hours, by: [hour of came]}
+  - {name: costs, sum: {of: cost, by: [side]}, with_totals: [side]}
+  - {name: mean cost, mean: {of: cost}}
+  - {name: median stay, quantiles: {of: days, at: [0.5]}}
+  - {name: rows, coverage: true}
+"""
+"""With everything that 0.2.0 brought to questions."""
 ROUND = "participants: {min: 4, max: 5}, max_dropout: 0.2, max_records_per_participant: 8"
 TERMS = {
     "semi-honest": f"""
@@ -77,8 +100,14 @@ aggregation: {{{ROUND}, validation: sum}}
 privacy: {unit: participant, epsilon: 4.0, delta: 1e-5, corrupt_fraction: 0.2}
 aggregation: {participants: 5, max_records_per_participant: 8}
 """,
+    "answers": f"""
+privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
+aggregation: {{{ROUND}}}
+""",
 }
-"""By name: units record, person and participant, both relations, both threat models."""
+"""By name: units record, person and participant, both relations, both threat models; `more` and
+`answers` have the keys that 0.1.0 did not know.
+"""
 
 POLICY = Policy(
     threat_models=["malicious", "semi-honest"], max_epsilon=5.0, min_participants=4, total_rho=1.0
@@ -88,7 +117,8 @@ REVIEWING = POLICY.model_copy(update={"person_columns": ["who"]})
 
 
 def text_of(name: str) -> str:
-    return f"study: museum {name}\n{QUESTIONS.lstrip()}{TERMS[name].lstrip()}"
+    questions = ANSWERS if name == "answers" else QUESTIONS
+    return f"study: museum {name}\n{questions.lstrip()}{TERMS[name].lstrip()}"
 
 
 def key_of(owner: str) -> Identity:

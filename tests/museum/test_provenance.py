@@ -65,7 +65,8 @@ def test_pages_say_the_same(wing: Wing, tmp_path: Path) -> None:
         page = f"{coordinator.address}/releases/{release.round_id.hex()}"
         shown = httpx.get(page, headers={"Accept": "text/html"}, timeout=60).text
         document = httpx.get(f"{page}/release.json", timeout=60).json()
-    assert f"<dd>{release.maker.words}</dd>" in shown
+    words = release.maker.words
+    assert f">{words[:1].upper()}{words[1:]}; formats: " in shown
     numbers = release.maker.formats
     assert f"study {numbers['study']}, strategy 1, plan {numbers['plan']}, transcript" in shown
     assert document["provenance"] == release.provenance()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dhdmm.participant.data_sets import UNNAMED
 from dhdmm.release.release import Release
 from tests.cli.commands import Shell
 
@@ -50,7 +51,7 @@ def follow(shell: Shell, example: str) -> None:
             subprocess.run([sys.executable, *arguments], cwd=shell.folder, check=True)
         else:
             said = shell(*arguments)
-            assert (said.code, said.err) == (0, "")
+            assert (said.code, said.err) == (0, f"{UNNAMED}\n" if arguments[0] == "run" else "")
             assert max(map(len, said.out.splitlines())) <= 80
 
 

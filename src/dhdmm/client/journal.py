@@ -25,6 +25,7 @@ from dhdmm.network.files import (
     remove_durably,
     replace_durably,
     require_private,
+    unlock,
 )
 
 MAGIC = b"dhdmm journal %d\n"
@@ -59,7 +60,7 @@ class FileJournal:
 
     def __exit__(self, *_error: object) -> None:
         if self._lock is not None:
-            os.close(self._lock)  # which gives up the lock; the file stays, or two could lock two
+            unlock(self._lock)  # the file stays, or two could lock two
             self._lock = None
 
     def remember(self, note: bytes) -> None:

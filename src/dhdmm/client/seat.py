@@ -13,7 +13,7 @@ from dhdmm.aggregation.errors import RemoteProtocolError
 from dhdmm.aggregation.roster import Entry, KnownRoster, PartOfRoster
 from dhdmm.client.home import Home
 from dhdmm.client.http import CoordinatorClient
-from dhdmm.errors import PolicyRefusal, Refused
+from dhdmm.errors import PlanError, PolicyReason, PolicyRefusal, Refused
 from dhdmm.network.identity import NamedIdentity
 from dhdmm.network.offer import Offer, Place
 from dhdmm.network.roster import Edition, Pin, RosterFile, ShownRoster, Vouched
@@ -56,7 +56,13 @@ def require_consent(draft: bytes, member: Member) -> Review:
     from dhdmm.participant.policy import review_preview  # slow to import: after the first request
     from dhdmm.planning.draft import Draft
 
-    reviewed = review_preview(draft, member.policy)
+    try:
+        reviewed = review_preview(draft, member.policy)
+    except PolicyRefusal as refusal:
+        if refusal.reason not in (PolicyReason.UNREADABLE, PolicyReason.NOT_CANONICAL):
+            raise
+        said = f"what the coordinator sends is no draft: {refusal.what}"
+        raise PolicyRefusal(refusal.reason, said, refusal.hint) from None
     plan = reviewed.plan
     if not member.home.consented(Draft.of(plan)):
         raise Refused(
@@ -74,8 +80,12 @@ def take_seat(
     from dhdmm.planning.draft import Draft
     from dhdmm.planning.plan import roster_named_in, under_terms
 
-    encoded = under_terms(preview.plan, offer.terms)
-    size, digest = roster_named_in(offer.terms)
+    try:
+        encoded = under_terms(preview.plan, offer.terms)
+        size, digest = roster_named_in(offer.terms)
+    except PlanError as error:
+        said = f"the coordinator's offer has no terms of a plan: {error.what}"
+        raise PolicyRefusal(PolicyReason.UNREADABLE, said) from None
     shown = _shown_place(PartOfRoster(size, digest), member, offer.place)
     place = shown or _found_place(client, round_id, member)
     policy = member.policy

@@ -99,6 +99,18 @@ def lock(file: int, *, wait: bool = False) -> bool:
     return True
 
 
+def unlock(file: int) -> None:
+    """Give a lock up and close the file.
+
+    Closing alone keeps the lock while a process that was begun meanwhile still has the file.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_UN)
+    finally:
+        os.close(file)
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """One process at a time works in the folder; the others wait."""
@@ -107,7 +119,7 @@ def locked(folder: Path) -> Iterator[None]:
         lock(opened, wait=True)
         yield
     finally:
-        os.close(opened)
+        unlock(opened)
 
 
 def remove_durably(path: Path) -> None:

@@ -69,8 +69,10 @@ class Edition:
         if values is None:
             return None
         kinds = [type(value) for value in values]
-        if kinds not in ([int, str, str], [int, str, NoneType]):
-            raise DhdmmError("an edition is a serial number, a date and a study")
+        fit = kinds in ([int, str, str], [int, str, NoneType])
+        if not fit or not 0 < values[0] <= LARGEST_SERIAL:
+            hint = "an edition is a serial number, a date and a study"
+            raise DhdmmError("the coordinator's offer cannot be understood", hint=hint)
         return cls(*values)
 
 

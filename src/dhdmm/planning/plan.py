@@ -197,7 +197,14 @@ class Plan(Summarised):
         return round_parameters
 
     def terms(self, round_id: bytes) -> RoundTerms:
-        """What any way to add up needs to know of one round of this plan."""
+        """What any way to add up needs to know of one round of this plan.
+
+        Args:
+            round_id: 16 bytes.
+
+        Returns:
+            The terms.
+        """
         return RoundTerms(
             self.digest,
             round_id,
@@ -284,7 +291,16 @@ class Plan(Summarised):
         return plan
 
     def has_draft(self, study: bytes, strategy: bytes, made_by: str | None) -> bool:
-        """Whether these are its study and strategy, byte for byte and as they are read."""
+        """Whether these are its study and strategy, byte for byte and as they are read.
+
+        Args:
+            study: An encoded study.
+            strategy: An encoded strategy.
+            made_by: The dhdmm that made the plan they stand in, if it is known.
+
+        Returns:
+            Whether nothing differs.
+        """
         mine = self.study.canonical_bytes(), self.strategy.to_bytes(), self.made_by
         return mine == (study, strategy, made_by)
 

@@ -196,7 +196,8 @@ class Account:
         for mine, theirs in zip(stated, contents, strict=True):
             if mine != theirs:
                 raise VerificationError(
-                    "an entry commits to something else than what is there",
+                    "an entry commits to something else than what is there: one of the two was"
+                    " changed",
                     where=f"transcript ({mine['kind']})",
                 )
 

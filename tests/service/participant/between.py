@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -41,7 +42,10 @@ class Trouble:
 
 @dataclass
 class Malice:
-    """Answers pass through `change`, which sees who asked for what."""
+    """Answers pass through `change`, which sees who asked for what.
+
+    It is given them as they are read in the end, and what it makes of them is not compressed.
+    """
 
     app: ASGIApp
     change: Change
@@ -58,9 +62,14 @@ class Malice:
                 return
             parts.append(message.get("body", b""))
             if not message.get("more_body", False):
-                body = b"".join(parts)
+                body, headers = b"".join(parts), dict(held[0]["headers"])
+                headers.pop(b"content-length", None)
+                if headers.pop(b"content-encoding", None):
+                    body = zlib.decompress(body)
                 if held[0]["status"] == 200:
                     body = self.change(request, body)
-                await Response(body, held[0]["status"])(scope, receive, send)
+                answer = Response(body, held[0]["status"])
+                answer.raw_headers += headers.items()
+                await answer(scope, receive, send)
 
         await self.app(scope, receive, hold)

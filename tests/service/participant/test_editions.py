@@ -12,7 +12,7 @@ import structlog
 from dhdmm.cli.serve import OTHER_ROSTER, _beginning, _rounds
 from dhdmm.client.home import Home
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.network.roster import Edition, Pin, RosterFile
+from dhdmm.network.roster import Edition, Pin, RosterFile, Vouched
 from dhdmm.server import logs
 from dhdmm.server.studies import add_study, begin_again, goes_on_under_another, next_round
 from tests.cli.commands import Shell
@@ -130,7 +130,7 @@ def test_a_participant_refuses_a_roster_older_than_one_it_has_accepted(tmp_path:
 def test_without_the_rule_both_sides_go_back_to_a_roster_with_a_revoked_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(RosterFile, "require_not_older", lambda *_newest: None)
+    monkeypatch.setattr(Vouched, "require_not_older", lambda *_newest: None)
     persons = crowd(tmp_path, 7)
     with coordinator(tmp_path, STUDY, edition(persons[:6], 2)) as here:
         here.consent(persons[0])

@@ -95,6 +95,17 @@ def test_two_processes_cannot_take_the_same_seat_and_a_killed_one_leaves_it(tmp_
         opened.write(b"state", b"message")
 
 
+def test_a_process_that_was_begun_meanwhile_does_not_keep_the_seat(tmp_path: Path):
+    """It has all our files open until it runs its own program."""
+    with journal(tmp_path) as opened:
+        elsewhere = os.dup(opened._lock)
+    try:
+        with journal(tmp_path) as again:
+            assert again.read() is None
+    finally:
+        os.close(elsewhere)
+
+
 @pytest.mark.fault(7)
 @pytest.mark.parametrize("kept", [0, 1, 40, -1])
 def test_a_torn_journal_is_refused(tmp_path: Path, kept: int):

@@ -103,4 +103,4 @@ def test_little_is_loaded_before_the_first_request(tmp_path: Path) -> None:
     identity.create(home.identity, "somebody", os.urandom)
     place = ["--data", str(tmp_path / "table.csv"), "--state", str(home.root)]
     done = python_without((), LISTING, "join", "http://localhost:1", "--yes", *place)
-    assert done.stderr == b"loaded: ['duckdb']\n"
+    assert done.stderr == b"2 rows, all counted\nloaded: ['duckdb']\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -14,10 +15,11 @@ import pytest
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.roster import Roster
 from dhdmm.client.counted import CountedTables
+from dhdmm.client.home import Home
 from dhdmm.client.http import CoordinatorClient
 from dhdmm.client.join import join
 from dhdmm.errors import DataError, DhdmmError, Refused
-from dhdmm.network.offer import Offer
+from dhdmm.network.offer import Offer, Place
 from dhdmm.network.roster import Pin, RosterFile
 from dhdmm.network.trust import Address, trusting
 from dhdmm.participant.policy import PolicyReason, PolicyRefusal
@@ -155,15 +157,35 @@ def test_somebody_without_a_seat_is_told_so(here: Coordinator, tmp_path: Path):
     assert stranger.entries == ["open"]
 
 
-def test_somebody_without_a_seat_finds_out_by_itself(here: Coordinator, tmp_path: Path):
-    """Where the coordinator lets it read nevertheless: this one is the operator as well."""
+@pytest.mark.parametrize("operator", [None, OPERATOR])
+def test_an_operator_has_no_seat_either(here: Coordinator, tmp_path: Path, operator: str | None):
     stranger = crowd(tmp_path, 7)[6]
     here.consent(stranger)
     with (
-        here.client(stranger, operator=OPERATOR) as client,
-        pytest.raises(DhdmmError, match="no seat for this identity"),
+        here.client(stranger, operator=operator) as client,
+        pytest.raises(DhdmmError, match="not on the round's roster"),
     ):
         join(client, here.round_id, stranger.member, stranger.tabulate)
+    assert stranger.entries == ["open"]
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_somebody_without_a_seat_finds_out_by_itself(tmp_path: Path, shown: bool):
+    """Where the coordinator offers one nevertheless: somebody else's, or none in particular."""
+    persons = crowd(tmp_path, 7)
+    stranger, signed = persons[6], roster_file(persons[:6])
+    study = study_of(participants="{min: 6, max: 7}")
+    terms = terms_of(draft(study).plan_for(signed.roster))
+    offer = Offer("collecting-keys", None, terms, Place.on(signed, 0) if shown else None)
+    told = {"seat": offer.to_bytes(), "roster": signed.to_bytes()}
+
+    def change(request, body: bytes) -> bytes:
+        return told.get(request.url.path.rpartition("/")[2], body)
+
+    around = lambda app: Malice(app, change)  # noqa: E731
+    with coordinator(tmp_path, study, roster_file(persons), around=around) as here:
+        here.consent(stranger)
+        assert "no seat for this identity" in refused(here, stranger).what
     assert stranger.entries == ["open"]
 
 
@@ -219,16 +241,23 @@ def test_invented_participants_are_noticed(tmp_path: Path):
         assert refused(here, victim).reason is PolicyReason.UNPINNED_ROSTER
         victim.pin = Credulous()
         with here.client(victim) as client:
-            assert seat_of(client, here.round_id, victim.member).roster == roster.roster
+            seat = seat_of(client, here.round_id, victim.member)
+        assert (len(seat.roster), seat.roster.digest) == (12, roster.roster.digest)
+        assert (seat.position, seat.given.registrar) == (0, None)
 
 
 @pytest.mark.fault(15)
-def test_a_plan_of_another_draft_than_the_one_consented_to_is_refused(tmp_path: Path):
+@pytest.mark.parametrize("looking", [True, False])
+def test_a_plan_of_another_draft_than_the_one_consented_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looking: bool
+):
+    """Study and strategy are the reviewed ones by construction; its price could be another."""
     persons = crowd(tmp_path, 6)
     given = roster_file(persons)
     honest = draft(SIX)
     other = replace(honest, rho=honest.rho * Fraction(9, 10))
-    swapped = Offer("collecting-keys", None, terms_of(other.plan(6, given.roster.digest)))
+    terms = terms_of(other.plan_for(given.roster))
+    swapped = Offer("collecting-keys", None, terms, Place.on(given, 0))
     assert Draft.of(other.plan(6)).digest != honest.digest
 
     def change(request, body: bytes) -> bytes:
@@ -236,5 +265,42 @@ def test_a_plan_of_another_draft_than_the_one_consented_to_is_refused(tmp_path: 
 
     with coordinator(tmp_path, SIX, given, around=lambda app: Malice(app, change)) as here:
         here.consent(persons[0])
-        assert "not made from the draft" in refused(here, persons[0]).what
-        assert persons[0].entries == ["open"]
+        if looking:
+            assert "not made from the draft" in refused(here, persons[0]).what
+            assert persons[0].entries == ["open"]
+            return
+        monkeypatch.setattr(Home, "consented", lambda _home, _draft: True)
+        with here.client(persons[0]) as client:
+            seat = seat_of(client, here.round_id, persons[0].member)
+        assert seat.reviewed.plan.rho == other.rho != honest.rho
+
+
+@pytest.mark.fault(49)
+def test_a_draft_or_an_offer_that_is_none_is_called_the_coordinators(tmp_path: Path):
+    persons = crowd(tmp_path, 6)
+    given = roster_file(persons)
+    place, terms = Place.on(given, 0), terms_of(draft(SIX).plan_for(given.roster))
+    numberless = replace(place, edition=[10**5000, "2026-11-17", None])
+    told: dict[str, bytes] = {}
+
+    def change(request, body: bytes) -> bytes:
+        return told.get(request.url.path.rpartition("/")[2], body)
+
+    with coordinator(tmp_path, SIX, given, around=lambda app: Malice(app, change)) as here:
+        here.consent(persons[0])
+        for sent, words in (
+            ({"draft": b"no plan"}, "what the coordinator sends is no draft"),
+            ({"draft": zlib.compress(b"no plan")}, "what the coordinator sends is no draft"),
+            ({"seat": b"no offer"}, "the coordinator's offer cannot be understood"),
+            ({"seat": _offer(b"no terms", place)}, "the coordinator's offer has no terms"),
+            ({"seat": _offer(terms[:-1], place)}, "the coordinator's offer has no terms"),
+            ({"seat": _offer(terms, numberless)}, "the coordinator's offer cannot be understood"),
+        ):
+            told.clear()
+            told.update(sent)
+            assert words in refused(here, persons[0]).what
+    assert persons[0].entries == ["open"]
+
+
+def _offer(terms: bytes, place: Place) -> bytes:
+    return Offer("collecting-keys", None, terms, place).to_bytes()

@@ -14,7 +14,13 @@ import pytest
 
 from dhdmm.aggregation.identity import Identity
 from dhdmm.client.ending import Ending, Participation
-from dhdmm.client.http import Answered, CoordinatorClient, Delivered, Unreachable
+from dhdmm.client.http import (
+    FIRST_PATIENCE,
+    Answered,
+    CoordinatorClient,
+    Delivered,
+    Unreachable,
+)
 from dhdmm.client.join import join
 from dhdmm.errors import RoundAborted, VerificationError
 from dhdmm.network.roster import Pin
@@ -36,6 +42,7 @@ from tests.service.participant.people import (
     roster_file,
     study_of,
 )
+from tests.service.participant.test_hostile_answers import answering
 
 pytestmark = pytest.mark.slow
 
@@ -172,21 +179,35 @@ def _tokens(here: Coordinator, count: int) -> list[str]:
     return next(answer.json()["tokens"] for answer in answers if answer.status_code == 200)
 
 
-def test_a_coordinator_that_is_away_too_long_is_given_up_on(tmp_path: Path):
+def _patient(address: str, pauses: list[float]) -> CoordinatorClient:
+    """Whose time only passes while it sleeps."""
+    return CoordinatorClient(
+        Address.parse(address), trusting(), patience=100.0, sleep=pauses.append,
+        clock=lambda: sum(pauses), randomness=Stream("pauses"),
+    )  # fmt: skip
+
+
+def test_a_coordinator_that_is_away_too_long_is_given_up_on():
     pauses: list[float] = []
-    clock = lambda: sum(pauses)  # noqa: E731 - time that only passes while sleeping
-    address = Address.parse("http://127.0.0.1:9")
-    with (
-        CoordinatorClient(
-            address, trusting(), patience=100.0, sleep=pauses.append, clock=clock,
-            randomness=Stream("pauses"),
-        ) as client,
-        pytest.raises(Unreachable, match="the same command again"),
-    ):  # fmt: skip
+    with answering([]) as address:
+        client = _patient(address, pauses)
+        assert client.rounds() == []
+    with client, pytest.raises(Unreachable, match="the same command again"):
         client.rounds()
     assert 80 < sum(pauses) <= 100
     assert all(0.5 * 0.25 <= pause <= 15 for pause in pauses)
     assert len(set(pauses)) > 5
+
+
+def test_an_address_where_nobody_ever_answered_is_given_up_on_sooner():
+    pauses: list[float] = []
+    with (
+        _patient("http://127.0.0.1:9", pauses) as client,
+        pytest.raises(Unreachable, match="check the address and the port"),
+    ):
+        client.rounds()
+    assert 4 < sum(pauses) <= FIRST_PATIENCE
+    assert len(set(pauses)) > 3
 
 
 def _told(person: Person, change: Callable[[bytes], bytes]) -> Any:
