@@ -22,12 +22,14 @@ NAMES = (
 
 
 def main(names: list[str]) -> None:
+    flags = [name for name in names if name.startswith("--")]
+    names = [name for name in names if name not in flags]
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
         sys.exit(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(NAMES)}")
     for name in names or NAMES:
         print(f"── {name} ".ljust(80, "─"), flush=True)
-        sys.argv = [name]  # a benchmark may read its own options
+        sys.argv = [name, *flags]  # a benchmark may read its own options
         importlib.import_module(f"bench.{name}").main()
         print(flush=True)
 

@@ -16,16 +16,19 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from bench.wide import WIDE
 from dhdmm.cohort.usage import peak_bytes
 from dhdmm.planning.draft import plan
 from dhdmm.planning.plan import Plan
 from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
+from dhdmm.study.workload import Workload
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NUMERIC = ("age", "fnlwgt", "capital-gain", "capital-loss", "hours-per-week")
-LONGEST = 900
-"""Seconds before a workload is given up."""
+LONGEST, LONGEST_WIDE = 900, 120
+"""Seconds before a preset, or a wide workload, is given up."""
 
 
 def example(path: str) -> Callable[[], Study]:
@@ -81,13 +84,36 @@ def measure(load: Callable[[], Study]) -> dict[str, Any]:
     }
 
 
+def measure_wide(load: Callable[[], Workload]) -> dict[str, Any]:
+    """The same for a workload without a study; the check is that of the strategy alone."""
+    start = process_time()
+    workload = load()
+    strategy = optimise(workload)
+    seconds = process_time() - start
+    peak, encoded = peak_bytes() / 2**20, strategy.to_bytes()
+    start = process_time()
+    assert Strategy.from_bytes(encoded).sensitivity_squared
+    return {
+        "queries": workload.queries,
+        "rows": strategy.rows,
+        "rmse": strategy.rmse,
+        "bound": strategy.lower_bound,
+        "ratio": strategy.ratio,
+        "seconds": seconds,
+        "peak_megabytes": peak,
+        "plan_bytes": len(encoded),
+        "check_milliseconds": (process_time() - start) * 1000,
+    }
+
+
 def measure_apart(name: str) -> dict[str, Any] | str:
     """The figures from a process of their own, or why there are none."""
+    longest = LONGEST if name in PRESETS else LONGEST_WIDE
     command = [sys.executable, "-m", "bench.strategy", "--only", name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=longest, check=False)
     except subprocess.TimeoutExpired:
-        return f"not finished after {LONGEST} s"
+        return f"not finished after {longest} s"
     if done.returncode:
         reason = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         return reason[-1][:60]
@@ -97,17 +123,21 @@ def measure_apart(name: str) -> dict[str, Any] | str:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", choices=PRESETS, help="measure here and print JSON")
-    only = options.parse_args().only
-    if only:
-        print(json.dumps(measure(PRESETS[only])))
+    names = [*PRESETS, *WIDE]
+    options.add_argument("--only", choices=names, help="measure here and print JSON")
+    options.add_argument("--wide", action="store_true", help="workloads beyond the presets")
+    given = options.parse_args()
+    if given.only:
+        is_preset = given.only in PRESETS
+        figures = measure(PRESETS[given.only]) if is_preset else measure_wide(WIDE[given.only])
+        print(json.dumps(figures))
         return
     print("Error: root mean square per weighted query at L2 sensitivity 1 and noise 1")
     print(
-        f"{'workload':<17}{'queries':>9}{'rows':>9}{'error':>8}{'bound':>8}{'ratio':>7}"
+        f"{'workload':<17}{'queries':>14}{'rows':>9}{'error':>8}{'bound':>8}{'ratio':>7}"
         f"{'s':>5}{'MB':>5}{'kB':>5}{'ms':>6}"
     )
-    for name in PRESETS:
+    for name in WIDE if given.wide else PRESETS:
         found = measure_apart(name)
         print(f"{name:<17}{' ' + found if isinstance(found, str) else row(found)}", flush=True)
     print("s, MB: processor time, peak memory for the strategy; kB, ms: a plan and its check")
@@ -115,7 +145,7 @@ def main() -> None:
 
 def row(found: dict[str, Any]) -> str:
     return (
-        f"{found['queries']:>9,}{found['rows']:>9,}{found['rmse']:>8.4f}{found['bound']:>8.4f}"
+        f"{found['queries']:>14,}{found['rows']:>9,}{found['rmse']:>8.4f}{found['bound']:>8.4f}"
         f"{found['ratio']:>7.4f}{found['seconds']:>5.1f}{found['peak_megabytes']:>5.0f}"
         f"{found['plan_bytes'] / 1000:>5.0f}{found['check_milliseconds']:>6.0f}"
     )

@@ -164,6 +164,21 @@ def test_a_gram_exceeds_what_is_left_without_its_mixing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_an_unmixed_gram_lies_below_the_gram(seed: int) -> None:
+    F = np.random.default_rng(seed).normal(size=(9, 7))
+    gram = F.T @ F
+    A, E, C = gram[:3, :3], gram[:3, 3:], gram[3:, 3:]
+    U = np.linalg.svd(E)[0]
+    A_E = U @ np.linalg.inv(U.T @ np.linalg.inv(A) @ U) @ U.T
+    S = E.T @ np.linalg.inv(A) @ E
+    least = np.linalg.eigvals(np.linalg.solve(C, S)).real.max()
+    for theta in (least, (1 + least) / 2, 1.0):
+        below = np.block([[A - theta * A_E, 0 * E], [0 * E.T, C - S / theta]])
+        assert np.linalg.eigvalsh(gram - below).min() >= -1e-9
+        assert np.linalg.eigvalsh(below).min() >= -1e-9
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_rounding_the_triangle_keeps_the_row_space(seed: int) -> None:
     """However coarse γ is; rounding the product itself would tilt the space."""
     rng = np.random.default_rng(seed)

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from dense import random_workload, replace_squared
-from workloads import marginals, one_attribute
+from workloads import marginals, one_attribute, plain, rows
 
 from dhdmm.strategy import blocks as blocks_module
-from dhdmm.strategy import matrix, maximise
+from dhdmm.strategy import matrix, maximise, sensitivity
 from dhdmm.strategy.matrix import largest, multiply, squared_column_norms
 from dhdmm.strategy.maximise import TableSum, maximum
 from dhdmm.strategy.optimise import optimise
@@ -187,3 +187,22 @@ def test_moving_value_between_tables_keeps_their_sum(seed: int) -> None:
     domain, tables = small_tables(seed)
     moved = maximise._diffuse(tables)
     assert written_out(domain, moved).tolist() == written_out(domain, tables).tolist()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sensitivity_by_different_columns_is_that_of_all_cells(monkeypatch, seed: int) -> None:
+    """A few conditions on three attributes: one side, whose equal columns are looked at once."""
+    rng = np.random.default_rng(seed)
+    sizes = (5, 4, 3)
+    w = plain(sizes, [[rows(rng.integers(-1, 2, (1, n))) for n in sizes] for _ in range(4)])
+    if not np.any(w.to_sparse().toarray()):
+        return
+    strategy = optimise(w)
+    monkeypatch.setattr(sensitivity, "FEW_CELLS", 0)
+    is_alone = len(strategy.blocks) == 1 and not strategy.blocks[0].residuals
+    different = sensitivity._different_columns(strategy.axes, strategy.blocks)
+    assert (different is not None) == is_alone
+    again = Strategy.from_bytes(strategy.to_bytes())
+    A = strategy.to_sparse().toarray()
+    assert again.sensitivity_squared == int(np.square(A.astype(object)).sum(axis=0).max())
+    assert again.replace_sensitivity_squared == replace_squared(A)

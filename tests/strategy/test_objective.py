@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from workloads import marginal_factors, workload
 
-from dhdmm.strategy import component_basis, residual
+from dhdmm.strategy import component_basis, residual, sides
 from dhdmm.strategy import optimise as optimise_module
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.optimise import optimise
@@ -28,12 +28,14 @@ def example() -> Workload:
     return workload(SIZES, *((1.0 + i, [(1, f)]) for i, f in enumerate(products)))
 
 
-@pytest.fixture(params=["exact", "components", "split"])
+@pytest.fixture(params=["exact", "products", "components", "split"])
 def path(request, monkeypatch) -> str:
     """Every way to a strategy."""
     if request.param != "exact":
-        monkeypatch.setattr(optimise_module, "LARGEST_EXACT", 0)
-        monkeypatch.setattr(optimise_module, "LARGEST_DUAL", 0)
+        monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
+        monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    if request.param in {"components", "split"}:
+        monkeypatch.setattr(sides, "LARGEST_TABLE", 0)
     if request.param == "split":
         for module in (component_basis, residual):
             monkeypatch.setattr(module, "LARGEST_RANK", 12)

@@ -9,7 +9,7 @@ import pytest
 from dense import check_against_dense, dense_rmse, random_workload
 from workloads import marginal_factors, plain
 
-from dhdmm.strategy import component_basis, residual
+from dhdmm.strategy import component_basis, residual, sides
 from dhdmm.strategy import optimise as optimise_module
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
@@ -22,8 +22,9 @@ SIZES = (6, 5, 3, 2)
 
 @pytest.fixture
 def components_only(monkeypatch):
-    monkeypatch.setattr(optimise_module, "LARGEST_EXACT", 0)
-    monkeypatch.setattr(optimise_module, "LARGEST_DUAL", 0)
+    monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
+    monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    monkeypatch.setattr(sides, "LARGEST_TABLE", 0)
 
 
 @pytest.fixture

@@ -59,8 +59,8 @@ def test_orbits_and_grams_are_those_of_the_whole_matrices(seed):
 @pytest.mark.parametrize("exact", [True, False])
 def test_rank_is_that_of_the_whole_matrix(monkeypatch, seed, exact):
     if not exact:
-        monkeypatch.setattr(optimise_module, "LARGEST_EXACT", 0)
-        monkeypatch.setattr(optimise_module, "LARGEST_DUAL", 0)
+        monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
+        monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
     w = random_workload(seed)
     assert rank(w) == np.linalg.matrix_rank(unweighted(w))
 

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis, concatenate, select
-from dhdmm.strategy.matrix import Integers, RowSpace, independent_rows, primitive
+from dhdmm.strategy.matrix import (
+    PRIME,
+    Integers,
+    RowSpace,
+    independent_rows,
+    multiply_modulo,
+    primitive,
+)
 from dhdmm.strategy.symmetry import BlockGram, ReducedTerm, Reduction
 from dhdmm.strategy.vectors import CHUNK, VectorBook
+
+
+class TooLarge(StrategyError):
+    """A basis of more rows than can be solved, or columns of too many different cells."""
 
 
 class BasisBuilder:
@@ -23,18 +36,16 @@ class BasisBuilder:
         self.books = [VectorBook(axis) for axis in reduction.axes]
         self._known: dict[Hashable, Basis] = {}
 
-    def rank_bound(self) -> int:
-        """At least rank(W): the products' rows, or columns where they are fewer."""
-        shapes = {
-            tuple(
-                min(axis.factors[i].shape)
-                for axis, i in zip(self.reduction.axes, index, strict=True)
-            )
-            + index
-            for term in self.reduction.terms
-            for index in term.indices
-        }
-        return sum(math.prod(shape[: len(self.books)]) for shape in shapes)
+    def rank_bound(self, block: BlockGram) -> int:
+        """At least the rank of V on the block."""
+        simple = sum(math.prod(len(span) for span in grid) for grid in self._grids(block).values())
+        rows = (term.indices[0] for term in self.reduction.terms if len(term.indices) > 1)
+        factors = [axis.factors for axis in self.reduction.axes]
+        coupled = (
+            math.prod(f[i].shape[0] for f, i in zip(factors, row, strict=True)) for row in rows
+        )
+        # differences of standard parts may tell more rows apart than there are
+        return int(min(simple + 2 ** len(block.residuals) * sum(coupled), block.dimension))
 
     def basis(self, block: BlockGram) -> Basis:
         """Many blocks over the same axes have the same candidates, hence the same basis."""
@@ -47,9 +58,9 @@ class BasisBuilder:
     def _found(self, block: BlockGram, simple: Basis, coupled: Basis) -> Basis:
         if self._has_every_unit(block, simple):
             return self._units(block)
-        space = RowSpace(block.dimension)
+        space = RowSpace(min(block.dimension, simple.rows + coupled.rows))
         kept = self._choose(space, block, simple) + self._choose(space, block, coupled)
-        if space.rank == space.columns:
+        if space.rank == block.dimension:
             return self._units(block)
         return concatenate(kept, len(block.axes))
 
@@ -70,7 +81,7 @@ class BasisBuilder:
 
     def _choose(self, space: RowSpace, block: BlockGram, candidates: Basis) -> list[Basis]:
         """The candidates that enlarge the row space, sparse ones first."""
-        vectors = [self.books[a].vectors for a in block.axes]
+        seen = [self._seen(block, a, space.columns) for a in block.axes]
         weight = candidates.weights(self._nonzeros(block, candidates.ids))
         order = np.argsort(weight, kind="stable")
         kept: list[Basis] = []
@@ -78,8 +89,18 @@ class BasisBuilder:
             if space.rank == space.columns:
                 break
             chunk = select(candidates, order[start : start + CHUNK])
-            kept.append(select(chunk, space.extend(chunk.dense(vectors))))
+            rows = (
+                chunk.dense(seen)
+                if space.columns == block.dimension
+                else sketched(chunk, seen, space.columns)
+            )
+            kept.append(select(chunk, space.extend(rows)))
         return kept
+
+    def _seen(self, block: BlockGram, a: int, columns: int) -> Integers:
+        """(vectors, …): an axis's vectors, or what `sketch` sees of them."""
+        vectors = self.books[a].vectors
+        return vectors if columns == block.dimension else sketch(vectors, a, columns)
 
     def _nonzeros(self, block: BlockGram, ids: Integers) -> Integers:
         counts = np.ones(len(ids), np.int64)
@@ -90,22 +111,48 @@ class BasisBuilder:
     def _simple_candidates(self, block: BlockGram) -> Basis:
         """Terms of one product: all combinations of vectors that span its factors."""
         found = [np.zeros((0, len(block.axes)), np.int64)]
-        seen: set[tuple[int, ...]] = set()
-        for term in self.reduction.terms:
-            index = term.indices[0]
-            key = tuple(index[a] for a in block.axes)
-            if len(term.indices) > 1 or key in seen or not self._active(term, block):
-                continue
-            seen.add(key)
+        for spans in self._grids(block).values():
             work(4 * OBJECT)
-            spans = [self.books[a].spanning(index[a]) for a in block.axes]
             borrow(2 * len(spans) * math.prod(len(span) for span in spans))
             grid = np.meshgrid(*spans, indexing="ij") if spans else [np.zeros(1, np.int64)]
             found.append(np.stack([g.ravel() for g in grid], axis=1)[:, : len(block.axes)])
         return Basis.plain(np.unique(np.concatenate(found), axis=0))
 
-    def _active(self, term: ReducedTerm, block: BlockGram) -> bool:
-        pairs = tuple((i, i) for i in term.indices[0])
+    def _grids(self, block: BlockGram) -> dict[tuple[int, ...], list[Integers]]:
+        """Of every different product that the block sees, the vectors that span its factors."""
+        found: dict[tuple[int, ...], list[Integers]] = {}
+        for term in self.reduction.terms:
+            for index in () if len(term.indices) > 1 else term.indices:
+                key = tuple(index[a] for a in block.axes)
+                if key not in found and self._active(index, block):
+                    found[key] = [self.books[a].spanning(index[a]) for a in block.axes]
+        return found
+
+    def widest(self, block: BlockGram) -> int:
+        """Combinations of orbits on which a squared column may depend."""
+        sizes = dict(zip(block.axes, block.shape, strict=True))
+        grids = self._grids(block).values()
+        sets = {
+            tuple(a for a, span in zip(block.axes, grid, strict=True) if np.any(span))
+            for grid in grids
+        }
+        pairs = itertools.product(sets, sets)
+        return max((math.prod(sizes[a] for a in {*p, *q}) for p, q in pairs), default=1)
+
+    def varying(self, block: BlockGram) -> set[int]:
+        """Axes along which rows of the block are not all constant."""
+        if any(len(term.indices) > 1 for term in self.reduction.terms):
+            return set(block.axes)
+        grids = self._grids(block).values()
+        return {a for i, a in enumerate(block.axes) if any(np.any(grid[i]) for grid in grids)}
+
+    def is_full(self, block: BlockGram) -> bool:
+        """Whether one product already has all the rows that there could be."""
+        grids = self._grids(block).values()
+        return any(math.prod(map(len, grid)) == block.dimension for grid in grids)
+
+    def _active(self, index: tuple[int, ...], block: BlockGram) -> bool:
+        pairs = tuple((i, i) for i in index)
         return self.reduction.scalar(pairs, dict(block.residuals)) != 0
 
     def _coupled_candidates(self, block: BlockGram) -> Basis:
@@ -182,3 +229,25 @@ class BasisBuilder:
         allocate(2 * len(members) * self.reduction.axes[a].factors[index].shape[0])
         values = self.reduction.axes[a].factors[index].to_sparse()[:, members].toarray()
         return np.asarray(values[:, :1] - values[:, 1:])
+
+
+def sketch(vectors: Integers, axis: int, columns: int) -> Integers:
+    """(vectors, columns): every vector against random ones modulo p.
+
+    Random Kronecker vectors are in general position, so as many of them as the rank keep it, and
+    rows over many cells need not be written out.
+    """
+    size = vectors.shape[1]
+    borrow(3 * size * columns)
+    stream = hashlib.shake_256(b"dhdmm row sketch" + axis.to_bytes(4, "big"))
+    random = np.frombuffer(stream.digest(8 * size * columns), "<u8") % np.uint64(PRIME)
+    return multiply_modulo(vectors % PRIME, random.astype(np.int64).reshape(size, columns))
+
+
+def sketched(basis: Basis, sketches: Sequence[Integers], columns: int) -> Integers:
+    """Rows of B through random Kronecker vectors, which keep their rank (but for chance)."""
+    K = np.ones((len(basis.ids), columns), np.int64)
+    for i, seen in enumerate(sketches):
+        K = K * seen[basis.ids[:, i]] % PRIME
+    weighed = K * (basis.coefficients % PRIME)[:, None] % PRIME
+    return np.asarray(np.add.reduceat(weighed, basis.starts[:-1]) % PRIME)

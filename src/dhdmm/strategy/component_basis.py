@@ -8,7 +8,6 @@ many sketches as the rank keep the rank.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -16,18 +15,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dhdmm.effort import OBJECT, borrow, work
-from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis, concatenate, select
+from dhdmm.strategy.block_basis import TooLarge, sketch, sketched
 from dhdmm.strategy.components import Attributes, Component, ComponentFinder, Visit
-from dhdmm.strategy.matrix import PRIME, Integers, RowSpace, multiply_modulo
+from dhdmm.strategy.matrix import Integers, RowSpace
 from dhdmm.strategy.vectors import CHUNK, VectorBook
 
 LARGEST_RANK = 2500
 """Rows of one component's basis."""
-
-
-class TooLarge(StrategyError):
-    """A component with more than LARGEST_RANK rows."""
 
 
 class ComponentBasis:
@@ -65,11 +60,11 @@ class ComponentBasis:
             weight *= np.count_nonzero(self.books[a].vectors, axis=1)[candidates.ids[:, i]]
         order = np.argsort(candidates.weights(weight), kind="stable")
         space = RowSpace(min(len(order), LARGEST_RANK + 1))
-        sketches = [self._sketch(a, space.columns) for a in component.axes]
+        sketches = [sketch(self.books[a].vectors, a, space.columns) for a in component.axes]
         kept: list[Basis] = []
         for start in range(0, len(order), CHUNK):
             chunk = select(candidates, order[start : start + CHUNK])
-            kept.append(select(chunk, space.extend(_sketched(chunk, sketches, space.columns))))
+            kept.append(select(chunk, space.extend(sketched(chunk, sketches, space.columns))))
             if space.rank > LARGEST_RANK:
                 raise TooLarge(f"a component has more than {LARGEST_RANK:,} rows")
         return concatenate(kept, len(component.axes))
@@ -130,16 +125,6 @@ class ComponentBasis:
         ids = np.array(list(itertools.product(*options)), np.int64)
         return Basis.plain(ids.reshape(size, len(component.axes)))
 
-    def _sketch(self, a: int, columns: int) -> Integers:
-        """(vectors, columns): every vector against random vectors modulo p."""
-        size = len(self.books[a].axis.sizes)
-        borrow(3 * size * columns)
-        stream = hashlib.shake_256(b"dhdmm row sketch" + a.to_bytes(4, "big"))
-        random = np.frombuffer(stream.digest(8 * size * columns), "<u8") % np.uint64(PRIME)
-        return multiply_modulo(
-            self.books[a].vectors % PRIME, random.astype(np.int64).reshape(size, columns)
-        )
-
 
 def _sum_of_products(parts: Sequence[Basis], weights: Sequence[int]) -> Basis:
     """Rows Σ_p weight_p · (row of part p); all parts have the same number of rows."""
@@ -149,14 +134,4 @@ def _sum_of_products(parts: Sequence[Basis], weights: Sequence[int]) -> Basis:
         np.arange(rows + 1) * products,
         np.tile(np.array(weights, np.int64), rows),
         ids.reshape(rows * products, axes),
-    )
-
-
-def _sketched(basis: Basis, sketches: Sequence[Integers], columns: int) -> Integers:
-    """Rows of B seen through random Kronecker vectors, which keep their rank (but for chance)."""
-    K = np.ones((len(basis.ids), columns), np.int64)
-    for i, sketch in enumerate(sketches):
-        K = K * sketch[basis.ids[:, i]] % PRIME
-    return np.asarray(
-        np.add.reduceat(K * (basis.coefficients % PRIME)[:, None] % PRIME, basis.starts[:-1])
     )

@@ -78,7 +78,8 @@ class SymmetricProblem:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
         block, dual = self.blocks[i], self.dual.blocks[i]
         inverse = np.linalg.pinv(self.B[i] * self._lengths(block))
-        S = inverse.T @ self.dual.matrix(dual, q) @ inverse / largest
+        half = self.dual.half(dual, q) @ inverse
+        S = half.T @ half / largest
         return RealBlock(
             tuple((a, o, int(self.reduction.axes[a].sizes[o])) for a, o in block.residuals),
             block.axes,

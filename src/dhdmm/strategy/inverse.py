@@ -10,6 +10,7 @@ f, g: rows of two products of a term, restricted to an attribute.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -116,20 +117,45 @@ class FactorPair:
 
     def covariance(self, block: Block, sides: Sequence[SideInverse]) -> Floats:
         """Row by row f (A'ᵀA')⁺ gᵀ on this block, shaped by the factors' rows."""
-        residuals = {r.attribute: r for r in block.residuals}
         result = np.ones([1] * len(self.axes))
-        for a, axis in enumerate(self.axes):
-            if a in residuals:
-                r = residuals[a]
-                vector = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
-            elif a not in block.axes:
-                vector = self.total(a, True) * self.total(a, False) / len(axis.orbit) ** 2
-            else:
-                continue
+        for a, vector in self._vectors(block).items():
             result = result * vector.reshape([-1 if b == a else 1 for b in range(len(self.axes))])
         for side in sides:
             result = result * self._side(side)
         return result
+
+    def total_covariance(self, block: Block, sides: Sequence[SideInverse]) -> float:
+        """The sum of `covariance` over all rows, without writing them out."""
+        vectors = math.prod(float(vector.sum()) for vector in self._vectors(block).values())
+        return vectors * math.prod(self._side_total(side) for side in sides)
+
+    def _vectors(self, block: Block) -> dict[int, Floats]:
+        """Of every attribute outside the sides: its share for each of its rows."""
+        residuals = {r.attribute: r for r in block.residuals}
+        found: dict[int, Floats] = {}
+        for a, axis in enumerate(self.axes):
+            if a in residuals:
+                r = residuals[a]
+                found[a] = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
+            elif a not in block.axes:
+                found[a] = self.total(a, True) * self.total(a, False) / len(axis.orbit) ** 2
+        return found
+
+    def _side_total(self, side: SideInverse) -> float:
+        """Σ_ij S_ij ∏_a v_iᵀ G_a v_j over Kronecker rows i, j, with S = (T·B)⁺ (T·B)⁺ᵀ."""
+        N = side.inverse
+        borrow(3 * len(N) ** 2)
+        total = N @ N.T
+        for i, a in enumerate(side.side.axes):
+            used, place = np.unique(side.side.basis.ids[:, i], return_inverse=True)
+            table = self._inner(a, self.axes[a].vectors[used].astype(np.float64))
+            total *= table[np.ix_(place.ravel(), place.ravel())]
+        return float(total.sum())
+
+    def _inner(self, a: int, vectors: Floats) -> Floats:
+        """v FᵀG wᵀ for vectors v, w over orbits."""
+        left, right = (_dot(self.orbit_rows(a, is_left), vectors.T) for is_left in (True, False))
+        return np.asarray(left.T @ right)
 
     def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""

@@ -24,25 +24,11 @@ from dhdmm.strategy.components import Attributes, Component, ComponentFinder
 from dhdmm.strategy.contrast import well_balanced
 from dhdmm.strategy.integer import Rounded, contrast_scale, rounded_triangle
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.optimum import weighted_root
 from dhdmm.strategy.vectors import VectorBook
 
 Weights = Sequence[Floats]
 """d per attribute, each summing to 1: the dual weight of a cell is their product."""
-
-
-def weighted_root(V: Floats, D: Floats) -> Floats:
-    """X = D^-½ (D^½ V D^½)^½ D^-½: least tr(V X⁻¹) + tr(D X)."""
-    eigenvalues, U = np.linalg.eigh((D + D.T) / 2)
-    eigenvalues = np.maximum(eigenvalues, eigenvalues[-1] * 1e-12)
-    half = (U * np.sqrt(eigenvalues)) @ U.T
-    inverse = (U / np.sqrt(eigenvalues)) @ U.T
-    return np.asarray(inverse @ root(half @ V @ half) @ inverse)
-
-
-def root(M: Floats) -> Floats:
-    """M^½ of a positive semidefinite matrix."""
-    eigenvalues, U = np.linalg.eigh((M + M.T) / 2)
-    return np.asarray((U * np.sqrt(np.maximum(eigenvalues, 0))) @ U.T)
 
 
 class KroneckerSet:

@@ -14,8 +14,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from dhdmm.strategy.matrix import Floats
 from dhdmm.study.workload import Workload
 
@@ -55,10 +53,11 @@ class Objective:
     def per_query(self, workload: Workload, value: float) -> float:
         return value / workload.queries
 
-    def of_variances(self, workload: Workload, variances: Floats) -> float:
-        """The value per query when the unweighted answers have these variances."""
-        weights = np.repeat(self.weights(workload), [term.queries for term in workload.terms])
-        return self.per_query(workload, float(np.sum(weights**2 * variances)))
+    def of_totals(self, workload: Workload, totals: Sequence[float]) -> float:
+        """The value per query, from the sum of the unweighted answers' variances of each term."""
+        weights = self.weights(workload)
+        squared = math.fsum(w**2 * total for w, total in zip(weights, totals, strict=True))
+        return self.per_query(workload, squared)
 
     def figure(self, value: float) -> float:
         """A value, or the quotient of two, as it is shown: in units of a standard error."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.block_basis import BasisBuilder
+from dhdmm.strategy.block_basis import BasisBuilder, TooLarge
 from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
 from dhdmm.strategy.maximise import TooManyCells
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
@@ -23,13 +23,16 @@ from dhdmm.study.workload import Workload
 if TYPE_CHECKING:
     from dhdmm.strategy.integer import Rounded
 
-LARGEST_EXACT = 3000
-"""Orbits of cells up to which the exact path is always taken."""
-LARGEST_DUAL = 20_000_000
-"""Rank times orbits of cells up to which it is taken too: the dual works in rank × rank."""
+LONGEST_AXIS = 3000
+"""Orbits of cells up to which the exact path is taken if they are those of one attribute."""
+LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
+"""Operations of a step of the exact path, and entries of its matrices, otherwise."""
 LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's root-mean-square error."""
-FIRST_SCALE, FIRST_RESIDUAL_SCALE, FINEST_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**26, 2.0**40
+LARGEST_LOSS_OF_PRODUCTS = 0.0015
+"""The same for products, whose entries are products of small ones."""
+FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
+FINEST_SCALE, FINEST_SCALE_OF_PRODUCTS = 2.0**26, 2.0**36
 
 
 def optimise(
@@ -56,42 +59,74 @@ def optimise(
         >>> optimise(Workload.from_kronecker([(1.0, [[[1, 0], [0, 1]]])]))
         <Strategy measurements=2 cells=2>
     """
+    import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
+
     with threadpool_limits(limits=1, user_api="blas"):
         reduction = reduce_workload(workload, objective)
-        builder = BasisBuilder(reduction)
-        if _is_small(reduction, builder):
-            return _exact(workload, reduction, builder, seconds)
-        return _residual(workload, reduction)
+        if _is_small(reduction):
+            return _exact(workload, reduction, seconds)
+        try:
+            return _by_products(workload, reduction, seconds)
+        except TooLarge:
+            return _residual(workload, reduction)
 
 
 def rank(workload: Workload) -> int | None:
-    """rank(W): the fewest rows of any strategy; None where finding it would take too long."""
+    """rank(W): the fewest rows of any strategy; None where it is not known."""
     reduction = reduce_workload(workload)
-    builder = BasisBuilder(reduction)
-    if not _is_small(reduction, builder):
-        from dhdmm.strategy.residual import rank_by_components  # brings scipy.linalg
+    if not _is_small(reduction):
+        from dhdmm.strategy.product_dual import LARGEST_SIDE  # brings scipy.linalg
+        from dhdmm.strategy.residual import rank_by_components
+        from dhdmm.strategy.sides import Split
 
-        return rank_by_components(reduction)
+        builder = BasisBuilder(reduction)
+        try:
+            splits = [
+                Split.of(reduction, builder, block, LARGEST_SIDE) for block in reduction.blocks()
+            ]
+            return sum(split.rank(builder) for split in splits)
+        except TooLarge:
+            return rank_by_components(reduction)
+    builder = BasisBuilder(reduction)
     return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
 
 
-def _is_small(reduction: Reduction, builder: BasisBuilder) -> bool:
+def _is_small(reduction: Reduction) -> bool:
     """Whether the optimum over all strategies can be computed."""
-    orbits = math.prod(reduction.orbit_shape)
-    return orbits <= LARGEST_EXACT or orbits * builder.rank_bound() <= LARGEST_DUAL
+    lengths = [orbits for orbits in reduction.orbit_shape if orbits > 1]
+    if len(lengths) <= 1:
+        return math.prod(lengths) <= LONGEST_AXIS
+    if math.prod(lengths) > LARGEST_MATRICES:
+        return False
+    builder, blocks = BasisBuilder(reduction), reduction.blocks()
+    sizes = [(builder.rank_bound(block), block.dimension) for block in blocks]
+    step = sum(rank**2 * dimension for rank, dimension in sizes)
+    return step <= LARGEST_STEP and sum(rank * n for rank, n in sizes) <= LARGEST_MATRICES
 
 
-def _exact(
-    workload: Workload, reduction: Reduction, builder: BasisBuilder, seconds: float
-) -> Strategy:
+def _exact(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
     from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
 
-    problem = SymmetricProblem(reduction, builder)
+    problem = SymmetricProblem(reduction, BasisBuilder(reduction))
     optimum = problem.dual.solve(seconds)
     round_at = partial(problem.round, optimum)
     search = _ScaleSearch(workload, reduction.objective, optimum.bound, problem.axes, round_at)
     return search.smallest(optimum.achieved, FIRST_SCALE)
+
+
+def _by_products(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
+    """The best strategy that is a product on every block, for dual weights that are a product."""
+    from dhdmm.strategy.product_dual import ProductDual  # brings scipy.linalg
+
+    problem = ProductDual(reduction)
+    problem.solve(seconds)
+    objective = reduction.objective
+    search = _ScaleSearch(
+        workload, objective, problem.bound, problem.axes, problem.round, LARGEST_LOSS_OF_PRODUCTS
+    )
+    achieved, _ = search.value(FINEST_SCALE_OF_PRODUCTS)
+    return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
 
 def _residual(workload: Workload, reduction: Reduction) -> Strategy:
@@ -115,13 +150,14 @@ def _residual(workload: Workload, reduction: Reduction) -> Strategy:
 
 @dataclass(frozen=True, eq=False)
 class _ScaleSearch:
-    """Finds the smallest scale, to a factor √2, whose rounding loses at most LARGEST_LOSS."""
+    """Finds the smallest scale, to a factor √2, whose rounding loses at most `most`."""
 
     workload: Workload
     objective: Objective
     bound: float
     axes: tuple[MeasuredAxis, ...]
     round_at: Callable[[float], Sequence[Rounded]]
+    most: float = LARGEST_LOSS
 
     def value(self, scale: float) -> tuple[float, Strategy]:
         """Of the objective when rounded at this scale."""
@@ -139,23 +175,22 @@ class _ScaleSearch:
 
         scale = first
         loss, best = loss_at(scale)
-        while loss > LARGEST_LOSS and scale < LARGEST_SCALE:
+        while loss > self.most and scale < LARGEST_SCALE:
             scale *= 2
             loss, best = loss_at(scale)
-        if loss > LARGEST_LOSS:
-            raise StrategyError(f"no integer scale keeps the loss below {LARGEST_LOSS:.2%}")
-        factor = _room(loss) if scale == first else 1
+        if loss > self.most:
+            raise StrategyError(f"no integer scale keeps the loss below {self.most:.2%}")
+        factor = self._room(loss) if scale == first else 1
         while factor > 1:
             smaller_loss, smaller = loss_at(scale / factor)
-            if smaller_loss <= LARGEST_LOSS:
+            if smaller_loss <= self.most:
                 scale, loss, best = scale / factor, smaller_loss, smaller
-            factor = min(_room(loss), factor // 2)
-        if math.sqrt(2) * loss > LARGEST_LOSS:  # the loss grows at least as the scale shrinks
+            factor = min(self._room(loss), factor // 2)
+        if math.sqrt(2) * loss > self.most:  # the loss grows at least as the scale shrinks
             return best
         smaller_loss, smaller = loss_at(scale / math.sqrt(2))
-        return smaller if smaller_loss <= LARGEST_LOSS else best
+        return smaller if smaller_loss <= self.most else best
 
-
-def _room(loss: float) -> int:
-    """The power of two that a scale may shrink by if half the scale means twice the loss."""
-    return int(2 ** math.floor(math.log2(LARGEST_LOSS / max(loss, LARGEST_LOSS / FIRST_SCALE))))
+    def _room(self, loss: float) -> int:
+        """The power of two that a scale may shrink by if half the scale means twice the loss."""
+        return int(2 ** math.floor(math.log2(self.most / max(loss, self.most / FIRST_SCALE))))

@@ -110,13 +110,12 @@ class Dual:
             parts += [block.multiplicity * root for root in lowered_roots(M @ M.T)]
         return self.objective.bound(math.fsum(parts) * (1 - ROUNDING))
 
-    def matrix(self, block: DualBlock, q: Floats) -> Floats:
-        """X(d) on one block."""
+    def half(self, block: DualBlock, q: Floats) -> Floats:
+        """(rank, dimension): Z with ZᵀZ = X(d) on one block."""
         root = np.sqrt((q / self.orbit_sizes)[block.cells])
         M = block.R * root
         eigenvalues, U = np.linalg.eigh(M @ M.T)
-        half = (U / np.maximum(eigenvalues, 1e-300) ** 0.25).T @ M / root
-        return np.asarray(half.T @ half)
+        return np.asarray((U / np.maximum(eigenvalues, 1e-300) ** 0.25).T @ M / root)
 
     def solve(self, seconds: float = math.inf) -> Optimum:
         """Climb until the certificate is within TOLERANCE or the time is over."""
@@ -143,6 +142,21 @@ def lowered_roots(M: Floats) -> Floats:
     eigenvalues = np.linalg.eigvalsh(M)
     allowance = ROUNDING * len(M) * eigenvalues[-1]
     return np.asarray(np.sqrt(np.maximum(eigenvalues - allowance, 0)))
+
+
+def root(M: Floats) -> Floats:
+    """M^½ of a positive semidefinite matrix."""
+    eigenvalues, U = np.linalg.eigh((M + M.T) / 2)
+    return np.asarray((U * np.sqrt(np.maximum(eigenvalues, 0))) @ U.T)
+
+
+def weighted_root(V: Floats, D: Floats) -> Floats:
+    """X = D^-½ (D^½ V D^½)^½ D^-½: least tr(V X⁻¹) + tr(D X)."""
+    eigenvalues, U = np.linalg.eigh((D + D.T) / 2)
+    eigenvalues = np.maximum(eigenvalues, eigenvalues[-1] * 1e-12)
+    half = (U * np.sqrt(eigenvalues)) @ U.T
+    inverse = (U / np.sqrt(eigenvalues)) @ U.T
+    return np.asarray(inverse @ root(half @ V @ half) @ inverse)
 
 
 def floored(mass: Floats) -> Floats:

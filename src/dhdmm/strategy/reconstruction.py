@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -82,10 +82,25 @@ class Reconstruction:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
         work(len(term.products) ** 2 * len(self.blocks) * (5 * OBJECT + term.queries / 4))
         total = np.zeros(term.row_shape)
+        for scale, pair, block, sides in self._shares(term):
+            total += scale * pair.covariance(block, sides)
+        return total.ravel()
+
+    def total_variance(self, term: Term) -> float:
+        """The sum of `variances`, without writing them out."""
+        work(len(term.products) ** 2 * len(self.blocks) * 5 * OBJECT)
+        return math.fsum(
+            scale * pair.total_covariance(block, sides)
+            for scale, pair, block, sides in self._shares(term)
+        )
+
+    def _shares(
+        self, term: Term
+    ) -> Iterator[tuple[float, FactorPair, Block, Sequence[SideInverse]]]:
+        """Every pair of products with every block that both see."""
         for left, right in itertools.product(term.products, repeat=2):
             pair = FactorPair(self.axes, left, right)
             scale = float(left.coefficient * right.coefficient)
             for block, sides in zip(self.blocks, self._inverses, strict=True):
                 if pair.meets(block):
-                    total += scale * pair.covariance(block, sides)
-        return total.ravel()
+                    yield scale, pair, block, sides

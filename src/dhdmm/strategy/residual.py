@@ -27,14 +27,15 @@ import numpy as np
 from scipy import linalg
 
 from dhdmm.strategy.basis import Basis
+from dhdmm.strategy.block_basis import TooLarge
 from dhdmm.strategy.blocks import WHOLE, MeasuredAxis
-from dhdmm.strategy.component_basis import LARGEST_RANK, ComponentBasis, TooLarge
+from dhdmm.strategy.component_basis import LARGEST_RANK, ComponentBasis
 from dhdmm.strategy.components import Component, ComponentFinder
 from dhdmm.strategy.inner_products import InnerProducts
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
-from dhdmm.strategy.kronecker import KroneckerSet, Weights, root, weighted_root
+from dhdmm.strategy.kronecker import KroneckerSet, Weights
 from dhdmm.strategy.matrix import Floats
-from dhdmm.strategy.optimum import EXPONENT
+from dhdmm.strategy.optimum import EXPONENT, root, weighted_root
 from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.unmixed import UnmixedBound, root_trace
 from dhdmm.strategy.vectors import VectorBook

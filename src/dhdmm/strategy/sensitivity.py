@@ -20,9 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Piece, Residual, SidePieces, entry_bound
-from dhdmm.strategy.matrix import Integers, multiply, squared_column_norms
+from dhdmm.strategy.blocks import (
+    LARGEST_TABLE,
+    Block,
+    MeasuredAxis,
+    Piece,
+    Residual,
+    SidePieces,
+)
+from dhdmm.strategy.matrix import Exact, Integers, multiply, squared_column_norms
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
+
+FEW_CELLS = 2**16
+"""Orbits of cells that need no search for equal columns."""
+MOST_COMPARED = 2000
+"""Different columns that are compared with each other one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,12 +111,19 @@ def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Ki
 
 
 def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
-    """int64 if no sum of squares here can overflow it, else Python integers."""
-    total = sum(
-        block.rows * entry_bound(block, mine) ** 2
-        for block, mine in zip(blocks, pieces, strict=True)
-    )
+    """int64 if no sum of inner products here can overflow it, else Python integers."""
+    total = sum(norm_bound(block, mine) for block, mine in zip(blocks, pieces, strict=True))
     return np.int64 if 8 * total < 2**62 else object
+
+
+def norm_bound(block: Block, pieces: SidePieces) -> int:
+    """At least every |⟨a_u, a_v⟩| within the block, by the largest norms of its pieces' columns."""
+    sides = [sum(math.isqrt(_largest_norm(piece)) + 1 for piece in side) ** 2 for side in pieces]
+    return math.prod([*sides, *(max(r.contrast.norms) for r in block.residuals)])
+
+
+def _largest_norm(piece: Piece) -> int:
+    return int(squared_column_norms(piece.table.reshape(len(piece.table), -1)).max())
 
 
 def inner_tables(
@@ -191,7 +210,33 @@ def sensitivity_squared(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_u ‖a_u‖² over every cell."""
+    different = _different_columns(axes, blocks)
+    if different is not None:
+        return int(squared_column_norms(different).max())
     return maximum(all_norms(axes, blocks, pieces)[1])
+
+
+def _different_columns(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> Exact | None:
+    """All columns of a strategy of one side alone, equal ones once; None if another way is better.
+
+    A few conditions on many attributes tell few cells apart. Cells are extended one attribute at a
+    time, and those on which all Kronecker rows agree so far are one.
+    """
+    if len(blocks) > 1 or blocks[0].residuals or len(blocks[0].sides) > 1:
+        return None
+    (side,) = blocks[0].sides
+    if math.prod(len(axes[a].sizes) for a in side.axes) <= FEW_CELLS:
+        return None
+    found = np.ones((len(side.basis.ids), 1), np.int64)
+    for i, a in enumerate(side.axes):
+        rows = np.unique(axes[a].vectors[side.basis.ids[:, i]], axis=1)
+        if found.size * rows.shape[1] > LARGEST_TABLE:
+            return None
+        borrow(3 * found.size * rows.shape[1])
+        work(10 * found.size * rows.shape[1])
+        extended = (found[:, :, None] * rows[:, None, :]).reshape(len(found), -1)
+        found = np.unique(extended, axis=1)
+    return multiply(multiply(side.T, side.basis.written_out), found)
 
 
 def largest_by_orbit(
@@ -218,6 +263,12 @@ def replace_sensitivity_squared(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
+    different = _different_columns(axes, blocks)
+    if different is not None and different.shape[1] <= MOST_COMPARED:
+        inner = multiply(different.T, different).astype(object)
+        own = np.diag(inner)
+        apart = own[:, None] + own[None, :] - 2 * inner
+        return max(int(own.max()), int(apart.max()))
     kinds, norms = all_norms(axes, blocks, pieces, direct=0)
     dtype = number_type(blocks, pieces)
     pairs = [kind.pairs() for kind in kinds]

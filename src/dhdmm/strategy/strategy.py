@@ -368,8 +368,11 @@ class Strategy(Summarised):
     @cached_property
     def rmse(self) -> float:
         """Expected root-mean-square error per weighted query at L2 sensitivity 1."""
-        mean = self.objective.of_variances(self._attached(), self._variances)
-        return self.objective.figure(self.objective.value([mean], self.sensitivity_squared))
+        workload, objective = self._attached(), self.objective
+        with threadpool_limits(limits=1, user_api="blas"):
+            totals = [self.reconstruction.total_variance(term) for term in workload.terms]
+        mean = objective.of_totals(workload, totals)
+        return objective.figure(objective.value([mean], self.sensitivity_squared))
 
     @property
     def ratio(self) -> float | None:

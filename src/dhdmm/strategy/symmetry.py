@@ -130,16 +130,20 @@ class ReducedAxis:
         return tuple(np.flatnonzero(self.orbit == o) for o in range(len(self.sizes)))
 
     @cached_property
-    def trivial(self) -> dict[tuple[int, int], Floats]:
-        """Grams on the trivial part: 1_oᵀ G 1_o' / √(|o||o'|)."""
-        root = np.sqrt(self.sizes.astype(np.float64))
+    def summed(self) -> dict[tuple[int, int], Integers]:
+        """Grams summed over orbits: 1_oᵀ G 1_o'."""
         orbit = self.orbit[self.twins.first]
         found = {}
         for key, G in self.shown.items():
-            sums = np.zeros((len(root), len(root)), np.int64)
-            np.add.at(sums, np.ix_(orbit, orbit), self.twins.sums(G))
-            found[key] = np.asarray(sums / np.outer(root, root))
+            found[key] = np.zeros((len(self.sizes), len(self.sizes)), np.int64)
+            np.add.at(found[key], np.ix_(orbit, orbit), self.twins.sums(G))
         return found
+
+    @cached_property
+    def trivial(self) -> dict[tuple[int, int], Floats]:
+        """Grams on the trivial part: 1_oᵀ G 1_o' / √(|o||o'|)."""
+        root = np.sqrt(self.sizes.astype(np.float64))
+        return {key: G / np.outer(root, root) for key, G in self.summed.items()}
 
     @cached_property
     def standard(self) -> dict[tuple[int, int], Integers]:
@@ -191,6 +195,8 @@ class BlockGram:
     axes: tuple[int, ...]
     shape: tuple[int, ...]
     """Orbits of each of `axes`; their product is the block's dimension."""
+    pairs: dict[tuple[tuple[int, int], ...], float]
+    """The Gram of every one of `axes`, named by two factors → coefficient."""
     summands: tuple[tuple[float, tuple[Floats, ...]], ...]
     multiplicity: int
     """Product of |o|−1 over the residuals: how often the block occurs."""
@@ -264,6 +270,7 @@ class Reduction:
             residuals,
             axes,
             tuple(self.orbit_shape[a] for a in axes),
+            summands,
             tuple((c, G) for c, G in grams if all(np.any(g) for g in G)),
             math.prod(int(self.axes[a].sizes[o]) - 1 for a, o in residuals),
         )

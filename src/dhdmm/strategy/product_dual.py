@@ -1,0 +1,94 @@
+"""Strategies for workloads with too many cells: dual weights that are a product, d = ⊗ d_a.
+
+Every component finds its best X for d by itself, and the sum of their contributions is F(d) of the
+strategies that do not mix components. d climbs by the mean squared column given each attribute's
+value.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from dhdmm.errors import StrategyError
+from dhdmm.strategy.block_basis import BasisBuilder
+from dhdmm.strategy.blocks import MeasuredAxis
+from dhdmm.strategy.bound import SAFETY, ProductBound
+from dhdmm.strategy.integer import Rounded
+from dhdmm.strategy.matrix import Floats
+from dhdmm.strategy.optimum import Climb
+from dhdmm.strategy.sides import Component, Split
+from dhdmm.strategy.symmetry import Reduction
+
+LARGEST_SIDE = 1500
+"""Rows of a component's side over several axes."""
+STEPS = 25
+NEARLY_EQUAL = 2e-4
+
+
+class ProductDual:
+    """The components of a workload, and dual weights for which they are solved."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction, self.builder = reduction, BasisBuilder(reduction)
+        splits = [
+            Split.of(reduction, self.builder, block, LARGEST_SIDE) for block in reduction.blocks()
+        ]
+        if not splits:
+            raise StrategyError("the workload asks nothing: all its queries are zero")
+        self.components = [Component.of(reduction, self.builder, split) for split in splits]
+        self.d: list[Floats] = [axis.sizes / axis.sizes.sum() for axis in reduction.axes]
+
+    @property
+    def total(self) -> float:
+        """F(d) of strategies that do not mix components."""
+        return math.fsum(component.contribution for component in self.components)
+
+    def solve(self, seconds: float) -> None:
+        """Climb until columns are nearly equal on average, or the time is over."""
+        deadline = time.monotonic() + seconds
+        climbs = {a: Climb(d) for a, d in enumerate(self.d) if len(d) > 1}
+        for step in range(STEPS):
+            for component in self.components:
+                component.solve(self.d)
+            excess = self._excess()
+            largest = max((float(x.max()) for x in excess.values()), default=0.0)
+            if largest <= 1 + NEARLY_EQUAL or time.monotonic() > deadline or step == STEPS - 1:
+                break
+            for a, x in excess.items():
+                climbs[a].step(x)
+                self.d[a] = climbs[a].q
+
+    def _excess(self) -> dict[int, Floats]:
+        """For every axis: the mean squared column given the value's orbit, over the mean of all."""
+        total = self.total
+        found = {a: np.ones(len(d)) for a, d in enumerate(self.d) if len(d) > 1}
+        for component in self.components:
+            share = self.reduction.objective.gradient(np.array(component.contribution), total)
+            for a, x in component.marginals(self.d).items():
+                if a in found:
+                    found[a] += share * (x - 1)
+        return found
+
+    @property
+    def bound(self) -> float:
+        """From the components themselves where these are exact, else from the workload."""
+        if all(component.is_exact for component in self.components):
+            root = math.fsum(component.root_trace for component in self.components) * (1 - SAFETY)
+        else:
+            root = ProductBound(self.reduction, self.d).value
+        return self.reduction.objective.bound(root)
+
+    def round(self, scale: float) -> list[Rounded]:
+        """Integer blocks at one scale."""
+        total = self.total
+        return [component.round(scale, total) for component in self.components]
+
+    @property
+    def axes(self) -> tuple[MeasuredAxis, ...]:
+        return tuple(
+            MeasuredAxis(axis.merged, axis.orbit, book.extra)
+            for axis, book in zip(self.reduction.axes, self.builder.books, strict=True)
+        )
