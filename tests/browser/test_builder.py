@@ -191,6 +191,8 @@ privacy:
   relation: replace
 aggregation: {threat_model: semi-honest, participants: 40, max_records_per_participant: 5000}
 """
+PLANNED = MANY_KINDS.replace("  relation: replace\n", "")
+"""Its largest change by a replaced record takes longer to find than a builder waits."""
 
 
 def test_hostile_names_stay_text(builder: Page):
@@ -215,7 +217,7 @@ def _tiny(name: str) -> dict[str, object]:
 
 def test_the_builder_fits_a_phone(builder: Page):
     builder.set_viewport_size({"width": 360, "height": 700})
-    load(builder, MANY_KINDS)
+    load(builder, PLANNED)
     planned(builder)
     assert builder.evaluate("document.documentElement.scrollWidth") <= 360
     builder.locator("#summary").click()
@@ -225,7 +227,7 @@ def test_the_builder_fits_a_phone(builder: Page):
 @pytest.mark.parametrize("size", [(1280, 700), (375, 667)])
 def test_export_stays_in_view(builder: Page, size: tuple[int, int]):
     builder.set_viewport_size({"width": size[0], "height": size[1]})
-    load(builder, MANY_KINDS)
+    load(builder, PLANNED)
     planned(builder)
     export = builder.get_by_role("button", name="Export study.yaml")
     height = builder.evaluate("document.documentElement.scrollHeight")
