@@ -32,7 +32,7 @@ PARTICIPANTS = 30
 CANARY = "canary in the coal mine"
 KILLED = {"collecting-shares": 0, "collecting-inputs": 1}
 RESTARTED = 2  # killed when inputs are asked for, and started again at once
-STOPS_AFTER = {0: "shared secrets", 1: "sent masked", RESTARTED: "sent masked"}
+STOPS_AFTER = {0: "Shares: ours", 1: "sums: ours", RESTARTED: "sums: ours"}
 """Words of progress at which a participant falls silent, its message not sent yet: the phase waits
 to be seen."""
 
