@@ -15,6 +15,7 @@ import pytest
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.errors import PolicyReason, PolicyRefusal, PrivacyError
 from dhdmm.participant import policy
+from dhdmm.planning import draft as drafts
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER
 from dhdmm.privacy.chain import Kind
@@ -337,6 +338,18 @@ def test_without_its_check_the_hostile_plan_would_pass(monkeypatch, case, check)
     monkeypatch.setattr(policy, "_CHECKS", kept)
     make, _ = NUMBERS[case]
     assert policy.review(make(), POLICY, ROSTER).plan
+
+
+def test_refuses_validation_that_adds_more_to_delta_than_the_proofs_cover(monkeypatch):
+    """ε = 20, as a coordinator would plan it that does not ask what validation adds."""
+    monkeypatch.setattr(drafts, "LARGEST_VALIDATION_DELTA", 1.0)
+    generous = study({"epsilon": 20.0}, {"validation": "sum"})
+    encoded = make_plan(generous, roster=ROSTER).to_bytes()
+    lenient = POLICY.model_copy(update={"max_epsilon": 20.0})
+    with pytest.raises(PolicyRefusal, match="validation adds"):
+        policy.review(encoded, lenient, ROSTER)
+    monkeypatch.setattr(policy, "LARGEST_VALIDATION_DELTA", 1.0)
+    assert policy.review(encoded, lenient, ROSTER).plan
 
 
 def test_every_reason_has_a_case():

@@ -14,10 +14,12 @@ from dhdmm.errors import PrivacyError
 from dhdmm.participant.measure import measure
 from dhdmm.planning import methods
 from dhdmm.planning import plan as plans
-from dhdmm.planning.calibrate import norm_bound
+from dhdmm.planning.calibrate import LARGEST_VALIDATION_DELTA, norm_bound, validation_delta
+from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.figures import item_figures, liar_errors, plan_figures, validation_words
 from dhdmm.privacy.keystream import KeyStream
 from dhdmm.study.histogram import Histogram
+from tests.planning.studies import study
 from tests.round.small import small_plan
 from tests.secagg.seeded import seeded
 
@@ -82,7 +84,8 @@ def test_a_plan_says_what_a_liar_can_do(level: str, said: str) -> None:
 def test_inputs_are_as_large_as_is_said() -> None:
     none, sums, bounded = (small_plan(validation=level) for level in ("none", "sum", "bounded"))
     assert none.input_bytes < sums.input_bytes < bounded.input_bytes
-    assert bounded.input_bytes - sums.input_bytes == 5 * 48 + 128 * 16 + 32 * (20 + 132 + 4)
+    proof, longer_length = 5 * 48 + 128 * 16 + 32 * (20 + 132 + 4), 4
+    assert bounded.input_bytes - sums.input_bytes == proof + longer_length
 
 
 def test_studies_that_ask_for_validation_need_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,3 +102,12 @@ def test_a_bound_beyond_what_can_be_proved_is_refused_with_the_plan(
     small_plan(validation="sum")
     with pytest.raises(PrivacyError, match="inputs cannot be validated: a bound of 4,6"):
         small_plan(validation="bounded")
+
+
+def test_a_budget_that_the_proofs_do_not_cover_is_refused_with_the_plan() -> None:
+    """(1 + e^ε)(2⁻⁶⁴ + n·2⁻⁸⁰) may be 2⁻⁴⁴: ε = 13 with 2¹⁶ participants, not much more."""
+    assert validation_delta(13, 2**16) < LARGEST_VALIDATION_DELTA < validation_delta(13.5, 2**16)
+    generous = {"epsilon": 20.0}
+    make_plan(study(generous), 12)
+    with pytest.raises(PrivacyError, match="validation would add"):
+        make_plan(study(generous, {"validation": "sum"}), 12)

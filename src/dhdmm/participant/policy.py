@@ -31,6 +31,7 @@ from dhdmm.errors import (
 from dhdmm.participant.limits import Policy
 from dhdmm.planning.calibrate import (
     HEADROOM,
+    LARGEST_VALIDATION_DELTA,
     SMALLEST_PARTICIPANT_VARIANCE,
     modulus_above,
     participants_allowed,
@@ -353,6 +354,15 @@ def _budget(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     )
 
 
+def _validation(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
+    _require(
+        plan.validation_delta <= LARGEST_VALIDATION_DELTA,
+        PolicyReason.PROMISE,
+        f"validation adds {plan.validation_delta:.2g} to δ,"
+        f" {LARGEST_VALIDATION_DELTA:.2g} are covered by the proofs",
+    )
+
+
 Check = Callable[[Plan, Policy, KnownRoster], None]
 _CHECKS: tuple[Check, ...] = (
     _size,
@@ -365,6 +375,7 @@ _CHECKS: tuple[Check, ...] = (
     _noise,
     _modulus,
     _budget,
+    _validation,
     _measured,
 )
 

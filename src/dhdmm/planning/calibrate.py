@@ -96,6 +96,19 @@ def norm_bound(
     return math.isqrt(parts**2 * part_sensitivity_squared) + 1 + longest_noise
 
 
+LIMBS_HIDE_BITS = 64
+"""Public sums of limbs tell of the blindings with a distance of at most 2⁻⁶⁴."""
+
+LARGEST_VALIDATION_DELTA = 2.0**-44
+"""What of the 2⁻⁴⁰ that a session may add to δ the conditions on its graph leave."""
+
+
+def validation_delta(epsilon: float, participants: int) -> float:
+    """(1 + e^ε)(2⁻⁶⁴ + n·2⁻⁸⁰): what validation adds to δ (docs/proofs-validation.md)."""
+    failure = 2.0**-LIMBS_HIDE_BITS + participants * 2.0**-TOO_LONG_BITS
+    return (1 + math.exp(min(epsilon, 700))) * failure
+
+
 def participants_allowed(aggregation: AggregationModel) -> tuple[int, int]:
     """(fewest, most)."""
     count = aggregation.participants

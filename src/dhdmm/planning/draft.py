@@ -19,6 +19,7 @@ from dhdmm.aggregation.method import ParameterError, Parameters
 from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import PrivacyError
 from dhdmm.planning.calibrate import (
+    LARGEST_VALIDATION_DELTA,
     SMALLEST_PARTICIPANT_VARIANCE,
     calibrated_variance,
     modulus_above,
@@ -100,6 +101,14 @@ class Draft:
             made.method.round(parameters, made.terms(bytes(16)))
         except ParameterError as error:
             raise PrivacyError(str(error), where="aggregation") from None
+        if made.validation_delta > LARGEST_VALIDATION_DELTA:
+            raise PrivacyError(
+                f"validation would add {made.validation_delta:.2g} to δ with"
+                f" ε = {made.promise.epsilon:.3g} and {participants:,} participants;"
+                f" {LARGEST_VALIDATION_DELTA:.2g} are covered by the proofs",
+                where="aggregation.validation",
+                hint="lower the budget, ask fewer participants, or choose 'validation: none'",
+            )
         return made
 
 

@@ -62,6 +62,7 @@ def plan_figures(made: Plan) -> dict[str, Any]:
         "participant_bytes": made.input_bytes,
         "validation": made.study.aggregation.validation,
         "norm_bound": made.norm_bound,
+        "validation_delta": made.validation_delta,
         "liar_standard_errors": liar_errors(made),
         "liars": validation_words(made, items),
         "sensitivity_unit_squared": made.sensitivity_squared,

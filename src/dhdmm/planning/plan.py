@@ -30,6 +30,7 @@ from dhdmm.planning.calibrate import (
     norm_bound,
     parts_of_one_participant,
     unit_sensitivity_squared,
+    validation_delta,
 )
 from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
@@ -140,6 +141,13 @@ class Plan(Summarised):
             parts_of_one_participant(self.study),
             self.strategy.sensitivity_squared,
         )
+
+    @property
+    def validation_delta(self) -> float:
+        """What validation adds to δ, 0 without it: at most 2⁻⁴⁴ in a plan that is agreed to."""
+        if self.study.aggregation.validation == "none":
+            return 0.0
+        return validation_delta(self.promise.epsilon, self.participants)
 
     @property
     def input_bytes(self) -> int:

@@ -97,15 +97,16 @@ def check_account(
             roster.identities[i], round.session, root, signature
         )
         _require(accepted, f"{i} has not signed this list of commitments")
-    agreed = f"{len(account.agreed):,} survivors signed its list, {round.quorum:,} are needed"
-    settled = len(account.agreed) >= round.quorum
     for i in account.refused:
         _require(i < round.participants and i not in survivors, "a survivor was refused")
     refused = [
         f"the input of participant {i + 1:,} was refused: {why}"
         for i, why in sorted(account.refused.items())
     ]
-    if settled:
+    agreed = f"{len(account.agreed):,} survivors signed its list, {round.quorum:,} are needed"
+    if not round.list_is_agreed:
+        return Checked([*holds, *refused])
+    if len(account.agreed) >= round.quorum:
         return Checked([*holds, f"{SETTLED}: {agreed}", *refused])
     return Checked([*holds, *refused], [f"that {SETTLED}: {agreed}"])
 

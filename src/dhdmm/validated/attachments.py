@@ -1,6 +1,7 @@
 """What is attached to messages, and what identities sign.
 
-A message is the other way's message after the attachment and its length in four bytes.
+A message is the other way's message after the attachment and its length: one byte, or 255 and four
+bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dhdmm.aggregation.errors import MalformedMessage
 from dhdmm.aggregation.identity import SIGNATURE_BYTES, Identity, signature_holds
 from dhdmm.validation.group import POINT_BYTES
 
-_LENGTH_BYTES, _HASH_BYTES = 4, 32
+_LONG, _LENGTH_BYTES, _HASH_BYTES = 255, 4, 32
 _INPUT = b"dhdmm validated input 1"
 _CONTEXT = b"dhdmm validated proof 1"
 _INPUTS = b"dhdmm validated inputs 1"
@@ -22,15 +23,22 @@ ROOT_BYTES = _HASH_BYTES
 
 
 def attach(attachment: bytes, message: bytes) -> bytes:
-    return len(attachment).to_bytes(_LENGTH_BYTES, "big") + attachment + message
+    return _length(len(attachment)) + attachment + message
 
 
 def detach(data: bytes) -> tuple[bytes, bytes]:
     """The attachment, and the other way's message."""
-    start = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "big")
-    if len(data) < start:
-        raise MalformedMessage("an attachment longer than its message")
-    return data[_LENGTH_BYTES:start], data[start:]
+    start = 1 if data[:1] < bytes([_LONG]) else 1 + _LENGTH_BYTES
+    length = int.from_bytes(data[:1] if start == 1 else data[1:start], "big")
+    if data[:start] != _length(length) or len(data) < start + length:
+        raise MalformedMessage("an attachment of another length than it says")
+    return data[start : start + length], data[start + length :]
+
+
+def _length(length: int) -> bytes:
+    if length < _LONG:
+        return bytes([length])
+    return bytes([_LONG]) + length.to_bytes(_LENGTH_BYTES, "big")
 
 
 class SignedCommitment(NamedTuple):

@@ -119,7 +119,7 @@ class ValidatedCoordinator:
         if message is None:
             return None
         told = self.survivors is not None and self.abort_reason is None
-        return attach(self._root if told else b"", message)
+        return attach(self._root if told and self._round.list_is_agreed else b"", message)
 
     def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
         """Verify the proofs of all inputs among these together."""
@@ -222,6 +222,8 @@ class ValidatedCoordinator:
 
     def _require_agreement(self, position: int, signature: bytes) -> None:
         session, public = self._round.session, self._roster.identities[position]
+        if not self._round.list_is_agreed:
+            raise RemoteProtocolError(AbortReason.MALFORMED, "nothing is agreed on at this level")
         if self.survivors is None or not agreement_holds(public, session, self._root, signature):
             raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, "of the list of inputs")
 

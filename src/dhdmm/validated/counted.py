@@ -61,9 +61,12 @@ class CountedAttachments:
         )
 
     def _longer(self, sizes: ByPhase, at_inputs: int, afterwards: int) -> ByPhase:
-        length = len(attach(b"", b""))
-        more = {self._inputs: at_inputs} | dict.fromkeys(self._after, afterwards)
-        return {phase: size + length + more.get(phase, 0) for phase, size in sizes.items()}
+        after = afterwards if self._round.list_is_agreed else 0
+        attached = {self._inputs: at_inputs} | dict.fromkeys(self._after, after)
+        return {
+            phase: size + len(attach(bytes(attached.get(phase, 0)), b""))
+            for phase, size in sizes.items()
+        }
 
 
 def _more(by_phase: ByPhase, phase: str, seconds: float) -> ByPhase:

@@ -136,7 +136,7 @@ class ValidatedParticipant:
     def receive(self, data: bytes) -> bytes | None:
         """The first root that comes with a message is what it agrees on; there is no second."""
         root, message = detach(data)
-        if len(root) not in (0, ROOT_BYTES):
+        if len(root) not in ((0, ROOT_BYTES) if self._round.list_is_agreed else (0,)):
             raise RemoteProtocolError(AbortReason.MALFORMED, "not a root of the inputs")
         if root and self._journal.root not in (b"", root) and not self.over:
             return self.abort(AbortReason.SECOND_BITMAP)

@@ -62,6 +62,15 @@ class ValidatedRound:
     def modulus(self) -> Modulus:
         return self.below.modulus
 
+    @property
+    def list_is_agreed(self) -> bool:
+        """Whether participants agree on one list of commitments before masks come off.
+
+        Without proofs that would bind nobody: one survivor that colludes helps the coordinator to
+        any sum with the commitment it sends at first.
+        """
+        return self.statement is not None
+
     @cached_property
     def quorum(self) -> int:
         """⌊(n + c)/2⌋ + 1: two lists accepted by so many would have an honest one in common."""
@@ -74,7 +83,7 @@ class ValidatedRound:
 
     @property
     def input_bytes(self) -> int:
-        return len(attach(b"", b"")) + self.attached_bytes + self.below.input_bytes
+        return len(attach(bytes(self.attached_bytes), b"")) + self.below.input_bytes
 
     def lengthened(self, vector: Vector, limbs: Sequence[int]) -> Vector:
         return np.concatenate([vector, np.array(limbs, dtype=vector.dtype)])
