@@ -39,9 +39,13 @@ test: $(DEV_STAMP)  ## every test but the soak, and which ten took longest
 test-fast: $(DEV_STAMP)  ## the tests that start no process: for while you work
 	$(BIN)/python -m pytest -n auto --dist worksteal -p tests.fast --durations=10
 
-coverage: $(DEV_STAMP)  ## lines and branches of src that `test-fast` reaches
-	$(BIN)/python -m coverage run --branch --source=src/dhdmm -m pytest -p no:xdist -p tests.fast
-	$(BIN)/python -m coverage report --skip-empty
+coverage: $(DEV_STAMP)  ## lines and branches of src that `test-fast` reaches, then `test`
+	@for tests in "-p tests.fast" '-m "not soak"'; do \
+	  $(BIN)/python -m coverage erase; \
+	  eval $(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) --dist worksteal "$$tests"; \
+	  $(BIN)/python -m coverage combine --quiet; \
+	  $(BIN)/python -m tests.coverage; \
+	done
 
 mutants: $(DEV_STAMP)  ## weaken the guards one by one: a test must notice each
 	$(BIN)/python -m tests.mutants
