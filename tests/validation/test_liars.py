@@ -31,7 +31,7 @@ FAR = MODULUS.value // 16
 
 def lying(table: Table, vector: list[int]) -> Table:
     """The liar hands this to the machine below, whatever it commits to."""
-    below = table.machines[LIAR]._below
+    below = table.machines[LIAR].below
     give = below.give_input
 
     def other(given: np.ndarray) -> bytes:
@@ -83,7 +83,7 @@ def test_a_masked_vector_unlike_the_committed_one_ends_the_round() -> None:
 
 def test_limbs_that_are_not_those_of_the_blinding_end_the_round() -> None:
     table = Table()
-    below = table.machines[LIAR]._below
+    below = table.machines[LIAR].below
     give = below.give_input
 
     def other(given: np.ndarray) -> bytes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
+from operator import attrgetter
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
@@ -30,6 +31,7 @@ from dhdmm.validated.attachments import (
     read_input,
     root_of,
 )
+from dhdmm.validated.below import Below
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validation.commitment import sum_is_committed
 from dhdmm.validation.group import decode_point
@@ -54,7 +56,7 @@ class ValidatedCoordinator:
         method: Method,
         faults: Faults,
     ) -> None:
-        self._round, self._roster, self._store, self._below = round, roster, store, below
+        self._round, self._roster, self._store, self.below = round, roster, store, below
         self._carries_input, self._input_phase = method.carries_input, input_phase(method).name
         self._faults = faults
         self._verdicts: dict[tuple[int, bytes], str | None] = {}
@@ -63,59 +65,42 @@ class ValidatedCoordinator:
 
     # As the machine below says
 
-    @property
-    def state(self) -> str:
-        return ABORTED.name if self._mismatch else self._below.state
+    invited = Below[frozenset[int]](attrgetter("invited"))
+    departed = Below[Mapping[int, AbortReason]](attrgetter("departed"))
+    survivors = Below[Bitmap | None](attrgetter("survivors"))
+    announced = Below[bytes | None](attrgetter("announced"))
+    introduced = Below[Callable[[int], Sequence[int]]](attrgetter("introduced"))
+    abort = Below[Callable[[AbortReason], frozenset[int]]](attrgetter("abort"))
+    flush = Below[Callable[[], None]](attrgetter("flush"))
 
     @property
-    def invited(self) -> frozenset[int]:
-        return self._below.invited
+    def state(self) -> str:
+        return ABORTED.name if self._mismatch else self.below.state
 
     @property
     def awaited(self) -> frozenset[int]:
         """Nobody waits for those whose inputs were refused, though they may send others."""
-        awaited = self._below.awaited
+        awaited = self.below.awaited
         return awaited - self._refused if self.state == self._input_phase else awaited
 
     @property
-    def departed(self) -> Mapping[int, AbortReason]:
-        return self._below.departed
-
-    @property
-    def survivors(self) -> Bitmap | None:
-        return self._below.survivors
-
-    @property
-    def announced(self) -> bytes | None:
-        return self._below.announced
-
-    @property
     def abort_reason(self) -> AbortReason | None:
-        return AbortReason.SUM_MISMATCH if self._mismatch else self._below.abort_reason
+        return AbortReason.SUM_MISMATCH if self._mismatch else self.below.abort_reason
 
     @property
     def result(self) -> Aggregate | None:
-        found = None if self._mismatch else self._below.result
+        found = None if self._mismatch else self.below.result
         return found and Aggregate(found.survivors, found.total[: self._round.length])
-
-    def introduced(self, position: int) -> Sequence[int]:
-        return self._below.introduced(position)
-
-    def abort(self, reason: AbortReason) -> frozenset[int]:
-        return self._below.abort(reason)
 
     def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
         new = list(records)
-        self._below.follow(new)
+        self.below.follow(new)
         self._refused |= {int(name[len(REFUSED) :]) for name, _ in new if name.startswith(REFUSED)}
-
-    def flush(self) -> None:
-        self._below.flush()
 
     # With attachments
 
     def message_for(self, position: int) -> bytes | None:
-        message = self._below.message_for(position)
+        message = self.below.message_for(position)
         if message is None:
             return None
         told = self.survivors is not None and self.abort_reason is None
@@ -142,15 +127,15 @@ class ValidatedCoordinator:
             return self._receive_input(position, data, attachment, message)
         if attachment:
             self._require_agreement(position, attachment)
-        reply = self._below.receive(position, message)
+        reply = self.below.receive(position, message)
         if attachment and reply is Reply.ACCEPTED:
             self._store[AGREED + str(position)] = attachment
         return reply
 
     def close_phase(self) -> frozenset[int]:
         """The sum that the last phase gives must be the one that was committed to."""
-        invited = self._below.close_phase()
-        result = self._below.result
+        invited = self.below.close_phase()
+        result = self.below.result
         if result is not None and not self._is_committed(result):
             self._mismatch = True
             self._store["reason"] = AbortReason.SUM_MISMATCH.encode()
@@ -161,7 +146,7 @@ class ValidatedCoordinator:
     @property
     def account(self) -> bytes | None:
         """What the transcript says of the inputs."""
-        result = self._below.result
+        result = self.below.result
         if result is None or self._mismatch:
             return None
         counted = set(result.survivors.members())
@@ -182,7 +167,7 @@ class ValidatedCoordinator:
             raise RemoteProtocolError(AbortReason.CONFLICTING_MESSAGE, status_hint=409)
         if known is None and self._is_due(position):  # otherwise it is refused below
             self._require_valid(position, data)
-        reply = self._below.receive(position, message)
+        reply = self.below.receive(position, message)
         if reply is Reply.ACCEPTED:
             self._store[name] = signed.encode()
         return reply

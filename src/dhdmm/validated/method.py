@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from dhdmm.aggregation.bitmap import Bitmap
@@ -17,6 +18,7 @@ from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.validated.account import check_account
 from dhdmm.validated.attachments import attach, detach
+from dhdmm.validated.below import Below
 from dhdmm.validated.coordinator import ValidatedCoordinator
 from dhdmm.validated.counted import CountedAttachments
 from dhdmm.validated.participant import ValidatedParticipant
@@ -43,36 +45,14 @@ class ValidatedSum:
     below: Method
     bounded: bool
 
-    @property
-    def version(self) -> int:
-        return self.below.version
-
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        return self.below.phases
-
-    @property
-    def needs_pinned_roster(self) -> bool:
-        return self.below.needs_pinned_roster
-
-    @property
-    def announces_root(self) -> bool:
-        return self.below.announces_root
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        return self.below.parameter_names
-
-    def choose(self, participants: int, corrupt_fraction: float, max_dropout: float) -> Any:
-        return self.below.choose(participants, corrupt_fraction, max_dropout)
-
-    def check(
-        self, parameters: Any, participants: int, corrupt_fraction: float, max_dropout: float
-    ) -> None:
-        self.below.check(parameters, participants, corrupt_fraction, max_dropout)
-
-    def parameters_of(self, fields: Mapping[str, int], participants: int) -> Any:
-        return self.below.parameters_of(fields, participants)
+    version = Below[int](attrgetter("version"))
+    phases = Below[tuple[Phase, ...]](attrgetter("phases"))
+    needs_pinned_roster = Below[bool](attrgetter("needs_pinned_roster"))
+    announces_root = Below[bool](attrgetter("announces_root"))
+    parameter_names = Below[tuple[str, ...]](attrgetter("parameter_names"))
+    choose = Below[Callable[[int, float, float], Any]](attrgetter("choose"))
+    check = Below[Callable[[Any, int, float, float], None]](attrgetter("check"))
+    parameters_of = Below[Callable[[Mapping[str, int], int], Any]](attrgetter("parameters_of"))
 
     def fewest_senders(self, round: ValidatedRound, phase: Phase) -> int:
         return self.below.fewest_senders(round.below, phase)

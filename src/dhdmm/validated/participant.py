@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from dhdmm.validated.attachments import (
     proof_context,
     sign_agreement,
 )
+from dhdmm.validated.below import Below
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validation.commitment import commit
 from dhdmm.validation.group import encode_point
@@ -75,51 +77,28 @@ class ValidatedParticipant:
         self._randomness = randomness
         self._given: tuple[bytes, bytes] | None = None  # commitment and proof, about to leave
         self._journal = AttachingJournal(journal, self._attachment_to)
-        self._below = below(self._journal)
-        self._below.agree_also(self._journal.root)
+        self.below = below(self._journal)
+        self.below.agree_also(self._journal.root)
 
     # As the machine below says
 
-    @property
-    def ready_for_input(self) -> bool:
-        return self._below.ready_for_input
-
-    @property
-    def input_is_outgoing(self) -> bool:
-        return self._below.input_is_outgoing
-
-    @property
-    def over(self) -> bool:
-        return self._below.over
-
-    @property
-    def abort_reason(self) -> AbortReason | None:
-        return self._below.abort_reason
-
-    @property
-    def round_aborted(self) -> AbortReason | None:
-        return self._below.round_aborted
-
-    @property
-    def root(self) -> bytes | None:
-        return self._below.root
-
-    @property
-    def survivors(self) -> Bitmap | None:
-        return self._below.survivors
-
-    @property
-    def progress(self) -> str:
-        return self._below.progress
+    ready_for_input = Below[bool](attrgetter("ready_for_input"))
+    input_is_outgoing = Below[bool](attrgetter("input_is_outgoing"))
+    over = Below[bool](attrgetter("over"))
+    abort_reason = Below[AbortReason | None](attrgetter("abort_reason"))
+    round_aborted = Below[AbortReason | None](attrgetter("round_aborted"))
+    root = Below[bytes | None](attrgetter("root"))
+    survivors = Below[Bitmap | None](attrgetter("survivors"))
+    progress = Below[str](attrgetter("progress"))
 
     def agree_also(self, said: bytes) -> None:
         raise LocalProtocolError("what is agreed on beside the survivors is the root of the inputs")
 
     def computed(self) -> bytes:
-        return self._below.computed()
+        return self.below.computed()
 
     def reuse(self, computed: bytes) -> None:
-        self._below.reuse(computed)
+        self.below.reuse(computed)
 
     # With attachments
 
@@ -128,10 +107,10 @@ class ValidatedParticipant:
         return self._journal.outgoing
 
     def begin(self) -> bytes:
-        return self._sent(self._below.begin())
+        return self._sent(self.below.begin())
 
     def abort(self, reason: AbortReason) -> bytes:
-        return self._sent(self._below.abort(reason))
+        return self._sent(self.below.abort(reason))
 
     def receive(self, data: bytes) -> bytes | None:
         """The first root that comes with a message is what it agrees on; there is no second."""
@@ -142,8 +121,8 @@ class ValidatedParticipant:
             return self.abort(AbortReason.SECOND_BITMAP)
         if root and self.input_is_outgoing:
             self._journal.root = root
-            self._below.agree_also(root)
-        return self._sent_or_nothing(self._below.receive(message))
+            self.below.agree_also(root)
+        return self._sent_or_nothing(self.below.receive(message))
 
     def give_input(self, vector: NDArray[Any]) -> bytes:
         """Commit, prove, and hand over the input and the limbs of its blinding.
@@ -157,7 +136,7 @@ class ValidatedParticipant:
         except BoundExceeded:
             return self.abort(AbortReason.STOPPED)
         self._given = encode_point(commit(entries, blinding)), proof
-        return self._sent(self._below.give_input(round.lengthened(vector, limbs)))
+        return self._sent(self.below.give_input(round.lengthened(vector, limbs)))
 
     def _proof(self, entries: list[int], blinding: int) -> bytes:
         if self._round.statement is None:
@@ -168,7 +147,7 @@ class ValidatedParticipant:
     def _attachment_to(self, outgoing: bytes) -> bytes:
         """Of the message that the machine below is about to keep and to give."""
         identity, session = self._identity, self._round.session
-        if self._below.abort_reason is not None:
+        if self.below.abort_reason is not None:
             return b""
         if self._given is not None:
             commitment, proof = self._given

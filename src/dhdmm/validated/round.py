@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from dhdmm.aggregation.method import Method, ParameterError, RoundParameters, RoundTerms
 from dhdmm.aggregation.modulus import Modulus, Vector
 from dhdmm.validated.attachments import ATTACHED_BYTES, attach
+from dhdmm.validated.below import Below
 from dhdmm.validation.commitment import BlindingError, Limbs
 from dhdmm.validation.proof import Statement, StatementError
 
@@ -42,25 +44,11 @@ class ValidatedRound:
         below = method.round(parameters, longer)
         return cls(below, terms.length, limbs, statement, parameters.corrupt)
 
-    @property
-    def session(self) -> bytes:
-        return self.below.session
-
-    @property
-    def round_id(self) -> bytes:
-        return self.below.round_id
-
-    @property
-    def participants(self) -> int:
-        return self.below.participants
-
-    @property
-    def minimum_survivors(self) -> int:
-        return self.below.minimum_survivors
-
-    @property
-    def modulus(self) -> Modulus:
-        return self.below.modulus
+    session = Below[bytes](attrgetter("session"))
+    round_id = Below[bytes](attrgetter("round_id"))
+    participants = Below[int](attrgetter("participants"))
+    minimum_survivors = Below[int](attrgetter("minimum_survivors"))
+    modulus = Below[Modulus](attrgetter("modulus"))
 
     @property
     def list_is_agreed(self) -> bool:
