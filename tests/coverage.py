@@ -14,7 +14,9 @@ def main() -> None:
     data = Coverage()
     data.load()
     for file in sorted(data.get_data().measured_files()):
-        *_, after = file.rpartition(f"/{PACKAGE}/")
+        *_, after = file.rpartition(f"/src/{PACKAGE}/")
+        if not after or after == file:  # a copy that a test weakened
+            continue
         package = after.partition("/")[0] if "/" in after else "root"
         found = data._analyze(file).numbers
         done, possible = found.ratio_covered
