@@ -219,8 +219,8 @@ class FactorPair:
             work(table.size * len(self.total(a, is_left)) * FLOAT)
             table = np.moveaxis(_dot(rows, np.moveaxis(table, i, 0)), 0, i)
         totals = [self.total(a, is_left) for a in axes] + [np.ones(table.shape[-1])]
-        places = tuple(axes.index(a) for a in held) + (len(axes),)
-        return outer(places, table, totals)
+        places = [axes.index(a) for a in held]
+        return outer((*places, len(axes)), table, totals)
 
     def _shrinking(self, a: int) -> float:
         """Where the rows are few for an axis of this length, it is contracted first."""

@@ -26,6 +26,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
@@ -55,8 +56,9 @@ class Membership:
     def measured(self, term: Term) -> Booleans:
         """Which rows of the term lie in the row space, (queries,)."""
         passed = np.ones(term.queries, np.bool_)
-        for probe in self._probes:
-            passed &= probe.lost(term) == 0
+        with threadpool_limits(limits=1, user_api="blas"):  # many small products
+            for probe in self._probes:
+                passed &= probe.lost(term) == 0
         return passed
 
     def contains(self, term: Term) -> bool:

@@ -22,6 +22,7 @@ from dhdmm.release.charts.draw import draw, key
 from dhdmm.release.charts.svg import NARROW, WIDE
 from dhdmm.release.comparison import MEANING
 from dhdmm.release.directory import file_stems
+from dhdmm.release.frames import plain_rows
 from dhdmm.release.panels import panels_of
 from dhdmm.release.pictures import Panel
 from dhdmm.release.release import Release
@@ -84,7 +85,7 @@ class _ReleasePages:
         found = await volume.tables()
 
         def work() -> bytes:
-            tables = [{"name": table.name, "rows": table.to_arrow().to_pylist()} for table in found]
+            tables = [{"name": table.name, "rows": plain_rows(table.to_arrow())} for table in found]
             document = {"provenance": volume.release.provenance(), "tables": tables}
             return json.dumps(document, ensure_ascii=False).encode()
 
