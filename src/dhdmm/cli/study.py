@@ -100,7 +100,7 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
 
     screen.print(f"[bold]{escape(document['study'])}[/bold]")
     screen.print(
-        f"{_count(document['queries'], 'counting query', 'counting queries')} in"
+        f"{_count(document['queries'], 'query', 'queries')} in"
         f" {_count(len(document['tables']), 'table')} over {_count(document['cells'], 'cell')}.\n"
     )
     schema = output.table("attribute", "type", "values", "domain")
