@@ -272,7 +272,10 @@ def test_a_description_says_what_is_added_up() -> None:
     tables = {table["name"]: table for table in described["tables"]}
     assert tables["costs"]["terms"][0]["words"] == "sum of cost by ward (3)"
     assert tables["mean costs"]["summary"] == "means of cost, from sums and counts"
-    assert tables["waits"]["summary"] == "quantiles 0.25, 0.5 of days, from the records up to each value"
+    assert (
+        tables["waits"]["summary"]
+        == "quantiles 0.25, 0.5 of days, from the records up to each value"
+    )
     assert "2.5" in tables["hours"]["summary"]
     assert described["attributes"][2]["domain"] == "-100–1000 in steps of 0.5, added up, missing"
 

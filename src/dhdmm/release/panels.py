@@ -13,7 +13,7 @@ from functools import partial, reduce
 import numpy as np
 
 from dhdmm.release.derived import QuantileEstimates
-from dhdmm.release.intervals import Floats, Sums, half_width
+from dhdmm.release.intervals import Floats, half_width
 from dhdmm.release.pictures import (
     AxisDirection,
     Bars,
@@ -109,7 +109,7 @@ def rows_picture(table: Table) -> Bars:
     directions = [d for d in _directions(table, table.item.terms[0]) if len(d.direction) > 1]
     apart = directions[0].direction.apart if len(directions) == len(table.item.terms) == 1 else 0
     plain = Bars(labels, table.values, table.standard_errors, apart=apart)
-    return plain if isinstance(table.numbers, Sums) else _with_ends(table, plain)
+    return plain if table.is_linear else _with_ends(table, plain)
 
 
 def _with_ends(table: Table, plain: Bars) -> Bars:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.frames import STATISTICS, arrow_numbers, arrow_words, extra, in_pandas
-from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, critical
+from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, Sums, critical
 from dhdmm.release.wording import moment_or_number
 from dhdmm.study import sqltext
 from dhdmm.study.factor import Integers
@@ -141,6 +141,11 @@ class Table(Summarised):
     def values(self) -> Floats:
         """The answers."""
         return self._in_rows(self.numbers.values)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the answers are counts and sums: unbiased, with symmetric intervals."""
+        return isinstance(self.numbers, Sums)
 
     @property
     def standard_errors(self) -> Floats:

@@ -15,6 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from dhdmm.release.frames import STATISTICS, plain_rows
+from dhdmm.release.tables import JOINT
 from dhdmm.release.wording import decimals, number
 
 ROWS_A_PAGE = 100
@@ -34,7 +35,7 @@ class Listing:
 
 
 def listing(
-    table: pa.Table, page: int, sort: str = "", numbers: Sequence[str] = STATISTICS
+    table: pa.Table, page: int, sort: str = "", numbers: Sequence[str] = (*STATISTICS, *JOINT)
 ) -> Listing:
     """Numbers are rounded by their row's error, beside which they stand; `-value` sorts down."""
     shown = [name for name in numbers if name in table.column_names]

@@ -72,7 +72,7 @@ class _ReleasePages:
             request,
             "release.html",
             **await self._frame(request, volume),
-            tables=list(zip(items, volume.typical_errors, strict=True)),
+            tables=[(item, *told) for item, told in zip(items, volume.written, strict=True)],
             others=await self._shelf.library.others(_name(request)),
             place=volume.place,
             key=None if transcript is None else transcript.key.hex(),
@@ -266,10 +266,15 @@ def _examples(tables: list[Table]) -> list[str]:
     found: dict[str, None] = {}
     for table in tables:
         term, first = table.item.terms[0], next(table.queries())[1]
-        if first.startswith(COUNTED) and len(found) < MOST_EXAMPLES:
-            by = ", ".join(column(one.header) for one in term.axes if one and not one.is_fixed)
-            if by and not term.condition:
-                found[f"SELECT {by}, COUNT(*) FROM data GROUP BY {by}"] = None
+        by = ", ".join(column(one.header) for one in term.axes if one and not one.is_fixed)
+        kind = "COUNT(*)"
+        if term.sum_of:
+            kind = f"{'SUM' if table.is_linear else 'AVG'}({column(term.sum_of)})"
+        elif not first.startswith(COUNTED):
+            continue
+        if by and not term.condition and len(found) < MOST_EXAMPLES:
+            found[f"SELECT {by}, {kind} FROM data GROUP BY {by}"] = None
+        if not term.sum_of and len(found) < MOST_EXAMPLES:
             found[first] = None
     return list(found)
 
