@@ -116,6 +116,15 @@ def test_intervals_of_means_hold_as_often_as_they_say(rounds, one_plan, name):
 
 
 @pytest.mark.slow
+def test_intervals_of_sums_hold_as_often_as_they_say(rounds):
+    found, exact, *_ = rounds
+    truth = exact.measured("mean cost").values
+    held = np.mean([_holds(one.measured("mean cost"), truth) for one in found], axis=0)
+    assert len(held) == 6
+    assert np.all((held > 0.93) & (held < 0.97))
+
+
+@pytest.mark.slow
 def test_intervals_of_quantiles_hold_at_least_as_often_as_they_say(rounds, one_plan):
     """Conservative: days are whole."""
     found, exact, *_ = rounds

@@ -291,6 +291,8 @@ def test_a_description_says_what_is_added_up() -> None:
         ("sum: {of: cost,", "sum: {of: costs,", "unknown attribute 'costs' (did you mean 'cost'?)"),
         ("SUM(cost)", "SUM(ward)", "the values of 'ward' cannot be added up"),
         ("AVG(days)", "AVG(days + 1)", "AVG(days + 1) is not of a column"),
+        ("AVG(days)", "MEDIAN(days)", "MEDIAN(days) is no sum of records (a study's workload asks"),
+        ("AVG(days)", "QUANTILE_DISC(days, 0.5)", "quantiles: {of: column, at: [0.5]"),
         ("AVG(days)", "COUNT(days)", "every record has a value of 'days', so write COUNT(*)"),
         ("at: [0.25, 0.5]", "at: [0.25, 1]", "quantiles.at[1]: must be less than 1, not 1"),
         ("quantiles: {of: days", "quantiles: {of: ward", "'ward' has no order"),

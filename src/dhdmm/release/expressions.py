@@ -112,6 +112,9 @@ class FormReader:
                 return self._aggregate(tree.this, tree.expression.this)
             case "count" | "sum" | "avg":
                 return self._aggregate(tree, None)
+            case _ if sqltext.is_quantile(tree):
+                what = f"{sqltext.shown(tree)} is no sum of records"
+                return _refuse(tree, what, sqltext.QUANTILE_HINT)
             case _:
                 return _refuse(tree, f"{sqltext.shown(tree)} cannot be calculated", _HINT)
 
