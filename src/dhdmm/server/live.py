@@ -35,8 +35,10 @@ from dhdmm.server.trouble import Backoff, Trouble
 from dhdmm.server.waiting import Clock, Deadlines, PhaseClock, Signal
 
 BATCH = 256
-CROWD, GATHER_SECONDS = 64, 0.01
-"""Among so many participants a turn is delayed by this much: more of them share one commit."""
+CROWD, GATHER_SECONDS = 64, 0.1
+"""Among so many participants a turn is delayed by this much: more of them share one commit.
+
+It is not delayed any longer when all who are missing have come."""
 PENDING = 8192
 PENDING_BYTES = 192 * 2**20
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.2, 2.0
@@ -268,8 +270,8 @@ class LiveRound:
     async def _take_batch(self) -> None:
         if not self._queue:
             return
-        if self._state.row.invited >= CROWD and len(self._queue) < BATCH:
-            await asyncio.sleep(GATHER_SECONDS)
+        if self._state.row.invited >= CROWD and self._in_time is None:
+            await self._queue.gather(min(BATCH, self._state.row.missing), GATHER_SECONDS)
         batch = self._queue.take(BATCH)
         if self._in_time is not None:
             self._in_time = max(self._in_time - len(batch), 0)
