@@ -36,6 +36,7 @@ from tests.service.server.rounds import study_of as study_of_twelve
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.fault(58)
 def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -> None:
     today, rosters = datetime(2026, 11, 18, tzinfo=UTC), list[RosterFile]()
 
@@ -70,7 +71,7 @@ def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -
     assert rosters, "the file is read anew"
 
 
-@pytest.mark.fault(33)
+@pytest.mark.fault(33, 58)
 def test_an_occurrence_goes_on_without_those_whose_budget_is_used_up(tmp_path: Path):
     persons = crowd(tmp_path, 6)
     poor, rest = persons[0], persons[1:]

@@ -1,8 +1,6 @@
 """The description in /openapi.json is true: schemathesis asks whatever it allows, and beyond."""
 
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +18,6 @@ from schemathesis.specs.openapi.checks import (
 
 from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
-from dhdmm.server.process import make_server
 from dhdmm.server.studies import Hub, add_study, current_round
 from dhdmm.server.waiting import Deadlines
 from tests.service.server.rounds import (
@@ -32,6 +29,7 @@ from tests.service.server.rounds import (
     sqlite,
     study_of,
 )
+from tests.service.walls.servers import coordinating
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +40,6 @@ TRUE = [
     response_schema_conformance,
     status_code_conformance,
 ]
-SECONDS_TO_START = 60
 _rounds: list[str] = []
 
 
@@ -61,17 +58,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[schemathesis
     _rounds.append(current_round(database, add_study(database, enrolling)))
     _rounds.append(current_round(database, add_study(database, study_of()), roster_file()))
     hub = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600))
-    app = create_app(hub, OPERATOR)
-    door = app.state.callers.admit
-    server = make_server(app, "127.0.0.1", 0, on_drain=hub.drain, door=door)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    end = time.monotonic() + SECONDS_TO_START
-    while not server.started and time.monotonic() < end:
-        time.sleep(0.01)
-    yield schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
-    server.stop()
-    thread.join()
+    with coordinating(create_app(hub, OPERATOR)) as server:
+        yield schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
 
 
 def explore(described: schemathesis.BaseSchema, ask: Callable[[schemathesis.Case], None]) -> None:

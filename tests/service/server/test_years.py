@@ -180,6 +180,7 @@ def counts(database: Database, round_id: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.fault(57)
 def test_purging_deletes_messages_and_keeps_transcripts_and_the_fact_of_rounds(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +241,7 @@ def test_purging_deletes_messages_and_keeps_transcripts_and_the_fact_of_rounds(
     asyncio.run(after(finished))
 
 
+@pytest.mark.fault(57)
 def test_a_purged_file_has_nothing_of_the_messages_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -267,6 +269,7 @@ def test_a_purged_file_has_nothing_of_the_messages_left(
     assert shell("coordinator", "purge", "--older-than", "soon").code == 3
 
 
+@pytest.mark.fault(57)
 def test_purging_makes_no_store_and_upgrades_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
