@@ -23,6 +23,7 @@ from dhdmm.server.tables import rounds
 from dhdmm.server.waiting import Deadlines
 from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
+from tests.service.server.rounds import sqlite_in
 from tests.service.walls.servers import coordinating
 
 TOKEN = "the operator's token"
@@ -43,8 +44,7 @@ def served(
     folder: Path, *, public: bool = False, deadlines: Deadlines | None = None
 ) -> Iterator[Served]:
     """A coordinator without a study."""
-    database = Database(f"sqlite:///{folder / 'coordinator.db'}")
-    database.migrate()
+    database = sqlite_in(folder)
     hub = Hub(database, SERVER_KEY, folder / "releases", deadlines or Deadlines(600, 600))
     pages = create_pages(hub, TOKEN, public=public)
     app = create_app(hub, TOKEN, pages=pages, public=public)

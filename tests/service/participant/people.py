@@ -37,6 +37,7 @@ from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
+from tests.service.server.rounds import sqlite_in
 from tests.service.walls.servers import Files, certificate, coordinating
 
 OPERATOR = "the operator's token"
@@ -169,8 +170,7 @@ def coordinator(
 
     A `public` one has pages, too.
     """
-    database = Database(f"sqlite:///{folder / 'coordinator.db'}")
-    database.migrate()
+    database = sqlite_in(folder)
     round_id = current_round(database, add_study(database, study), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",

@@ -26,9 +26,8 @@ from tests.service.participant.test_trouble import meanwhile
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
-    database_at,
     serving,
-    sqlite,
+    sqlite_in,
 )
 from tests.service.server.rounds import roster_file as twelve
 from tests.service.server.rounds import study_of as study_of_twelve
@@ -49,7 +48,7 @@ def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -
 
     async def scenario() -> None:
         nonlocal today
-        database, study = database_at(sqlite(tmp_path)), study_of_twelve()
+        database, study = sqlite_in(tmp_path), study_of_twelve()
         async with serving(database, study, tmp_path / "out", roster=twelve()) as here:
             known = add_study(database, study)
             weekly = Recurring(here.hub, [known], "week", roster, lambda: today)

@@ -24,9 +24,8 @@ from tests.service.server.rounds import (
     AS_OPERATOR,
     OPERATOR,
     SERVER_KEY,
-    database_at,
     roster_file,
-    sqlite,
+    sqlite_in,
     study_of,
 )
 from tests.service.walls.servers import coordinating
@@ -53,7 +52,7 @@ def test_the_binary_routes_are_not_described_and_the_json_routes_are(described) 
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[schemathesis.BaseSchema]:
     """A server in a thread: one round that enrols, one with a roster, one that is over."""
     folder: Path = tmp_path_factory.mktemp("described")
-    database: Database = database_at(sqlite(folder))
+    database: Database = sqlite_in(folder)
     enrolling = study_of("semi-honest", participants="{min: 10, max: 12}")
     _rounds.append(current_round(database, add_study(database, enrolling)))
     _rounds.append(current_round(database, add_study(database, study_of()), roster_file()))
