@@ -37,8 +37,8 @@ from dhdmm.server.waiting import Clock, Deadlines, PhaseClock, Signal
 BATCH = 256
 CROWD, GATHER_SECONDS = 64, 0.5
 """Among so many participants a turn waits for all who are missing, and at most so long: more of
-them share one commit. Nobody waits for longer than before, since a message is answered with the
-next phase's, which begins when the last of them has come."""
+them share one commit. A message is answered with the next phase's, which begins when the last of
+them has come, so that a phase of a single worker takes no longer."""
 PENDING = 8192
 PENDING_BYTES = 192 * 2**20
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.2, 2.0
