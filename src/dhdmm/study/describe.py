@@ -120,6 +120,8 @@ def _summary(model: ItemModel, item: Item) -> str:
             "width": f"every window of {size} consecutive values",
         }
         return f"{runs[model.ranges.kind]} of {model.ranges.of}"
+    if model.persons is not None:
+        return "different persons, each once in every group at every participant that holds them"
     if model.coverage:
         return "rows that are counted, and rows that data holders leave out"
     return f"{len(item.terms)} terms" if len(item.terms) > 1 else ""
@@ -130,8 +132,8 @@ def term_words(term: Term) -> str:
     by = [_axis_words(axis) for axis in term.axes if axis and not axis.is_fixed]
     if term.table == LEFT_OUT_TABLE:
         return "rows left out, for a value that is missing or outside the domain"
-    what = f"sum of {term.sum_of}" if term.sum_of else "records"
-    everything = what if term.sum_of else "all records"
+    what = f"sum of {term.sum_of}" if term.sum_of else "records" if term.mark is None else "persons"
+    everything = what if term.sum_of else f"all {what}"
     words = f"{what} by {' × '.join(by)}" if by else everything
     if term.condition:
         words = f"{words if by else what} where {term.condition}"

@@ -15,12 +15,13 @@ from dhdmm.effort import work
 from dhdmm.errors import StudyError
 from dhdmm.study import canonical, document, hierarchy
 from dhdmm.study.attributes.missing import declared
-from dhdmm.study.coverage import with_rows
+from dhdmm.study.cells import Cells
 from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, groupings
-from dhdmm.study.items import Names, item
+from dhdmm.study.items import Names, asked, item
 from dhdmm.study.models import AggregationModel, PrivacyModel, StudyModel
 from dhdmm.study.names import first_repeated
+from dhdmm.study.persons import MOST_MARKS, Mark
 from dhdmm.study.problems import study_error, together
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Workload
@@ -126,7 +127,7 @@ class Study(Summarised):
                 for here in [place / "groupings" / name]
             ),
             lambda: (
-                (partial(item, one, names_of(self), here), here)
+                (partial(asked, one, names_of(self), here), here)
                 for i, one in enumerate(model.workload)
                 for here in [place / "workload" / i]
             ),
@@ -195,6 +196,32 @@ class Study(Summarised):
         return next((item.name for item in self.model.workload if item.coverage), None)
 
     @cached_property
+    def cells(self) -> Cells:
+        """What the workload is over: the schema, and what no column holds."""
+        cells = Cells(self.schema, self._marks(), self.coverage is not None)
+        with (self.place / "schema").located():
+            cells.schema  # noqa: B018 - there may be too many
+        return cells
+
+    def _marks(self) -> tuple[Mark, ...]:
+        """The ways in which the study counts persons that may have several records."""
+        place, names = self.place / "workload", names_of(self)
+        if names.person is None or names.person.max_records == 1:
+            return ()
+        found: dict[Mark, None] = {}
+        for i, model in enumerate(self.model.workload):
+            if model.persons is None and model.sql is None:
+                continue
+            terms, _ = asked(model, names, place / i)
+            found |= dict.fromkeys(term.mark for term in terms if term.mark is not None)
+            if len(found) > MOST_MARKS:
+                raise (place / i).error(
+                    f"persons are counted in more than {MOST_MARKS} different breakdowns",
+                    "each doubles the cells: ask for fewer",
+                )
+        return tuple(found)
+
+    @cached_property
     def workload(self) -> Workload:
         """The queries as weighted Kronecker terms, built once."""
         place, names = self.place / "workload", names_of(self)
@@ -202,13 +229,12 @@ class Study(Summarised):
         for i, model in enumerate(self.model.workload):
             if first.setdefault(model.name, i) != i:
                 raise (place / i / "name").error(f"two items are called '{model.name}'")
-        asked = [i for i, model in enumerate(self.model.workload) if model.coverage]
-        for i in asked[1:]:
+        covered = [i for i, model in enumerate(self.model.workload) if model.coverage]
+        for i in covered[1:]:
             raise (place / i).error("the coverage is asked for twice")
-        items = (item(model, names, place / i) for i, model in enumerate(self.model.workload))
-        with (self.place / "schema").located():
-            schema = with_rows(self.schema) if names.coverage else self.schema
-        return Workload(schema, tuple(items))
+        cells = self.cells
+        items = (item(one, names, cells, place / i) for i, one in enumerate(self.model.workload))
+        return Workload(cells.schema, tuple(items))
 
     def to_yaml(self) -> str:
         """Write the study as a file.
@@ -317,7 +343,7 @@ def names_of(study: Study) -> Names:
     """What a query over the study's table may name."""
     privacy = study.model.privacy
     person = None if privacy is None else privacy.person
-    return Names(study.schema, study.groupings, study.coverage is not None, person)
+    return Names(study.schema, study.groupings, person)
 
 
 def json_schema() -> dict[str, Any]:

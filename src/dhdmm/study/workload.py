@@ -26,6 +26,7 @@ from dhdmm.study.derived import Derived
 from dhdmm.study.entries import exact_factor
 from dhdmm.study.factor import Factor
 from dhdmm.study.names import LazySequence
+from dhdmm.study.persons import Mark
 from dhdmm.study.query import DATA, TOTAL, Query, query_label, query_sql, row_label, row_predicate
 from dhdmm.study.schema import Schema
 from dhdmm.summary import Summarised
@@ -86,6 +87,8 @@ class Term:
     """The attribute whose values are added up; empty where records are counted."""
     summand: str = ""
     """SQL for what a record then counts."""
+    mark: Mark | None = None
+    """Whose records are counted, where persons are: the first of each in its group."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:
