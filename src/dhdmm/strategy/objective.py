@@ -166,7 +166,7 @@ class Largest(Objective):
 
 
 @dataclass(frozen=True)
-class Targets(Largest):
+class LargestByTarget(Largest):
     """The largest variance of any query of some tables, each relative to its target squared."""
 
     name: ClassVar[str] = "targets"
@@ -200,7 +200,7 @@ def chosen_objective(
     if targets:
         if name not in (TOTAL_SQUARED_ERROR.name, TOTAL_SQUARED_ERROR):
             raise StudyError("targets are an objective of their own", hint="leave the other out")
-        return Targets(tuple(sorted(targets.items())))
+        return LargestByTarget(tuple(sorted(targets.items())))
     if isinstance(name, Objective):
         return name
     if name not in OBJECTIVES:
