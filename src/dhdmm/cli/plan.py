@@ -197,16 +197,19 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _largest(document: dict[str, Any]) -> str:
     """First what was minimised."""
-    is_judged = document["objective"] in ("max", "targets")
+    is_judged = document["objective"] == "max"
     return f"largest {figure(document['expected_max'])}, " if is_judged else ""
 
 
 def _advice(document: dict[str, Any]) -> str:
+    """What to do about the budget that targets take."""
     needed, shown = document["privacy_needed"]["epsilon"], document["epsilon"]
     if needed < 0.999 * shown:
         return "the study spends more"
     missed = "" if needed <= 1.001 * shown else "the study spends less; "
-    return f"{missed}write that into the study's privacy section"
+    has_tables = any("target" in item for item in document["items"])
+    targets = ", and each target beside its table" if has_tables else ""
+    return f"{missed}write that into the study's privacy section{targets}"
 
 
 def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
