@@ -9,9 +9,9 @@ import pytest
 from dense import check_against_dense, random_workload, smallest_largest, unweighted
 from workloads import ADULT_14, marginals, one_attribute, plain, rows, workload
 
-from dhdmm.errors import StudyError
+from dhdmm.errors import StrategyError, StudyError
 from dhdmm.strategy import optimise as optimise_module
-from dhdmm.strategy import sides
+from dhdmm.strategy import reweighted, sides
 from dhdmm.strategy.objective import Largest, PerTable, Weighted
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.query_classes import QueryClasses, by_twins
@@ -209,7 +209,32 @@ def test_what_is_no_objective_or_no_table_is_explained() -> None:
         optimise(TARGETED, objective="max", targets={"wards": 5})
 
 
+def test_too_many_queries_for_the_largest_error_are_refused_before_the_search() -> None:
+    with pytest.raises(StrategyError, match="too many to look at the error of each") as refused:
+        optimise(plain((128, 128), [[ranges(128), ranges(128)]]), objective="max")
+    assert "per-table" in (refused.value.hint or "")
+
+
 def test_given_weights_replace_those_of_the_workload() -> None:
     w = SMALL["weighted tables"]
     assert Weighted((2.0, 1.0)).weights(w) == (2.0, 1.0)
     assert optimise(w, objective=Weighted((3.0, 1.0))).to_bytes() == optimise(w).to_bytes()
+
+
+def test_a_bound_for_some_terms_is_of_these_alone(monkeypatch) -> None:
+    """Not of all that is measured, of which the others are a part however small."""
+    monkeypatch.setattr(reweighted, "UNJUDGED", 0.5)
+    monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
+    monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    found = optimise(TARGETED, targets={"wards": 1.0})
+    one = unweighted(TARGETED)[TARGETED.rows["wards"]]
+    assert found.lower_bound <= smallest_largest(one)[1]
+
+
+def test_rows_of_equal_sums_and_other_lengths_are_classes_apart() -> None:
+    """Values counted one by one, and a row of their mean: the sums are 1, the lengths are not."""
+    both = rows(np.vstack([4 * np.eye(4), np.ones((1, 4))]))
+    reduction = by_twins(reduce_workload(plain((4,), [[both]])))
+    classes = QueryClasses(reduction)
+    assert len(reduction.axes[0].sizes) == 1
+    assert sorted(classes.counts(0).tolist()) == [1, 4]

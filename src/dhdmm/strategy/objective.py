@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dhdmm.strategy.reconstruction import Reconstruction
     from dhdmm.study.spec import Study
 
-MOST_JUDGED = 10**8
+MOST_JUDGED = 3 * 10**7
 """Queries whose variances are looked at one by one."""
 
 
@@ -147,16 +147,19 @@ class Largest(Objective):
     def average(self, workload: Workload, value: float) -> float:
         return value
 
+    def require_few(self, workload: Workload) -> None:
+        """Refuse what would have too many variances."""
+        if workload.queries > MOST_JUDGED:
+            raise StrategyError(
+                f"{workload.queries:,} queries are too many to look at the error of each",
+                hint=f"ask for at most {MOST_JUDGED:,}, or choose 'objective: per-table'",
+            )
+
     def judge(self, workload: Workload, reconstruction: Reconstruction) -> float:
         return max(self.by_term(workload, reconstruction))
 
     def by_term(self, workload: Workload, reconstruction: Reconstruction) -> list[float]:
         """The largest weighted variance of every term, 0 of those that are not judged."""
-        if workload.queries > MOST_JUDGED:
-            raise StrategyError(
-                f"{workload.queries:,} queries are too many to judge by the largest variance",
-                hint="choose 'objective: per-table', or ask for fewer queries",
-            )
         found = []
         for term, weight in zip(workload.terms, self.weights(workload), strict=True):
             allocate(4 * term.queries if weight else 0)

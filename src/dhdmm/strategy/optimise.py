@@ -95,6 +95,7 @@ def _largest(workload: Workload, objective: Largest, seconds: float) -> Strategy
     from dhdmm.strategy.reweighted import reweighted
     from dhdmm.strategy.saddle import SaddleProblem
 
+    objective.require_few(workload)
     weights = objective.weights(workload)
     reduction = replace(by_twins(reduce_workload(workload)), objective=objective)
     if not _is_small(reduction):
