@@ -2,7 +2,7 @@
 
 Any probabilities p over the queries give a bound on the largest variance, and a strategy
 (saddle.py). Here the queries of a term share its p evenly, the strategy for p is the one that
-`solve` finds of least total error, and p_t ← p_t · (largest variance of term t). The best strategy
+`solve` finds of least total error, and p_t ← p_t · (largest variance of term t)². The best strategy
 and the best bound of a few steps are taken.
 """
 
@@ -17,7 +17,7 @@ from dhdmm.strategy.saddle import UNJUDGED
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.workload import Workload
 
-STEPS = 6
+STEPS = 4
 
 Solve = Callable[[Workload, Objective], Strategy]
 
@@ -41,7 +41,7 @@ def reweighted(workload: Workload, objective: Largest, solve: Solve) -> Strategy
         value = strategy.sensitivity_squared * max(largest)
         if value < least:
             best, least, kept = strategy, value, given
-        p = [share * variance for share, variance in zip(p, largest, strict=True)]
+        p = [share * variance**2 for share, variance in zip(p, largest, strict=True)]
         p = [share / math.fsum(p) for share in p]
     assert best is not None
     if not all(judged):
