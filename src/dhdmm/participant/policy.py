@@ -40,6 +40,8 @@ from dhdmm.planning.plan import NO_ROSTER, Plan, encoded_study
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import release_rho
+from dhdmm.strategy.asked import nothing_more
+from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.optimise import rank
 
 __all__ = ["Policy", "PolicyReason", "PolicyRefusal", "Review", "review", "review_preview"]
@@ -302,17 +304,17 @@ def _measured(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     A row space that contains the workload's and has no more dimensions is the workload's.
     """
     strategy, workload = plan.strategy, plan.study.workload
-    more_is_allowed = plan.study.model.extra_measurements
+    membership = Membership(strategy.axes, strategy.blocks, plan.digest)
     with threadpool_limits(limits=1, user_api="blas"):  # many small products
-        complete = strategy.contains(workload, seed=plan.digest)
-        asked = None if more_is_allowed else rank(workload)
-    _require(
-        complete,
-        PolicyReason.STRATEGY,
-        "the strategy does not measure all that the study asks for",
-    )
-    if more_is_allowed:
-        return
+        complete = membership.contains(*workload.terms)
+        _require(
+            complete,
+            PolicyReason.STRATEGY,
+            "the strategy does not measure all that the study asks for",
+        )
+        if plan.study.model.extra_measurements or nothing_more(membership, workload.terms):
+            return
+        asked = rank(workload)
     known = "" if asked is None else f", where {asked:,} would do"
     _require(
         asked is not None and strategy.rows <= asked,

@@ -412,7 +412,7 @@ class Strategy(Summarised):
             True if all can be answered.
         """
         membership = Membership(self.axes, self.blocks, seed) if seed else self.membership
-        return all(membership.contains(term) for term in workload.terms)
+        return membership.contains(*workload.terms)
 
 
 def _times(block: Block, factor: int) -> Block:
