@@ -92,8 +92,6 @@ def _all_asked(probe: Probe, inside: Sequence[_Inside], index: Integers) -> bool
     asking = np.ones((len(index), len(probe.columns)), np.bool_)
     for a, one in enumerate(inside):
         asking &= one.columns[index[:, a]][:, probe.columns[:, a]]
-    if not asking.any(axis=0).all():
-        return False
     kinds = np.unique(np.concatenate([probe.side.T, asking], axis=0), axis=1).T
     slots = probe.side.shape[1]
     for kind in kinds:
@@ -153,8 +151,8 @@ def _stacked(factors: Sequence[Factor]) -> Factor:
         return factors[0]
     ranges = [factor for factor in factors if isinstance(factor, Ranges)]
     if len(ranges) == len(factors):
-        low, high = (np.concatenate(part) for part in zip(*((r.low, r.high) for r in ranges)))
-        return Ranges(low, high, ranges[0].size)
+        low, high = [r.low for r in ranges], [r.high for r in ranges]
+        return Ranges(np.concatenate(low), np.concatenate(high), ranges[0].size)
     from scipy import sparse
 
     return Rows(sparse.vstack([factor.to_sparse() for factor in factors], format="csr"))

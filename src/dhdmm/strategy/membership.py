@@ -182,8 +182,9 @@ class Queries:
 
 def _coefficients(products: Sequence[Product], p: Integers) -> Integers:
     """(primes, products)"""
-    parts = [(one.coefficient.numerator, one.coefficient.denominator) for one in products]
-    up, down = (np.array([[n % int(q) for n in part] for q in p]) for part in zip(*parts))
+    given = [one.coefficient for one in products]
+    up = np.array([[number.numerator % int(prime) for number in given] for prime in p])
+    down = np.array([[number.denominator % int(prime) for number in given] for prime in p])
     return reduced(up * inverse(down, p), p)
 
 
