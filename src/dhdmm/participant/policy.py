@@ -130,7 +130,8 @@ def _limit(study_digest: bytes, policy: Policy) -> Limit:
 def _refusing() -> Iterator[None]:
     """Whatever is wrong with a plan is a reason to stay out."""
     try:
-        yield
+        with threadpool_limits(limits=1, user_api="blas"):  # many small products
+            yield
     except PlanError as error:
         canonical = error.fault is not PlanFault.NOT_CANONICAL
         reason = PolicyReason.UNREADABLE if canonical else PolicyReason.NOT_CANONICAL
@@ -305,16 +306,15 @@ def _measured(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """
     strategy, workload = plan.strategy, plan.study.workload
     membership = Membership(strategy.axes, strategy.blocks, plan.digest)
-    with threadpool_limits(limits=1, user_api="blas"):  # many small products
-        complete = membership.contains(*workload.terms)
-        _require(
-            complete,
-            PolicyReason.STRATEGY,
-            "the strategy does not measure all that the study asks for",
-        )
-        if plan.study.model.extra_measurements or nothing_more(membership, workload.terms):
-            return
-        asked = rank(workload)
+    complete = membership.contains(*workload.terms)
+    _require(
+        complete,
+        PolicyReason.STRATEGY,
+        "the strategy does not measure all that the study asks for",
+    )
+    if plan.study.model.extra_measurements or nothing_more(membership, workload.terms):
+        return
+    asked = rank(workload)
     known = "" if asked is None else f", where {asked:,} would do"
     _require(
         asked is not None and strategy.rows <= asked,

@@ -123,7 +123,7 @@ def norm_bound(block: Block, pieces: SidePieces) -> int:
 
 
 def _largest_norm(piece: Piece) -> int:
-    return int(squared_column_norms(piece.table.reshape(len(piece.table), -1)).max())
+    return int(piece.squared_norms.max())
 
 
 def inner_tables(
@@ -149,8 +149,7 @@ def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> 
         second = np.ix_(*(pairs[a].kinds.orbit[pairs[a].j] for a in held))
         u, v = dict(zip(held, first, strict=True)), dict(zip(held, second, strict=True))
         if own and left is right:  # without a Gram of all orbits
-            flat = left.table.reshape(len(left.table), -1)
-            values, index = squared_column_norms(flat).reshape(left.table.shape[1:]), first
+            values, index = left.squared_norms, first
         else:
             values = _gram(left, right)
             index = (*(u[a] for a in left.axes), *(v[a] for a in right.axes))

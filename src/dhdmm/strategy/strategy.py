@@ -226,8 +226,8 @@ class Strategy(Summarised):
         if workload.schema.shape != self.shape:
             raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
         same = replace(self, workload=workload)
-        if "_encoded" in vars(self):  # the workload is no part of the bytes
-            vars(same)["_encoded"] = self._encoded
+        known = vars(self).keys() & {"_encoded", "_pieces", "_entry_bounds"}
+        vars(same).update({name: vars(self)[name] for name in known})  # the matrix is the same
         return same
 
     def attach(self, workload: Workload) -> Strategy:
