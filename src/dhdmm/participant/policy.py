@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from typing import Protocol
 
 from threadpoolctl import threadpool_limits
 
@@ -28,6 +29,7 @@ from dhdmm.errors import (
     StudyError,
     TooCostly,
 )
+from dhdmm.formats import this_version
 from dhdmm.participant.limits import Policy
 from dhdmm.planning.calibrate import (
     HEADROOM,
@@ -50,6 +52,9 @@ UNKNOWN_STUDY = Limit(megabytes=300, seconds=2)
 """What checking a plan may cost while nobody here has agreed to its study."""
 AGREED_STUDY = Limit(megabytes=8_000, seconds=600)
 """The same for a study that the policy lists."""
+
+CHECKS = 1
+"""Counts the versions of the checks below within a version of dhdmm."""
 
 LARGEST_ROUND_RHO = 1000
 """A round beyond it promises nothing, and its ε cannot be computed accurately."""
@@ -97,15 +102,41 @@ def _same_measurements(one: Plan, other: Plan) -> bool:
     return one.has_draft(study, strategy, other.made_by)
 
 
-def review_preview(encoded: bytes, policy: Policy) -> Review:
-    """The same before anybody knows who takes part: every check but that of the roster."""
+class Checked(Protocol):
+    """Keeps what was found out about the bytes of a study and a strategy, across restarts."""
+
+    def known(self, key: bytes) -> int | None:
+        """Δ′², if they passed the check of what is measured."""
+
+    def keep(self, key: bytes, sensitivity_squared: int) -> None:
+        """They have passed it."""
+
+
+def review_preview(encoded: bytes, policy: Policy, checked: Checked | None = None) -> Review:
+    """The same before anybody knows who takes part: every check but that of the roster.
+
+    What follows from study and strategy alone is not computed again if it is known to `checked`.
+    """
     nobody = PartOfRoster(0, NO_ROSTER)
     with _refusing(), limited(_limit_of(encoded, policy)):
         plan = Plan.from_bytes(encoded)
+        key = _checked_key(plan)
+        known = None if checked is None else checked.known(key)
+        if known is not None:
+            vars(plan)["sensitivity_squared"] = known
         for check in _CHECKS:
-            if check is not _roster:
+            if check is not _roster and not (known is not None and check is _measured):
                 check(plan, policy, nobody)
+    if checked is not None and known is None:
+        checked.keep(key, plan.sensitivity_squared)
     return Review(plan)
+
+
+def _checked_key(plan: Plan) -> bytes:
+    """Names the bytes of study and strategy, and which version of these checks they passed."""
+    parts = plan.study.canonical_bytes(), plan.strategy.to_bytes(), (plan.made_by or "").encode()
+    digests = b"".join(sha256(part).digest() for part in parts)
+    return sha256(f"dhdmm checked {CHECKS} {this_version()} ".encode() + digests).digest()
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from dhdmm.strategy.membership import (
     Probe,
 )
 from dhdmm.strategy.memo import memoised
-from dhdmm.strategy.residues import random_residues, reduced
+from dhdmm.strategy.residues import added, random_residues
 from dhdmm.study.factor import Factor, Ranges, Rows
 from dhdmm.study.workload import Term
 
@@ -80,7 +80,7 @@ class _Inside:
         ordered = z[:, x.order]
         differs = ordered != np.repeat(ordered[:, x.starts], x.axis.sizes, axis=1)
         parts = np.logical_or.reduceat(differs, x.starts, axis=1).any(axis=0)
-        vectors = x.vector_values(x.orbit_sums(z)).any(axis=0)
+        vectors = np.any(x.vector_values(x.orbit_sums(z)) != 0, axis=0)
         not_whole = [(z != z[:, :1]).any()]
         return ~vectors, ~np.concatenate([[False], vectors[:1], not_whole, parts])
 
@@ -167,9 +167,7 @@ def _orthogonal(x: AxisProbe, factor: Factor, name: str, seed: bytes) -> Integer
     drawn = random_residues(name, factor.size + 1, x.p, seed)
     potential = drawn[:, _connected(factor)]
     z = np.diff(potential, axis=1)
-    merged = np.zeros((len(x.p), len(x.axis.orbit)), np.int64)
-    np.add.at(merged, (slice(None), x.axis.merged), z)
-    return reduced(merged, x.p)
+    return added(z, x.axis.merged, len(x.axis.orbit), x.p)
 
 
 def _connected(ranges: Ranges) -> Integers:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,7 @@ EXACT_DOUBLES = 2**53
 class Cells:
     """Merged values of some attributes that occur together, and how often."""
 
-    values: dict[int, NDArray[np.unsignedinteger]]
+    values: dict[int, NDArray[np.integer[Any]]]
     counts: Integers
 
 
@@ -70,7 +71,7 @@ class Counted:
 
 
 def _counts_by_number(
-    values: Sequence[NDArray[np.unsignedinteger]], sizes: Sequence[int], counts: Integers
+    values: Sequence[NDArray[np.integer[Any]]], sizes: Sequence[int], counts: Integers
 ) -> Integers:
     """(cells,): counts added up in a table of all cells, the last attribute fastest.
 
@@ -149,7 +150,7 @@ def measure_blocks(
     measured = np.zeros(ends[-1], np.int64)
     if not len(counts):
         return measured
-    reached = np.flatnonzero(touched([block for block, _ in parts], axes, counted.cells))
+    reached = np.flatnonzero(touched([block for block, _ in parts], axes, counted.cells)).tolist()
     attributes = {b: _attributes(axes, parts[b][0]) for b in reached}
     for b in sorted(reached, key=lambda b: -len(attributes[b])):  # so that others follow from them
         block, pieces = parts[b]

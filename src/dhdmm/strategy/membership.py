@@ -37,6 +37,7 @@ from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.residues import (
     SHARED,
     SingularModuloPrime,
+    added,
     combined_rows,
     inverse,
     product,
@@ -83,7 +84,8 @@ class Membership:
         factors = [factor for product in term.products for factor in product.factors]
         entries = sum(math.prod(factor.shape) for factor in factors)
         if term.queries == 1 or (term.queries <= ROWS_TOGETHER and entries <= ENTRIES_TOGETHER):
-            return ~self.probe.lost(Queries.one_by_one(term, self.probe.p)).any(axis=0)
+            lost = self.probe.lost(Queries.one_by_one(term, self.probe.p))
+            return np.logical_and.reduce(lost == 0)
         return np.concatenate([self.measured(half) for half in _halves(term)])
 
     @cached_property
@@ -196,9 +198,7 @@ class AxisProbe:
         self.axis, self.x, self.p = axis, x, p
         self.order = np.argsort(axis.orbit, kind="stable")
         self.starts = np.concatenate([[0], np.cumsum(axis.sizes)[:-1]])
-        merged = np.zeros((len(p), len(axis.orbit)), np.int64)
-        np.add.at(merged, (slice(None), axis.merged), x)
-        self.merged = reduced(merged, p)
+        self.merged = added(x, axis.merged, len(axis.orbit), p)
         self.orbits = self.orbit_sums(self.merged)
         counts = np.tile(np.append(axis.sizes, len(axis.orbit)), (len(p), 1))
         self.inverse_sizes = inverse(counts, p)
@@ -344,11 +344,9 @@ class Probe:
                     pairs = np.flatnonzero(slot[b] == number)
                     share = self._side_values(self._sides[number], tables, index[q[pairs]])
                     taken[:, pairs] = reduced(taken[:, pairs] * share, p)
-        np.subtract.at(kept, (slice(None), q), taken)
-        found = np.zeros((len(p), 1 + int(queries.query[-1])), np.int64)
-        weighed = reduced(reduced(kept, p) * queries.coefficients, p)
-        np.add.at(found, (slice(None), queries.query), weighed)
-        return reduced(found, p)
+        lost = reduced(kept - added(taken, q, len(index), p), p)
+        weighed = reduced(lost * queries.coefficients, p)
+        return added(weighed, queries.query, 1 + int(queries.query[-1]), p)
 
     def _side_values(
         self, side: SideProbe, tables: Sequence[tuple[Integers, Integers]], index: Integers

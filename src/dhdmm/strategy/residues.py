@@ -64,6 +64,13 @@ def product(left: Integers, right: Integers, p: Integers) -> Integers:
     return total
 
 
+def added(values: Integers, places: Integers, count: int, p: Integers) -> Integers:
+    """(primes, count): sums of the values (primes, …) that share a place."""
+    found = np.zeros((count, len(p)), np.int64)
+    np.add.at(found, places, values.T)
+    return reduced(found.T, p)
+
+
 def random_residues(name: str, count: int, p: Integers, seed: bytes) -> Integers:
     """(primes, count): numbers that nobody chose; the same on every machine.
 
@@ -87,9 +94,7 @@ def combined_rows(factor: Factor, weights: Integers, p: Integers) -> Integers:
     work(20 * len(p) * matrix.nnz)
     row = np.repeat(np.arange(factor.shape[0]), np.diff(matrix.indptr))
     entries = reduced(matrix.data[None], p) * weights[:, row]
-    found = np.zeros((len(p), factor.shape[1]), np.int64)
-    np.add.at(found, (slice(None), matrix.indices), reduced(entries, p))
-    return reduced(found, p)
+    return added(reduced(entries, p), matrix.indices, factor.shape[1], p)
 
 
 def solve(gram: Integers, right: Integers, p: Integers) -> Integers:
