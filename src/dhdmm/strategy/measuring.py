@@ -8,7 +8,7 @@ the cells of more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -32,7 +32,7 @@ EXACT_DOUBLES = 2**53
 class Cells:
     """Merged values of some attributes that occur together, and how often."""
 
-    values: dict[int, NDArray[np.integer[Any]]]
+    values: Mapping[int, NDArray[np.integer[Any]]]
     counts: Integers
 
 

@@ -85,7 +85,7 @@ class Membership:
         entries = sum(math.prod(factor.shape) for factor in factors)
         if term.queries == 1 or (term.queries <= ROWS_TOGETHER and entries <= ENTRIES_TOGETHER):
             lost = self.probe.lost(Queries.one_by_one(term, self.probe.p))
-            return np.logical_and.reduce(lost == 0)
+            return np.asarray(np.all(lost == 0, axis=0))
         return np.concatenate([self.measured(half) for half in _halves(term)])
 
     @cached_property

@@ -149,7 +149,10 @@ class Strategy(Summarised):
         factor = max(1, math.ceil(needed * (1 - 1e-12)))
         if self.max_entry * factor > LARGEST_ENTRY:
             raise StrategyError(f"a sensitivity of {min_sensitivity:g} needs entries over 53 bits")
-        return replace(self, blocks=tuple(_times(block, factor) for block in self.blocks))
+        larger = replace(self, blocks=tuple(_times(block, factor) for block in self.blocks))
+        known = vars(self).keys() & {"sensitivity_squared", "replace_sensitivity_squared"}
+        vars(larger).update({name: factor**2 * vars(self)[name] for name in known})
+        return larger
 
     # -- measuring --------------------------------------------------------------------------------
 
