@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dense import random_workload, replace_squared
@@ -10,10 +12,12 @@ from workloads import marginals, one_attribute, plain, rows
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import replacement, sensitivity
+from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.replacement import largest_distance
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.factor import Ranges
+from tests.planning.studies import with_triangle
 
 WORKLOADS = {
     **{f"random {seed}": random_workload(seed) for seed in range(20)},
@@ -75,3 +79,26 @@ def test_a_multiple_of_a_strategy_has_the_multiple_of_what_is_known() -> None:
     A = larger.to_sparse().toarray()
     assert larger.sensitivity_squared == int(np.square(A).sum(axis=0).max()) == 16 * known[0]
     assert larger.replace_sensitivity_squared == replace_squared(A) == 16 * known[1]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_pair_that_is_further_apart_by_one_is_found(monkeypatch, seed: int) -> None:
+    monkeypatch.setattr(replacement, "COMPARED_TOGETHER", 1)
+    random = np.random.default_rng(seed)
+    T = np.triu(random.integers(-2, 3, (6, 6)), 1) + np.diag(random.choice([-2, -1, 1, 2], 6))
+    strategy = with_triangle(optimise(one_attribute(Ranges.prefixes(6))), T)
+    assert distance(strategy) == replace_squared(strategy.to_sparse().toarray())
+
+
+def test_the_furthest_may_be_two_values_of_one_kind() -> None:
+    """Five values one by one, and two that nobody asks for: columns of E differ by 2p² = 72."""
+    strategy = optimise(one_attribute(rows(np.eye(5, 7))))
+    uneven = [
+        replace(
+            block, residuals=tuple(replace(r, contrast=Contrast(5, 6, 1)) for r in block.residuals)
+        )
+        for block in strategy.blocks
+    ]
+    strategy = replace(strategy, blocks=tuple(uneven))
+    assert len(strategy.axes[0].sizes) == 2
+    assert distance(strategy) == replace_squared(strategy.to_sparse().toarray())

@@ -83,7 +83,8 @@ class Strategy(Summarised):
     @cached_property
     def replace_sensitivity_squared(self) -> int:
         """Squared L2 sensitivity to one record replaced: max of ‖a_u‖² and ‖a_u − a_v‖²."""
-        return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
+        with threadpool_limits(limits=1, user_api="blas"):
+            return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
 
     @cached_property
     def max_entry(self) -> int:
