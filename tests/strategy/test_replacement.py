@@ -93,12 +93,9 @@ def test_a_pair_that_is_further_apart_by_one_is_found(monkeypatch, seed: int) ->
 def test_the_furthest_may_be_two_values_of_one_kind() -> None:
     """Five values one by one, and two that nobody asks for: columns of E differ by 2p² = 72."""
     strategy = optimise(one_attribute(rows(np.eye(5, 7))))
-    uneven = [
-        replace(
-            block, residuals=tuple(replace(r, contrast=Contrast(5, 6, 1)) for r in block.residuals)
-        )
-        for block in strategy.blocks
-    ]
-    strategy = replace(strategy, blocks=tuple(uneven))
+    total, each = strategy.blocks
+    uneven = replace(each, residuals=(replace(each.residuals[0], contrast=Contrast(5, 6, 1)),))
+    total = replace(total, sides=(replace(total.sides[0], T=np.ones((1, 1), np.int64)),))
+    strategy = replace(strategy, blocks=(total, uneven))
     assert len(strategy.axes[0].sizes) == 2
-    assert distance(strategy) == replace_squared(strategy.to_sparse().toarray())
+    assert distance(strategy) == 72 == replace_squared(strategy.to_sparse().toarray())
