@@ -57,15 +57,21 @@ def _introductions(trace: Trace, counted: CountedRound) -> Integers:
     return bytes_each
 
 
-def put_modelled_seconds(trace: Trace, counted: CountedRound, rows: int) -> None:
-    """Replace the trace's seconds by the model's, at fixed unit costs."""
+def put_modelled_seconds(
+    trace: Trace, counted: CountedRound, rows: int, *, coordinator: bool = True
+) -> None:
+    """Replace the trace's seconds by the model's, at fixed unit costs; or the participants' only."""
     seconds = counted.seconds(trace.answered)
     for row, phase in enumerate(trace.phases):
         asked, answered = trace.asked[row], trace.answered[row]
         trace.participant_seconds[row] = np.where(answered, seconds.participant[phase], 0)
+        if not coordinator:
+            continue
         trace.opening_seconds[row] = np.where(asked, seconds.opening.get(phase, 0), 0)
         trace.taking_seconds[row] = np.where(answered, seconds.taking[phase], 0)
         trace.closing_seconds[row] = seconds.closing.get(phase, 0)
+    if not coordinator:
+        return
     trace.plan_check_seconds = CHECKED_WORD * rows
     trace.release_seconds = RELEASED_WORD * rows
     if trace.optimisation_seconds:

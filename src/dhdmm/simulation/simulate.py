@@ -66,8 +66,10 @@ def simulate(
         network: The links between participants and coordinator.
         stragglers: Participants that are slower than the others.
         seed: Decides everything random; whoever knows it knows all secrets of the simulation.
-        engine: Where participants run: "processes", "local" (this one) or "ray"; "model" executes
-            no cryptography and computes bytes and times from counted operations.
+        engine: Where participants run: "processes", "local" (this one) or "ray"; "coordinator"
+            executes the coordinator alone, counts the participants' operations and releases
+            nothing; "model" executes no cryptography and computes bytes and times from counted
+            operations.
         workers: How many processes to use; by default one per processor.
         compute_model: Count operations at fixed unit costs instead of measuring times, so that the
             result is a function of the arguments.
@@ -93,13 +95,14 @@ def simulate(
         else:
             population = population_for(final, records_per_participant, data, seed)
             final = population.plan
-            counted = (
-                final.method.counted(final.round(population.round_id)) if compute_model else None
-            )
+            counting = compute_model or engine == "coordinator"
+            counted = final.method.counted(final.round(population.round_id)) if counting else None
             recorder = TraceRecorder(trace, progress, counted)
             ended = execute(population, recorder, silent, engine, workers)
             if counted is not None:
-                put_modelled_seconds(trace, counted, final.strategy.rows)
+                put_modelled_seconds(
+                    trace, counted, final.strategy.rows, coordinator=compute_model
+                )
     spent = own_usage()
     effort = Effort(
         wall_s=time.perf_counter() - wall,
@@ -154,7 +157,8 @@ def execute(
     coordinator = CoordinatorSession(
         plan, population.round_id, roster, population.randomness(), store
     )
-    with cohorts_on(engine, invitation, population.people, workers) as cohorts:
+    gone = {i for positions in silent.values() for i in positions}
+    with cohorts_on(engine, invitation, population, gone, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first
         _ideal_total(plan, cohorts, population.people.positions()[: len(cohorts)])
         drive(coordinator, cohorts, silent, recorder)
@@ -169,7 +173,8 @@ def execute(
     if store is not None:
         store.close()
     elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))
-    return Ended(release, coordinator.adds_up_to(ideal), elsewhere)
+    noiseless = engine == "coordinator"
+    return Ended(None if noiseless else release, coordinator.adds_up_to(ideal), elsewhere)
 
 
 def _check_seconds(invitation: Invitation, population: Population) -> float:
