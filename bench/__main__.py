@@ -14,6 +14,7 @@ NAMES = (
     "validation",
     "round",
     "simulation",
+    "coordinator",
     "tabulate",
     "warehouse",
     "adjust",

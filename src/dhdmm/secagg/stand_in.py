@@ -64,11 +64,11 @@ class StandIn:
             case m.RelayedShares():
                 answer = self._mask(message, vector())
             case m.EvidencedSurvivors():
-                self._alive = message.alive.array()
-                acks = np.count_nonzero(self._alive[self._senders])
+                self._alive = message.alive.array()[self._senders]
+                acks = int(np.count_nonzero(self._alive))
                 answer = m.Acks(self._session, self._position, _zeros(acks))
             case m.Survivors():
-                self._alive = message.alive.array()
+                self._alive = message.alive.array()[self._senders]
                 answer = self._reveal()
             case _:
                 answer = self._reveal()
@@ -118,7 +118,7 @@ class StandIn:
         packed = pack(self._parameters.modulus, vector)
         if not self._parameters.malicious:
             return m.MaskedInput(session, i, packed)
-        evidence = _zeros(np.count_nonzero(shared))
+        evidence = _zeros(int(np.count_nonzero(shared)))
         return m.EvidencedInput(session, i, packed, message.shared, evidence)
 
     def _reveal(self) -> m.Message:
@@ -126,12 +126,12 @@ class StandIn:
         reveals = np.zeros(len(self._senders), dtype_of(m.REVEALS.layout.format))
         half = np.dtype(f"V{shamir.SHARE_BYTES}")
         held = np.frombuffer(
-            self._held.data, np.dtype([("seed", half), ("key", half), ("seal", f"V{SEAL_OVERHEAD}")])
+            self._held.data,
+            np.dtype([("seed", half), ("key", half), ("seal", f"V{SEAL_OVERHEAD}")]),
         )
-        alive = self._alive[self._senders]
         reveals["f0"] = self._senders
-        reveals["f1"] = np.where(alive, ShareKind.SEED, ShareKind.MASK_KEY)
-        reveals["f2"] = np.where(alive, held["seed"], held["key"])
+        reveals["f1"] = np.where(self._alive, ShareKind.SEED, ShareKind.MASK_KEY)
+        reveals["f2"] = np.where(self._alive, held["seed"], held["key"])
         return m.Unmask(self._session, self._position, m.REVEALS.table(reveals.tobytes()))
 
 

@@ -6,10 +6,10 @@ seconds are counted; `model` executes nothing, and counts all bytes and seconds.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Literal
 
+from dhdmm.cohort.drive import Silent
 from dhdmm.cohort.members import RESIDENT_LIMIT, Cohort, Invitation
 from dhdmm.cohort.workers import cohorts_here
 from dhdmm.simulation.population import Population
@@ -22,13 +22,12 @@ def cohorts_on(
     engine: Engine,
     invitation: Invitation,
     population: Population,
-    gone: Collection[int],
+    silent: Silent,
     workers: int | None,
 ) -> AbstractContextManager[list[Cohort]]:
-    """`gone` are those who will send no input."""
     people = population.people
     if engine == "coordinator":
-        return stand_ins(population, gone)
+        return stand_ins(population, silent)
     if engine == "ray":
         from dhdmm.simulation.on_ray import ray_cohorts
 

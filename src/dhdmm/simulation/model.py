@@ -60,7 +60,7 @@ def _introductions(trace: Trace, counted: CountedRound) -> Integers:
 def put_modelled_seconds(
     trace: Trace, counted: CountedRound, rows: int, *, coordinator: bool = True
 ) -> None:
-    """Replace the trace's seconds by the model's, at fixed unit costs; or the participants' only."""
+    """Replace the trace's seconds, or the participants' only, by the model's at fixed costs."""
     seconds = counted.seconds(trace.answered)
     for row, phase in enumerate(trace.phases):
         asked, answered = trace.asked[row], trace.answered[row]

@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from dhdmm.aggregation.modulus import Vector
 from dhdmm.cohort.drive import Silent, drive
 from dhdmm.cohort.members import Cohort, Invitation, permissive, pinned
-from dhdmm.cohort.spool import Spool
 from dhdmm.cohort.usage import Usage, own_usage
 from dhdmm.errors import DataError
 from dhdmm.participant.measure import measure
@@ -32,9 +31,6 @@ from dhdmm.simulation.result import Effort, Simulation
 from dhdmm.simulation.trace import Trace
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
-
-SPOOLED = 20_000
-"""Beyond so many participants the coordinator's records, up to 20 kB each, go to a file."""
 
 
 def simulate(
@@ -100,9 +96,7 @@ def simulate(
             recorder = TraceRecorder(trace, progress, counted)
             ended = execute(population, recorder, silent, engine, workers)
             if counted is not None:
-                put_modelled_seconds(
-                    trace, counted, final.strategy.rows, coordinator=compute_model
-                )
+                put_modelled_seconds(trace, counted, final.strategy.rows, coordinator=compute_model)
     spent = own_usage()
     effort = Effort(
         wall_s=time.perf_counter() - wall,
@@ -152,13 +146,9 @@ def execute(
     trace.plan_bytes = len(invitation.plan)
     trace.joining_bytes[:] = joining_bytes(plan, roster)
     trace.plan_check_seconds = _check_seconds(invitation, population)
-    store = Spool() if plan.participants > SPOOLED else None
     # without a clock: a simulated round has no date, and is the same whenever it is repeated
-    coordinator = CoordinatorSession(
-        plan, population.round_id, roster, population.randomness(), store
-    )
-    gone = {i for positions in silent.values() for i in positions}
-    with cohorts_on(engine, invitation, population, gone, workers) as cohorts:
+    coordinator = CoordinatorSession(plan, population.round_id, roster, population.randomness())
+    with cohorts_on(engine, invitation, population, silent, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first
         _ideal_total(plan, cohorts, population.people.positions()[: len(cohorts)])
         drive(coordinator, cohorts, silent, recorder)
@@ -170,8 +160,6 @@ def execute(
         )
         ideal = _ideal_total(plan, cohorts, coordinator.survivors)
         used = [cohort.usage() for cohort in cohorts]
-    if store is not None:
-        store.close()
     elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))
     noiseless = engine == "coordinator"
     return Ended(None if noiseless else release, coordinator.adds_up_to(ideal), elsewhere)

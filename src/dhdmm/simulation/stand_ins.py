@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from dhdmm.aggregation.method import StandInMachine
+from dhdmm.aggregation.method import StandInMachine, input_phase
 from dhdmm.aggregation.modulus import Vector
+from dhdmm.cohort.drive import Silent
 from dhdmm.cohort.members import Answer, Cohort, Messages
 from dhdmm.cohort.usage import Usage
 from dhdmm.errors import DataError
@@ -69,12 +70,16 @@ class StandIns:
 
 
 @contextmanager
-def stand_ins(population: Population, gone: Collection[int]) -> Iterator[list[Cohort]]:
+def stand_ins(population: Population, silent: Silent) -> Iterator[list[Cohort]]:
     if population.plan.study.aggregation.validation != "none":
         raise DataError(
             "stand-ins prove nothing of their inputs, and this study asks for proofs",
             hint="simulate it with another engine, or with 'validation: none'",
         )
+    method, gone = population.plan.method, set[int]()
+    names = [phase.name for phase in method.phases]
+    for name in names[: names.index(input_phase(method).name) + 1]:
+        gone.update(silent.get(name, ()))
     everybody = StandIns(population, gone)
     try:
         yield [everybody]
