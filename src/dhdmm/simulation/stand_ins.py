@@ -7,6 +7,7 @@ round with the same seed.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -34,6 +35,7 @@ class StandIns:
         self._batches.append(
             {i: Answer(self._answer(i, message), 0.0) for i, message in messages.items()}
         )
+        gc.freeze()  # the coordinator is not to pay for searches through stand-ins
 
     def collect(self) -> dict[int, Answer]:
         return self._batches.pop(0)
