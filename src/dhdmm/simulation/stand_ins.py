@@ -51,6 +51,7 @@ class StandIns:
 
     def close(self) -> None:
         self._machines.clear()
+        gc.unfreeze()
 
     def _answer(self, position: int, message: bytes | None) -> bytes:
         if message is None:
