@@ -211,7 +211,7 @@ PANELS = {
 def _rounds_needed(settings: Settings) -> Iterator[Needed]:
     for level in LEVELS:
         for n in settings.validated_participants:
-            asked: dict[str, Any] = {} if level == "none" else {"validation": level}  # as in Table 2
+            asked: dict[str, Any] = {} if level == "none" else {"validation": level}
             unit = simulations.round_of(settings, n, MALICIOUS, **asked)
             yield {"validation": level, "participants": n}, [unit]
 
