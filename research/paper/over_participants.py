@@ -19,11 +19,12 @@ from research.paper.settings import MALICIOUS, MODELS, SEMI_HONEST, Settings
 from research.paper.simulations import COORDINATOR, EXECUTED, NETWORKS
 
 MODEL_AND_SIZE = (Column("threat_model", "threat model"), Column("participants", "n"))
+SLOW = "participants 1 Mbps"
 SIDES = {"coordinator": ("MB", 1e6), "participant": ("KB", 1e3)}
 DIRECTIONS = {"sent": "--", "received": ":"}
 NETWORK_LINES = {
     "unlimited": style.line(style.BLACK, "o", "-"),
-    "participants 1 Mbps": style.line(style.SKY, "^", "--"),
+    SLOW: style.line(style.SKY, "^", "--"),
     "coordinator 1000 Mbps": style.line(style.GREEN, "v", "-."),
     "coordinator 100 Mbps": style.line(style.VERMILLION, "s", ":"),
     "participants 1, coordinator 100 Mbps": style.line(style.PURPLE, "D", "-"),
@@ -218,6 +219,12 @@ def _network_remarks(rows: Sequence[Row]) -> Iterator[str]:
         mine = group(rows, threat_model=model, participants=most)
         times = "; ".join(f"{row['network']} {significant(row['total_s'], 3)} s" for row in mine)
         yield f"{model}, {most:,} participants: {times}."
+        slow = group(rows, threat_model=model, network=SLOW)
+        ratios = ", ".join(f"{r['to_unlimited']:.2f} at {r['participants']:,}" for r in slow)
+        yield (
+            f"{model}: participants at 1 Mbit/s are not negligible where there are few. A round"
+            f" takes this many times as long as on unlimited links: {ratios}."
+        )
 
 
 NETWORK = PaperItem(
