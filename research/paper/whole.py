@@ -86,7 +86,7 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
             f"{model}, {last['participants']:,} participants:"
             f" {last['participant_all_kb']:.1f} KB a participant in all."
         )
-        yield f"{model}: the coordinator's time grows as {_growth(mine)}."
+        yield f"{model}: the coordinator's time grows as {growth(mine)}."
         ratios = [row["coordinator_ratio"] for row in mine]
         own = [row["participant_ratio"] for row in mine if row["participant_ratio"] is not None]
         yield (
@@ -95,7 +95,8 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _growth(rows: Sequence[Row]) -> str:
+def growth(rows: Sequence[Row]) -> str:
+    """Exponents over all sizes, and over the last two."""
     sizes, seconds = [row["participants"] for row in rows], [row["rounds_s"] for row in rows]
     spans = [(start, len(rows)) for start in {0, max(0, len(rows) - 2)}]
     return ", ".join(

@@ -11,6 +11,7 @@ import pytest
 
 from research.paper import published
 from research.paper.catalogue import ITEMS, PAPER, UnknownItem, chosen
+from research.paper.item import significant
 from research.paper.report import Finished
 from research.paper.run import WORK, reproduce
 from research.paper.simulations import COORDINATOR
@@ -172,6 +173,18 @@ def test_a_whole_round_is_more_than_its_messages(finished: dict[str, Finished]) 
         assert (row["participant_ratio"] is None) == (row["by"] == COORDINATOR)
     for remark in finished["whole-round"].item.remarks(finished["whole-round"].rows):
         assert "nan" not in remark
+
+
+def test_the_run_writes_the_lines_of_the_readme(
+    folder: Path, finished: dict[str, Finished]
+) -> None:
+    written = (folder / "readme.md").read_text(encoding="utf-8")
+    most = max(TINY.participants)
+    for row in finished["whole-round"].rows:
+        if row["participants"] == most:
+            assert f"| {row['threat_model']} |" in written
+            assert f"{significant(row['participant_all_kb'], 3)} kB |" in written
+    assert f"{max(TINY.more_participants)} participants" in written
 
 
 def test_counted_times_are_not_fitted_with_measured_ones(finished: dict[str, Finished]) -> None:
