@@ -7,7 +7,7 @@ without input or output: others move their bytes, own the clock and decide when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -231,7 +231,7 @@ class CoordinatorMachine(Protocol):
         """Who may speak in this phase."""
 
     @property
-    def awaited(self) -> frozenset[int]:
+    def awaited(self) -> Set[int]:
         """Whose message of this phase may still come; if nobody's, there is nothing to wait for."""
 
     @property
