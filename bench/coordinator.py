@@ -34,31 +34,33 @@ def steps(trace: Trace) -> Iterator[tuple[str, float]]:
     yield "release", scale * trace.release_seconds
 
 
-def report(model: str, sizes: list[int], traces: list[tuple[Trace, Trace]]) -> None:
-    table = [dict(steps(measured)) for measured, _ in traces]
-    counted = [dict(steps(modelled)) for _, modelled in traces]
-    print(f"\n{model}: µs a participant, and the model's over them")
+def report(sizes: list[int], traces: list[tuple[Trace, Trace]]) -> None:
+    measured = [dict(steps(trace)) for trace, _ in traces]
+    counted = [dict(steps(trace)) for _, trace in traces]
     print(f"{'':<16}" + "".join(f"{n:>12,}{'':>7}" for n in sizes))
-    for step in table[0]:
-        if max(row[step] for row in table) >= 1:
-            cells = [
-                (row[step], by[step] / row[step]) for row, by in zip(table, counted, strict=True)
-            ]
-            print(f"{step:<16}" + "".join(f"{each:>12.1f}{ratio:>7.2f}" for each, ratio in cells))
-    totals = [[sum(row.values()) for row in rows] for rows in (table, counted)]
-    cells = [(each, by / each) for each, by in zip(*totals, strict=True)]
-    print(f"{'in all':<16}" + "".join(f"{each:>12.1f}{ratio:>7.2f}" for each, ratio in cells))
-    seconds = {
-        by: [n * each / 1e6 for n, each in zip(sizes, row, strict=True)]
-        for by, row in zip(("measured", "counted"), totals, strict=True)
-    }
-    for by, values in seconds.items():
-        spans = [*pairwise(range(len(sizes))), (0, len(sizes) - 1)] if len(sizes) > 2 else [(0, -1)]
-        fits = [
-            (a, b, exponent(sizes[a : b + 1 or None], values[a : b + 1 or None])) for a, b in spans
-        ]
-        words = "; ".join(f"{sizes[a]:,} to {sizes[b]:,}: n^{fit:.3f}" for a, b, fit in fits)
-        print(f"  {by}: {words}")
+    for step in measured[0]:
+        if max(row[step] for row in measured) >= 1:
+            show(step, [row[step] for row in measured], [row[step] for row in counted])
+    totals = [[sum(row.values()) for row in rows] for rows in (measured, counted)]
+    show("in all", *totals)
+    for by, each in zip(("measured", "counted"), totals, strict=True):
+        seconds = [n * microseconds / 1e6 for n, microseconds in zip(sizes, each, strict=True)]
+        print(f"  {by}: {growth(sizes, seconds)}")
+
+
+def show(step: str, measured: list[float], counted: list[float]) -> None:
+    cells = [(each, by / each) for each, by in zip(measured, counted, strict=True)]
+    print(f"{step:<16}" + "".join(f"{each:>12.1f}{ratio:>7.2f}" for each, ratio in cells))
+
+
+def growth(sizes: list[int], seconds: list[float]) -> str:
+    """Exponents from each size to the next, and over all."""
+    spans = dict.fromkeys([*pairwise(range(len(sizes))), (0, len(sizes) - 1)])
+    return "; ".join(
+        f"{sizes[a]:,} to {sizes[b]:,}: n^{exponent(sizes[a : b + 1], seconds[a : b + 1]):.3f}"
+        for a, b in spans
+        if a < b
+    )
 
 
 def main() -> None:
@@ -74,7 +76,8 @@ def main() -> None:
             asked = study.with_aggregation(threat_model=model, participants=n)
             plan = dhdmm.plan(asked, strategy=strategy)
             traces.append(measured_and_modelled(plan, "coordinator"))
-        report(model, sizes, traces)
+        print(f"\n{model}: µs a participant, and the model's over them")
+        report(sizes, traces)
 
 
 if __name__ == "__main__":
