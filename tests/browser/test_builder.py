@@ -127,7 +127,7 @@ def test_an_objective_or_targets_say_what_is_made_small(builder: Page):
 
 
 def _number(words: str) -> float:
-    return float(words.removeprefix("± ").replace(",", ""))
+    return float(words.replace(",", ""))
 
 
 def test_mistakes_are_shown_at_their_field(builder: Page):
@@ -205,7 +205,7 @@ privacy:
   unit: {person: {column: id, max_records: 3, max_participants: 2}}
   rho: 0.05
   corrupt_fraction: 0.1
-  relation: zero-out
+  relation: replace
 aggregation: {threat_model: semi-honest, participants: 40, max_records_per_participant: 5000}
 """
 

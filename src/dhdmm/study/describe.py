@@ -112,7 +112,7 @@ def _derived_words(schema: Schema, model: ItemModel) -> str:
     """What is made of sums, and how far bins may put it off; empty for counts."""
     if model.quantiles is not None:
         shares = ", ".join(f"{share:g}" for share in model.quantiles.at)
-        return f"quantiles {shares} of {model.quantiles.of}, from every prefix"
+        return f"quantiles {shares} of {model.quantiles.of}, from the records up to each value"
     asked = model.sum or model.mean
     if asked is None:
         return ""

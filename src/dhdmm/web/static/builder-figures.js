@@ -28,7 +28,7 @@ function small(value) {
 /** The figures in one line, for where there is no room for more. */
 export function summary(found) {
   if (found.rho === undefined) return "";
-  return `± ${figure(found.expected_rmse)} · ${bytes(found.participant_bytes)} each · ε = ${figure(found.epsilon)}`;
+  return `error ${figure(found.expected_rmse)} · ${bytes(found.participant_bytes)} each · ε = ${figure(found.epsilon)}`;
 }
 
 /** The figures as a list of facts. */
@@ -39,7 +39,7 @@ export function facts(found) {
   ];
   if (found.rho !== undefined) {
     entries.push(
-      ["Typical error", `± ${figure(found.expected_rmse)}`, `if all ${whole.format(found.participants)} finish`],
+      ["Typical error", `${figure(found.expected_rmse)}`, `if all ${whole.format(found.participants)} finish`],
       ["From each participant", bytes(found.participant_bytes), `${found.modulus_bits} bits a sum`],
       ["Privacy", `ε = ${figure(found.epsilon)}`, `δ = ${small(found.delta)}, ρ = ${figure(found.rho)}`],
     );
