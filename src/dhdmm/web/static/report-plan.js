@@ -1,9 +1,11 @@
 // A plan as its bytes: CBOR (RFC 8949) with definite lengths, and the strategy in it (dhdmm/strategy/encoding.py).
 // Nothing in it is believed; what is not understood is refused.
 
+import { joined } from "./report-bytes.js";
+
 export class Refusal extends Error {}
 
-function require(holds, otherwise) {
+export function require(holds, otherwise) {
   if (!holds) throw new Refusal(otherwise);
 }
 
@@ -46,6 +48,51 @@ export function decode(bytes) {
   const found = value();
   require(at === bytes.length, "There is something after the plan's end.");
   return found;
+}
+
+/** The entries of an encoded map, as they are encoded: name → bytes of the value. */
+export function entries(bytes) {
+  const found = new Map();
+  let at = 0;
+  const next = () => {
+    const start = at;
+    at = end(bytes, at);
+    return bytes.subarray(start, at);
+  };
+  const [first] = bytes;
+  require(first >> 5 === 5 && (first & 31) < 24, "This is no plan.");
+  at = 1;
+  for (let i = 0; i < (first & 31); i++) {
+    const name = decode(next());
+    found.set(name, next());
+  }
+  require(at === bytes.length, "There is something after the plan's end.");
+  return found;
+}
+
+/** Where the value that begins here ends: a head, and what its argument counts. */
+function end(bytes, at) {
+  const [major, small] = [bytes[at] >> 5, bytes[at] & 31];
+  const size = small < 24 ? 0 : 1 << (small - 24);
+  let count = small < 24 ? small : 0;
+  for (let i = 1; i <= size; i++) count = count * 256 + bytes[at + i];
+  at += 1 + size;
+  require(small < 28 && at <= bytes.length, "The plan ends too early.");
+  if (major === 2 || major === 3) at += count;
+  const values = { 4: count, 5: 2 * count, 6: 1 }[major] ?? 0;
+  for (let i = 0; i < values; i++) at = end(bytes, at);
+  require(at <= bytes.length, "The plan ends too early.");
+  return at;
+}
+
+/** The canonical encoding of a map: shorter names first, then by their letters. */
+export function encodeMap(encoded) {
+  const utf8 = new TextEncoder();
+  const names = [...encoded.keys()].sort((a, b) => a.length - b.length || (a < b ? -1 : 1));
+  require(names.length < 24 && names.every((name) => name.length < 24), "This is no plan.");
+  const parts = [Uint8Array.of(0xa0 + names.length)];
+  for (const name of names) parts.push(Uint8Array.of(0x60 + name.length), utf8.encode(name), encoded.get(name));
+  return joined(...parts);
 }
 
 const exact = (big) => (-(2n ** 53n) < big && big < 2n ** 53n ? Number(big) : big);

@@ -1,6 +1,7 @@
 // HPKE (RFC 9180) in its base mode, for one message, with HKDF-SHA256 and AES-256-GCM. The key is encapsulated by
 // X25519 (DHKEM of RFC 9180), or by X25519 and ML-KEM-768 together (X-Wing), whichever the plan names.
 
+import { joined, text } from "./report-bytes.js";
 import { sha3 } from "./report-sha3.js";
 
 const [KEY_BYTES, NONCE_BYTES, SECRET_BYTES] = [32, 12, 32];
@@ -75,20 +76,6 @@ async function labeledExpand(suite, key, label, info, length) {
 async function hmac(secret, message) {
   const key = await crypto.subtle.importKey("raw", secret, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, message));
-}
-
-export function joined(...parts) {
-  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
-
-export function text(words) {
-  return new TextEncoder().encode(words);
 }
 
 function number(value) {
