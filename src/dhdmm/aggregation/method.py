@@ -32,10 +32,12 @@ without the former belongs to no round yet."""
 
 
 class ThreatModel(StrEnum):
-    """Against whom a round protects: a coordinator that follows the protocol, or any."""
+    """Against whom a round protects: a coordinator that follows the protocol, any coordinator, or
+    any of two servers while the other is honest."""
 
     SEMI_HONEST = "semi-honest"
     MALICIOUS = "malicious"
+    TWO_SERVERS = "two-servers"
 
 
 # ---- phases, as data ----------------------------------------------------------------------------

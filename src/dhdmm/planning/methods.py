@@ -6,13 +6,13 @@ from importlib.util import find_spec
 
 from dhdmm.aggregation.method import Method, ThreatModel
 from dhdmm.errors import PrivacyError
-from dhdmm.secagg.method import SecureAggregation
+from dhdmm.secagg.method import MODELS, SecureAggregation
 from dhdmm.study.models import AggregationModel
 
 LIBRARY = "py_arkworks_bls12381"
 """What proofs and commitments need, of the extra `validation`."""
 METHODS: dict[ThreatModel, Method] = {
-    threat_model: SecureAggregation(threat_model) for threat_model in ThreatModel
+    threat_model: SecureAggregation(threat_model) for threat_model in MODELS
 }
 """By threat model, without validation of inputs, which changes no phase."""
 

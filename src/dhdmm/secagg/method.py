@@ -16,7 +16,7 @@ from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.secagg import messages
 from dhdmm.secagg import parameters as graphs
-from dhdmm.secagg.parameters import FIELDS, GraphParameters
+from dhdmm.secagg.parameters import FIELDS, MODELS, GraphParameters
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import COORDINATOR, PHASES, CoordinatorState
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dhdmm.secagg.coordinator import Coordinator
     from dhdmm.secagg.counted import CountedMessages
     from dhdmm.secagg.participant import Participant
+
+__all__ = ["MODELS", "SecureAggregation"]
 
 _BY_THRESHOLD = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
 """In these phases as many as the threshold are enough; in those before, u_min are needed."""

@@ -25,6 +25,8 @@ from dhdmm.secagg.conditions import (
 )
 from dhdmm.secagg.tails import is_below
 
+MODELS = (ThreatModel.SEMI_HONEST, ThreatModel.MALICIOUS)
+"""Those in which participants mask with neighbours in a graph."""
 MINIMUM_PARTICIPANTS = 3  # of two, each learns the other's input from the sum
 MAXIMUM_PARTICIPANTS = 1_000_000
 LARGEST_DEGREE = 4096  # beyond it sharing among neighbours costs more than a round is worth

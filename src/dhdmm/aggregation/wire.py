@@ -21,7 +21,7 @@ import numpy as np
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import MalformedMessage
-from dhdmm.secagg.lists import RecordTable, Slots
+from dhdmm.aggregation.lists import RecordTable, Slots
 
 _COUNT = struct.Struct(">I")
 COUNT_BYTES = _COUNT.size
