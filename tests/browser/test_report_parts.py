@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 VECTORS = json.loads((ROOT / "tests/vectors/gaussian.json").read_text())
+TWO_SERVERS = json.loads((ROOT / "tests/vectors/two-servers.json").read_text())
 HEX = """
 const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (octet) => parseInt(octet, 16));
 const hex = (octets) => Array.from(octets, (octet) => octet.toString(16).padStart(2, "0")).join("");
@@ -111,9 +112,9 @@ def test_a_browser_seals_what_python_opens(blank: Page) -> None:
         sealed = computed(
             blank,
             "report-seal",
-            "seal, text",
+            "seal",
             """const { kem, key } = given;
-            return hex(await seal(kem, bytes(key), text("info"), new Uint8Array(32).fill(7)));""",
+            return hex(await seal(kem, bytes(key), bytes("696e666f"), new Uint8Array(32).fill(7)));""",
             {"kem": name, "key": public.hex()},
         )
         suite = Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
@@ -132,3 +133,55 @@ def test_sha3_is_that_of_the_standard(blank: Page) -> None:
         [message.hex() for message in messages],
     )
     assert digests == [hashlib.sha3_256(message).hexdigest() for message in messages]
+
+
+SUITES = ["x25519", "mlkem768-x25519"]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_share_is_split_and_packed_as_in_the_vectors(blank: Page, suite: str) -> None:
+    one = TWO_SERVERS["reports"][suite]
+    packed = computed(
+        blank,
+        "report",
+        "leaderShare",
+        """const { vector, bits, seed, session, position } = given;
+        const values = vector.map(BigInt);
+        return hex(await leaderShare(values, bits, bytes(seed), bytes(session), position));""",
+        {
+            "vector": TWO_SERVERS["vector"],
+            "bits": TWO_SERVERS["modulus"].bit_length() - 1,
+            "seed": one["seed"],
+            "session": TWO_SERVERS["session"],
+            "position": TWO_SERVERS["position"],
+        },
+    )
+    assert packed == one["packed"]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_only_the_helper_s_own_key_is_taken(blank: Page, suite: str) -> None:
+    one = TWO_SERVERS["reports"][suite]
+    message = bytes.fromhex(one["helper_key_message"])
+    others = TWO_SERVERS["identity_public"]
+    body = """const { message, number, helper, session } = given;
+    try {
+      const plan = { suite: { number }, helper: bytes(helper) };
+      return hex(await helperKey(bytes(message), plan, bytes(session)));
+    } catch (error) { return error.message; }"""
+    asked = {
+        "message": one["helper_key_message"],
+        "number": {"mlkem768-x25519": 1, "x25519": 2}[suite],
+        "helper": TWO_SERVERS["helper_identity_public"],
+        "session": TWO_SERVERS["session"],
+    }
+    changed = message[:50] + bytes([message[50] ^ 1]) + message[51:]
+    other_session = bytes.fromhex(TWO_SERVERS["session"])[::-1].hex()
+
+    def answer(**changes: str) -> str:
+        return str(computed(blank, "report", "helperKey", body, asked | changes))
+
+    assert answer() == one["helper_public"]
+    assert "has not signed" in answer(helper=others)
+    assert "has not signed" in answer(message=changed.hex())
+    assert "not one of this round" in answer(session=other_session)

@@ -77,14 +77,10 @@ export async function helperKey(message, plan, session) {
 
 /** The one message of the participant at `position`, whose record has these codes. */
 export async function report(plan, session, position, sealingKey, codes, signingKey) {
-  const { kem } = plan.suite;
-  const bits = plan.modulusBits;
   const seat = u32(position);
-  const measured = await noisy(plan, codes);
   const seed = crypto.getRandomValues(new Uint8Array(32));
-  const helpers = await stream(await streamSeed(seed, session, seat), measured.length, bits);
-  const vector = pack(measured.map((value, i) => BigInt.asUintN(bits, value - helpers[i])), bits);
-  const sealed = await seal(kem, sealingKey, joined(label("dhdmm1 sealed"), session, seat), seed);
+  const vector = await leaderShare(await noisy(plan, codes), plan.modulusBits, seed, session, position);
+  const sealed = await seal(plan.suite.kem, sealingKey, joined(label("dhdmm1 sealed"), session, seat), seed);
   const hashes = joined(await sha256(sealed), await sha256(vector));
   const statement = joined(label("dhdmm1 report"), session, seat, hashes);
   const signature = new Uint8Array(await crypto.subtle.sign("Ed25519", signingKey, statement));
@@ -100,9 +96,12 @@ async function noisy(plan, codes) {
   return column.map((value, i) => value + noise[i]);
 }
 
-async function streamSeed(seed, session, seat) {
+/** share_L = y − share_H, packed: what is left when the stream of the seed is taken away. */
+export async function leaderShare(values, bits, seed, session, position) {
   const extracted = await hmac(new Uint8Array(32), seed);
-  return hmac(extracted, joined(label("dhdmm1 split"), session, seat, Uint8Array.of(1)));
+  const expanded = await hmac(extracted, joined(label("dhdmm1 split"), session, u32(position), Uint8Array.of(1)));
+  const helpers = await stream(expanded, values.length, bits);
+  return pack(values.map((value, i) => BigInt.asUintN(bits, value - helpers[i])), bits);
 }
 
 async function hmac(secret, message) {
