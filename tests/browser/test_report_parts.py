@@ -113,9 +113,9 @@ def test_a_browser_seals_what_python_opens(blank: Page) -> None:
             blank,
             "report-seal",
             "seal",
-            """const { kem, key } = given;
-            return hex(await seal(kem, bytes(key), bytes("696e666f"), new Uint8Array(32).fill(7)));""",
-            {"kem": name, "key": public.hex()},
+            """const { kem, key, info } = given;
+            return hex(await seal(kem, bytes(key), bytes(info), new Uint8Array(32).fill(7)));""",
+            {"kem": name, "key": public.hex(), "info": b"info".hex()},
         )
         suite = Suite(kem, KDF.HKDF_SHA256, AEAD.AES_256_GCM)
         assert len(sealed) == 2 * size
