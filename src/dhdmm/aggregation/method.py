@@ -1,8 +1,9 @@
 """A way to add up: what plans, parties, pages and transcripts need to know of it, and nothing else.
 
-`dhdmm.secagg` is the one that rounds use, in two threat models; tests have a trusted party in its
-place. `dhdmm.planning.methods` names those that a study may ask for. All parties are state machines
-without input or output: others move their bytes, own the clock and decide when a phase is over.
+`dhdmm.secagg` is one, in two threat models, and `dhdmm.twoservers` another; tests have a trusted
+party in their place. `dhdmm.planning.methods` names those that a study may ask for. All parties are
+state machines without input or output: others move their bytes, own the clock and decide when a
+phase is over.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Reply(StrEnum):
     ACCEPTED = "accepted"
     REPEATED = "repeated"  # the same bytes as before: nothing was done again
     EXCLUDED = "excluded"  # well-formed, but its sender cannot be among the survivors
+    WAITING = "waiting"  # kept; it counts when the helper has accepted it, too
 
 
 # ---- what a plan fixes --------------------------------------------------------------------------
@@ -112,6 +114,8 @@ class RoundTerms:
     length: int
     norm_bound: int
     """No honest input is longer, as a vector of integers, but for a probability of 2⁻⁸⁰."""
+    helper: bytes = b""
+    """The Ed25519 key of a second server, where there is one."""
 
 
 class RoundParameters(Protocol):
@@ -195,7 +199,8 @@ class ParticipantMachine(Protocol):
     def progress(self) -> str:
         """What it has done and what it waits for, in words."""
 
-    def begin(self) -> bytes: ...
+    def begin(self) -> bytes | None:
+        """The first message, if it does not wait to be told something."""
 
     def receive(self, data: bytes) -> bytes | None: ...
 
@@ -269,6 +274,19 @@ class CoordinatorMachine(Protocol):
 
     def abort(self, reason: AbortReason) -> frozenset[int]: ...
 
+    @property
+    def waits_for_helper(self) -> bool:
+        """Whether the phase cannot end before the helper has answered."""
+
+    def to_helper(self) -> bytes | None:
+        """What the helper is to be asked now, if there is a helper; the same until it answered."""
+
+    def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
+        """Take its answer: which participants' messages count from now on, and the messages.
+
+        An answer that comes again changes nothing.
+        """
+
     def message_for(self, position: int) -> bytes | None:
         """What this participant is to be sent in this phase, as often as it asks."""
 
@@ -279,6 +297,33 @@ class CoordinatorMachine(Protocol):
 
     def flush(self) -> None:
         """Bring the store up to date with this machine's shard of the sum, if it has grown."""
+
+
+class Secrets(Protocol):
+    """What a helper keeps through a restart and must never get back from a backup."""
+
+    def load(self) -> Mapping[str, bytes]: ...
+
+    def save(self, changes: Mapping[str, bytes]) -> None:
+        """All or nothing, durably, before returning."""
+
+    def erase(self) -> None:
+        """For good, before returning."""
+
+
+class HelperMachine(Protocol):
+    """The second server of one round."""
+
+    @property
+    def accepted(self) -> int:
+        """How many inputs it has taken."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether it has given its sum, after which it knows nothing more."""
+
+    def answer(self, request: bytes) -> bytes:
+        """To the coordinator, or `RemoteProtocolError`; a request again is answered the same."""
 
 
 @dataclass(frozen=True)
@@ -350,6 +395,10 @@ class Aggregation(Protocol[P, R]):
         """Whether a roster of the coordinator's making would break its promise."""
 
     @property
+    def has_helper(self) -> bool:
+        """Whether a second server takes part, which the plan names."""
+
+    @property
     def announces_root(self) -> bool:
         """Whether its transcripts have a root of everybody's keys."""
 
@@ -401,6 +450,20 @@ class Aggregation(Protocol[P, R]):
         shard: str = "only",
     ) -> CoordinatorMachine:
         """A new one, or the one that the store knows."""
+
+    def helper(
+        self,
+        round: R,
+        roster: Roster,
+        identity: Identity,
+        randomness: Randomness,
+        secrets: Secrets,
+        journal: Journal,
+    ) -> HelperMachine:
+        """A new one, or the one that the journal knows. Only where there is a helper."""
+
+    def recorded_helper(self, round: R, account: bytes | None) -> Callable[[bytes], bytes]:
+        """Answers as the helper of a recorded round did, to the same questions."""
 
     # Its messages, from outside
 

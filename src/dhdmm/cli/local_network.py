@@ -40,7 +40,8 @@ LOADED = [
 START_SECONDS = SAVE_SECONDS = 120.0
 END_SECONDS = 20.0
 GENEROUS = Policy(
-    threat_models=["malicious", "semi-honest"],
+    threat_models=["malicious", "semi-honest", "two-servers"],
+    helpers="any",
     max_epsilon=1e3,
     min_participants=3,
     max_honest_floor=10**9,

@@ -21,7 +21,7 @@ Command = Callable[..., None]
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
 ThreatModel = Annotated[
-    str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
+    str | None, typer.Option(help="malicious, semi-honest or two-servers, instead of the study's.")
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes for the participants.")]
 ReleaseOut = Annotated[Path | None, typer.Option(help="The folder to write the release to.")]

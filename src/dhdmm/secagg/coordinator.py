@@ -189,6 +189,17 @@ class Coordinator(Acceptance):
         return opening(self._collected, position).encode()
 
     @property
+    def waits_for_helper(self) -> bool:
+        return False
+
+    def to_helper(self) -> bytes | None:
+        """There is none."""
+        return None
+
+    def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
+        raise LocalProtocolError("nobody was asked")
+
+    @property
     def account(self) -> bytes | None:
         """Nothing is known of single inputs."""
         return None

@@ -8,10 +8,17 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import Checked, Phase, RoundTerms, Store, ThreatModel
+from dhdmm.aggregation.method import (
+    Checked,
+    HelperMachine,
+    Phase,
+    RoundTerms,
+    Store,
+    ThreatModel,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.secagg import messages
@@ -50,6 +57,10 @@ class SecureAggregation:
     @property
     def needs_pinned_roster(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
+
+    @property
+    def has_helper(self) -> bool:
+        return False
 
     @property
     def announces_root(self) -> bool:
@@ -118,6 +129,14 @@ class SecureAggregation:
         from dhdmm.secagg.coordinator import Coordinator
 
         return Coordinator(round, roster, randomness, store, shard)
+
+    def helper(self, *_: object) -> HelperMachine:
+        raise LocalProtocolError("there is one server, and no helper")
+
+    def recorded_helper(
+        self, round: RoundParameters, account: bytes | None
+    ) -> Callable[[bytes], bytes]:
+        raise LocalProtocolError("there is one server, and no helper")
 
     def largest_message(self, round: RoundParameters) -> int:
         """A packed vector, and so much for every neighbour."""

@@ -149,10 +149,11 @@ def execute(
     trace.plan_bytes = len(invitation.plan)
     trace.joining_bytes[:] = joining_bytes(plan, roster)
     trace.plan_check_seconds = _check_seconds(invitation, population)
+    helper = population.helper()
     store = Spool() if plan.participants > SPOOLED else None
     # without a clock: a simulated round has no date, and is the same whenever it is repeated
     coordinator = CoordinatorSession(
-        plan, population.round_id, roster, population.randomness(), store
+        plan, population.round_id, roster, population.randomness(), store, helper=helper
     )
     with cohorts_on(engine, invitation, population.people, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first

@@ -94,6 +94,11 @@ class HelperSum(Message):
     signature: Signature
 
 
+@message(TYPES, 0x17)
+class KeyRequest(Message):
+    """Leader to helper: which key participants are to seal to."""
+
+
 def decode(data: bytes) -> Message:
     """Read a message of any type, or refuse it with `MalformedMessage`."""
     return decode_message(TYPES, data)

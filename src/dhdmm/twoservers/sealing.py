@@ -79,6 +79,11 @@ def number_of(sealing: Sealing) -> int:
     return _SUITES[sealing].number
 
 
+def public_bytes(sealing: Sealing) -> int:
+    """Of an encoded public key."""
+    return _SUITES[sealing].public_bytes
+
+
 def sealed_bytes(sealing: Sealing, plaintext_bytes: int) -> int:
     """Encapsulated key, ciphertext and tag."""
     return _SUITES[sealing].encapsulated + plaintext_bytes + _TAG

@@ -13,7 +13,15 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import Checked, CountedRound, Method, Phase, RoundTerms, Store
+from dhdmm.aggregation.method import (
+    Checked,
+    CountedRound,
+    HelperMachine,
+    Method,
+    Phase,
+    RoundTerms,
+    Store,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.validated.account import check_account
@@ -48,10 +56,13 @@ class ValidatedSum:
     version = Below[int](attrgetter("version"))
     phases = Below[tuple[Phase, ...]](attrgetter("phases"))
     needs_pinned_roster = Below[bool](attrgetter("needs_pinned_roster"))
+    has_helper = Below[bool](attrgetter("has_helper"))
     announces_root = Below[bool](attrgetter("announces_root"))
     parameter_names = Below[tuple[str, ...]](attrgetter("parameter_names"))
     choose = Below[Callable[[int, float, float], Any]](attrgetter("choose"))
     check = Below[Callable[[Any, int, float, float], None]](attrgetter("check"))
+    helper = Below[Callable[..., HelperMachine]](attrgetter("helper"))
+    recorded_helper = Below[Callable[..., Callable[[bytes], bytes]]](attrgetter("recorded_helper"))
     parameters_of = Below[Callable[[Mapping[str, int], int], Any]](attrgetter("parameters_of"))
 
     def fewest_senders(self, round: ValidatedRound, phase: Phase) -> int:
