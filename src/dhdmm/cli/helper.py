@@ -1,4 +1,4 @@
-"""`dhdmm helper`: the second server of rounds with two, run by somebody else than the coordinator."""
+"""`dhdmm helper`: the second server of rounds with two, run by another than the coordinator."""
 
 from __future__ import annotations
 
@@ -57,8 +57,12 @@ def helper(
     named, leaders = load(identity), [key_given(one) for one in leader]
     if named.identity.public in leaders:
         raise DhdmmError("you cannot help yourself", hint="the two servers are run by two parties")
-    large = {"body_bytes": LARGEST_OPENING, "memory_bytes": 2 * LARGEST_OPENING}
-    allowed = replace(Limits(), **large, memory_bytes_per_identity=LARGEST_OPENING)
+    allowed = replace(
+        Limits(),  # a roster comes in one body
+        body_bytes=LARGEST_OPENING,
+        memory_bytes=2 * LARGEST_OPENING,
+        memory_bytes_per_identity=LARGEST_OPENING,
+    )
     secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
     database = Database(store)
     try:

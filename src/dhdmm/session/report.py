@@ -7,6 +7,7 @@ import os
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal, MemoryJournal
 from dhdmm.aggregation.method import ParticipantMachine
+from dhdmm.aggregation.roster import PartOfRoster
 from dhdmm.errors import Refused
 from dhdmm.participant.measure import measure
 from dhdmm.planning.plan import Plan
@@ -51,8 +52,9 @@ def report(
             f"a report is for rounds with two servers, the plan is {plan.threat_model}",
             hint="write 'threat_model: two-servers' into the study",
         )
+    round, roster = plan.round(round_id), PartOfRoster(plan.participants, plan.roster_digest)
     machine: ParticipantMachine = plan.method.participant(
-        plan.round(round_id), None, identity, position, os.urandom, journal or MemoryJournal()
+        round, roster, identity, position, os.urandom, journal or MemoryJournal()
     )
     if machine.outgoing is not None:
         return machine.outgoing
