@@ -57,7 +57,7 @@ class Parties:
             self.helper_identity.public,
             self.sealing,
         )
-        self.inputs = [np.arange(LENGTH) * (i + 1) + 7**i for i in range(self.count)]
+        self.inputs = [np.arange(LENGTH) * (i + 1) + pow(7, i, 1000) for i in range(self.count)]
         self.helper, self.leader = self.restarted_helper(), self.restarted_leader()
 
     def restarted_helper(self, **changes: Any) -> Helper:

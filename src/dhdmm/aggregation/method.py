@@ -27,9 +27,9 @@ from dhdmm.aggregation.roster import KnownRoster, Roster
 Store = MutableMapping[str, bytes]
 """What a coordinator must not forget: its state, one record per message, and the running sum."""
 
-STATE, SUM = "state", "sum/"
-"""Names in a store: of the record of the phase, and before the name of a shard of the sum. A store
-without the former belongs to no round yet."""
+STATE, SUM, PENDING = "state", "sum/", "pending/"
+"""Names in a store: of the record of the phase, and before the names of a shard of the sum and of
+what is deleted again. A store without the first belongs to no round yet."""
 
 
 class ThreatModel(StrEnum):
@@ -273,6 +273,10 @@ class CoordinatorMachine(Protocol):
         """Fix whose messages count. Gives those who have a message now."""
 
     def abort(self, reason: AbortReason) -> frozenset[int]: ...
+
+    @property
+    def asks_helper(self) -> bool:
+        """Whether there is something to ask the helper now."""
 
     @property
     def waits_for_helper(self) -> bool:

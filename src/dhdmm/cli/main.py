@@ -40,6 +40,7 @@ ROLES = {
     },
     "Coordinate": {
         "serve": "Coordinate rounds over HTTPS.",
+        "helper": "Be the second server of rounds with two.",
         "roster": "Put public identities on a roster and sign it.",
         "enroll": "Make enrolment tokens.",
         "status": "Show what a coordinator's rounds are doing.",

@@ -188,9 +188,7 @@ class Coordinator(Acceptance):
             return None
         return opening(self._collected, position).encode()
 
-    @property
-    def waits_for_helper(self) -> bool:
-        return False
+    asks_helper = waits_for_helper = False
 
     def to_helper(self) -> bytes | None:
         """There is none."""

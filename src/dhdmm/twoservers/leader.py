@@ -22,6 +22,7 @@ from dhdmm.aggregation.identity import signature_holds
 from dhdmm.aggregation.method import (
     ABORTED,
     FINISHED,
+    PENDING,
     STATE,
     SUM,
     Aggregate,
@@ -50,7 +51,6 @@ SETTLING = Phase("adding-up", "Two servers", "Both servers add up what both have
 REPORTED, LEFT = "reported/", "left/"
 """Names in the store, before a position: of a report's hash and what became of it, and of why
 somebody left. A report that is not settled is under `PENDING`."""
-PENDING = "pending/"
 _KEY, _SALT, _CLOSING, _ANSWER = "helper/key", "helper/salt", "helper/closing", "helper/sum"
 _WAITING, _COUNTED, _REFUSED = b"?", b"+", b"-"
 
@@ -164,16 +164,19 @@ class Leader:
     def waits_for_helper(self) -> bool:
         return self.state == SETTLING.name and _ANSWER not in self._store
 
+    @property
+    def asks_helper(self) -> bool:
+        if self.state == REPORTS.name:
+            return _KEY not in self._store or len(self._pending) >= LARGEST_BATCH
+        return self.waits_for_helper
+
     def to_helper(self) -> bytes | None:
         """The key at first; then batches, full ones while reports come; in the end the sum."""
-        session, closing = self._round.session, self.state == SETTLING.name
-        if self.state == REPORTS.name and _KEY not in self._store:
-            return m.KeyRequest(session, 0).encode()
-        if len(self._pending) >= (1 if closing else LARGEST_BATCH):
-            return self._batch()
-        if not self.waits_for_helper or self.abort_reason is not None:
+        if not self.asks_helper:
             return None
-        return self._closing()
+        if self.state == REPORTS.name and _KEY not in self._store:
+            return m.KeyRequest(self._round.session, 0).encode()
+        return self._batch() if self._pending else self._closing()
 
     def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
         asked, said = m.decode(request), m.decode(answer)
@@ -292,6 +295,8 @@ class Leader:
             kind, _, place = name.partition("/")
             if kind + "/" == REPORTED:
                 self._note(int(place), value)
+                if value[-1:] != _WAITING:
+                    self._store.pop(PENDING + place, None)  # settled by another
             elif kind + "/" == LEFT:
                 self.departed[int(place)] = AbortReason(value.decode())
         self._recall_state(self._store[STATE].decode())

@@ -21,6 +21,7 @@ from dhdmm.client.http import CoordinatorClient
 from dhdmm.client.join import join
 from dhdmm.client.seat import Member, Seat, require_consent, take_seat
 from dhdmm.network import identity as identities
+from dhdmm.network.helper_link import HelperLink
 from dhdmm.network.identity import NamedIdentity
 from dhdmm.network.roster import Pin, RosterFile
 from dhdmm.network.trust import Address, trusting
@@ -165,6 +166,9 @@ def coordinator(
     *,
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     public: bool = False,
+    helper: HelperLink | None = None,
+    helper_key: bytes | None = None,
+    deadlines: Deadlines = Deadlines(600, 600),  # noqa: B008 - a frozen value
 ) -> Iterator[Coordinator]:
     """A coordinator with one round; `around` may put something hostile before it.
 
@@ -172,10 +176,10 @@ def coordinator(
     """
     database = Database(f"sqlite:///{folder / 'coordinator.db'}")
     database.migrate()
-    round_id = current_round(database, add_study(database, study), roster)
+    round_id = current_round(database, add_study(database, study, helper_key), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",
-        Deadlines(600, 600),
+        deadlines, helper=helper,
     )  # fmt: skip
     files = certificate(folder)
     pages = create_pages(hub, OPERATOR, public=True) if public else None

@@ -1,0 +1,115 @@
+"""Leader and helper as real servers over TLS, and people who join with `dhdmm join`'s code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dhdmm.aggregation.identity import Identity
+from dhdmm.client.ending import Ending
+from dhdmm.errors import PolicyReason, PolicyRefusal
+from dhdmm.network.helper_link import HelperLink, path_of
+from dhdmm.network.identity import NamedIdentity
+from dhdmm.network.signing import sign
+from dhdmm.network.trust import Address, trusting
+from dhdmm.release.verify import verify
+from dhdmm.server.database import Database
+from dhdmm.server.helper import HelperService
+from dhdmm.server.helper_store import HelperStore
+from dhdmm.server.limits import Limits
+from dhdmm.server.metrics import Metrics
+from tests.protocol.network import Stream
+from tests.service.participant.people import POLICY, coordinator, crowd, roster_file, study_of
+from tests.service.walls.servers import Files, certificate, running
+
+pytestmark = pytest.mark.slow
+
+LEADER = Identity.generate(Stream("coordinator"))
+HELPER = NamedIdentity("the helper", Identity.generate(Stream("helper")))
+KEY = HELPER.identity.public
+KNOWN = POLICY.model_copy(
+    update={"threat_models": ["two-servers"], "helpers": {"University of B": KEY.hex()}}
+)
+
+
+@contextlib.contextmanager
+def helper(folder: Path) -> Iterator[tuple[str, Files]]:
+    """A helper that runs; gives its address and its certificate."""
+    place = folder / "helper"
+    (place / "secrets").mkdir(parents=True, exist_ok=True)
+    database = Database(f"sqlite:///{place / 'helper.db'}")
+    service = HelperService(
+        HelperStore(database), place / "secrets", HELPER, [LEADER.public], Metrics()
+    )
+    files = certificate(place)
+    with running(service, Limits(), files, door=service.admit) as server:
+        yield f"https://localhost:{server.port}", files
+    database.close()
+
+
+def link(address: str, files: Files) -> HelperLink:
+    return HelperLink(Address.parse(address), LEADER, trusting(files.certificate))
+
+
+def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(tmp_path: Path) -> None:
+    persons = crowd(tmp_path, 6, policy=KNOWN)
+    study = study_of(threat_model="two-servers")
+    with (
+        helper(tmp_path) as second,
+        coordinator(
+            tmp_path,
+            study,
+            roster_file(persons),
+            helper=link(*second),
+            helper_key=KEY,
+        ) as served,
+    ):
+        served.consent(*persons)
+        outcomes = served.join_all(persons)
+        assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}
+        release = served.join(persons[0], whole=True).verified.release
+        assert release.survivors == 6
+        said = " ".join(verify(release.transcript).checks)
+        assert "signed its half of the sum" in said
+        assert not list((tmp_path / "helper" / "secrets").iterdir())
+
+
+def test_a_helper_that_the_policy_does_not_know_is_refused(tmp_path: Path) -> None:
+    stranger = {"helpers": {"somebody else": "00" * 32}}
+    persons = crowd(tmp_path, 6, policy=KNOWN.model_copy(update=stranger))
+    study = study_of(threat_model="two-servers")
+    with (
+        helper(tmp_path) as second,
+        coordinator(
+            tmp_path,
+            study,
+            roster_file(persons),
+            helper=link(*second),
+            helper_key=KEY,
+        ) as served,
+    ):
+        served.consent(*persons)
+        with pytest.raises(PolicyRefusal) as refused:
+            served.join(persons[0])
+        assert refused.value.reason is PolicyReason.UNKNOWN_HELPER
+
+
+def test_the_helper_answers_its_leaders_only(tmp_path: Path) -> None:
+    stranger = Identity.generate(Stream("stranger"))
+    path = path_of("00" * 16)
+    with helper(tmp_path) as (address, files):
+        trust = trusting(files.certificate)
+        for headers, status in (
+            ({}, 401),
+            (sign(stranger, "POST", path, b"x"), 401),
+            (sign(LEADER, "POST", path, b"y"), 401),
+            (sign(LEADER, "POST", path, b"x"), 404),
+        ):
+            answer = httpx.post(address + path, content=b"x", headers=headers, verify=trust)
+            assert answer.status_code == status, answer.text
+        about = httpx.get(f"{address}/v1/helper", verify=trust).json()
+        assert about == {"name": "the helper", "key": KEY.hex()}
