@@ -32,7 +32,7 @@ schema:
 workload:
   - {{name: both, by: [age, sex]}}
   - {{name: young, ranges: {{of: age, kind: prefix}}}}
-privacy: {{unit: record, epsilon: 1.0, delta: 1e-6, corrupt_fraction: 0.0}}
+privacy: {{unit: record, epsilon: 1.0, delta: 1e-6, corrupt_fraction: 0.25}}
 aggregation:
   threat_model: two-servers
   sealing: {sealing}

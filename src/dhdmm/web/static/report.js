@@ -75,6 +75,22 @@ export async function helperKey(message, plan, session) {
   return key;
 }
 
+/** The list of participants must be the registrar's: with one of the leader's making, all others could be the leader. */
+export async function requireVouched(place, plan, registrar) {
+  const [signature, edition] = [place?.get("signature"), place?.get("edition")];
+  require(signature, "Nobody vouches for the list of participants.");
+  const named = edition ? joined(text("dhdmm2 roster"), ascii(edition)) : text("dhdmm1 roster");
+  const identity = await crypto.subtle.importKey("raw", registrar, "Ed25519", false, ["verify"]);
+  const holds = await crypto.subtle.verify("Ed25519", identity, signature, joined(named, plan.roster));
+  require(holds, "The list of participants is not the one of your invitation's registrar.");
+  const fits = !edition || edition[2] === null || edition[2] === plan.study.study;
+  require(fits, "The list of participants is for another study.");
+}
+
+/** JSON in ASCII. */
+const ascii = (value) =>
+  text(JSON.stringify(value).replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`));
+
 /** The one message of the participant at `position`, whose record has these codes. */
 export async function report(plan, session, position, sealingKey, codes, signingKey) {
   const seat = u32(position);

@@ -1,10 +1,11 @@
 // A page for one record and one message: read what is asked, enter the record, consent, report.
-// The link to it names the round, a token and the helper after the “#”, which no server is sent.
+// The link to it has, after the “#”, which no server is sent: the key of whoever is invited, and the keys of the
+// helper and of the registrar, who vouches for the list of participants.
 
 import { fromHex, hex, joined, label, sha256, text } from "./report-bytes.js";
 import { Refusal, decode, require } from "./report-plan.js";
 import { asked, codes, fields } from "./report-record.js";
-import { Plan, helperKey, report } from "./report.js";
+import { Plan, helperKey, report, requireVouched } from "./report.js";
 
 const WAIT = 25; // seconds that an answer may take
 const PAUSE = 2000; // milliseconds, after an answer that never came
@@ -12,12 +13,12 @@ const at = (id) => document.getElementById(id);
 
 const link = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
 
-// -- what this browser keeps: an identity and a report for each round -------------------------------
+// -- what this browser keeps: the report of each round, before it is sent ----------------------------
 
 function opened() {
   return new Promise((resolve, reject) => {
     const asking = indexedDB.open("dhdmm", 1);
-    asking.onupgradeneeded = () => asking.result.createObjectStore("rounds", { keyPath: "round" });
+    asking.onupgradeneeded = () => asking.result.createObjectStore("reports", { keyPath: "round" });
     asking.onsuccess = () => resolve(asking.result);
     asking.onerror = () => reject(asking.error);
   });
@@ -26,34 +27,37 @@ function opened() {
 async function stored(mode, act) {
   const database = await opened();
   return new Promise((resolve, reject) => {
-    const transaction = database.transaction("rounds", mode, { durability: "strict" });
-    const asking = act(transaction.objectStore("rounds"));
+    const transaction = database.transaction("reports", mode, { durability: "strict" });
+    const asking = act(transaction.objectStore("reports"));
     transaction.oncomplete = () => resolve(asking.result);
     transaction.onabort = () => reject(transaction.error);
   });
 }
 
-const rounds = () => stored("readonly", (store) => store.getAll());
-const kept = () => stored("readonly", (store) => store.get(link.round));
-const keep = (seat) => stored("readwrite", (store) => store.put(seat));
+const reports = () => stored("readonly", (store) => store.getAll());
+const keep = (report) => stored("readwrite", (store) => store.put(report));
 
-async function newSeat() {
-  const pair = await crypto.subtle.generateKey("Ed25519", false, ["sign", "verify"]);
-  const seat = { round: link.round, pair, report: null, delivered: false };
-  await keep(seat);
-  return seat;
+// -- who this is ------------------------------------------------------------------------------------
+
+const PKCS8 = fromHex("302e020100300506032b657004220420"); // RFC 8410: an Ed25519 key follows
+
+async function identityOf(seed) {
+  const encoded = joined(PKCS8, fromHex(seed));
+  const known = await crypto.subtle.importKey("pkcs8", encoded, "Ed25519", true, ["sign"]);
+  const { x } = await crypto.subtle.exportKey("jwk", known);
+  const base64 = x.replaceAll("-", "+").replaceAll("_", "/");
+  return { key: known, public: Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0)) };
 }
 
 // -- what is asked of the leader ----------------------------------------------------------------------
 
-async function signed(seat, method, path, body = new Uint8Array(0)) {
-  const key = new Uint8Array(await crypto.subtle.exportKey("raw", seat.pair.publicKey));
+async function signed(identity, method, path, body = new Uint8Array(0)) {
   const digest = await sha256(body);
   const zero = Uint8Array.of(0);
   const head = [text(method), zero, text(path), zero, text(String(body.length)), zero];
   const said = joined(label("dhdmm1 request"), ...head, digest);
-  const signature = new Uint8Array(await crypto.subtle.sign("Ed25519", seat.pair.privateKey, said));
-  const headers = { "dhdmm-key": hex(key), "dhdmm-signature": hex(signature) };
+  const signature = new Uint8Array(await crypto.subtle.sign("Ed25519", identity.key, said));
+  const headers = { "dhdmm-key": hex(identity.public), "dhdmm-signature": hex(signature) };
   if (body.length) headers["dhdmm-digest"] = hex(digest);
   return ask(path, { method, headers, ...(body.length ? { body } : {}) });
 }
@@ -78,40 +82,34 @@ async function refuse(answer) {
   throw new Refusal([detail ?? `The leader answers ${answer.status}.`, hint].filter(Boolean).join(" "));
 }
 
-const route = (rest) => `/v1/rounds/${link.round}/${rest}`;
+const route = (round, rest) => `/v1/rounds/${round}/${rest}`;
 
-async function enrol(seat, name) {
-  const key = hex(new Uint8Array(await crypto.subtle.exportKey("raw", seat.pair.publicKey)));
-  const body = JSON.stringify({ token: link.token, name, key });
-  const headers = { "content-type": "application/json" };
-  const answer = await ask(route("enrolment"), { method: "POST", headers, body });
+/** The newest round that this identity has a seat in and that is not over. */
+async function findRound(identity) {
+  const answer = await signed(identity, "GET", "/v1/rounds?running=true");
   if (!answer.ok) await refuse(answer);
-}
-
-/** The terms of the round, once enough have enrolled. */
-async function offer(seat) {
-  for (;;) {
-    const answer = await signed(seat, "GET", route(`seat?wait=${WAIT}`));
-    if (answer.status !== 409) return decode(await bytesOf(answer));
-    told("You are enrolled. Waiting until all have: this page has to stay open.");
+  for (const { round, threat_model: model } of await answer.json()) {
+    if (model === "two-servers" && (await signed(identity, "GET", route(round, "seat"))).ok) return round;
   }
+  throw new Refusal("There is no round for you now: it has not begun, or it is over.");
 }
 
-// -- the course of it -----------------------------------------------------------------------------
+// -- the course of it -------------------------------------------------------------------------------
 
 async function begin() {
-  require(link.round && link.token && link.helper, "Open the whole link of your invitation: it names the round, you and the helper.");
-  const seat = await kept();
-  if (seat?.delivered) return finished();
-  const headers = { "dhdmm-token": link.token };
-  const answer = seat ? await signed(seat, "GET", route("draft")) : await ask(route("draft"), { headers });
-  const draft = new Plan(await bytesOf(answer.status === 401 && seat ? await ask(route("draft"), { headers }) : answer));
+  const whole = [link.key, link.helper, link.registrar].every((part) => /^[0-9a-f]{64}$/.test(part));
+  require(whole, "Open the whole link of your invitation: it says who you are, who helps and who made the list.");
+  const identity = await identityOf(link.key);
+  const round = await findRound(identity);
+  const kept = (await reports()).find((report) => report.round === round);
+  if (kept?.delivered) return finished();
+  if (kept) return deliver(identity, kept);
+  const draft = new Plan(await bytesOf(await signed(identity, "GET", route(round, "draft"))));
   requireHelper(draft);
-  if (seat?.report) return deliver(seat);
   await show(draft);
   at("record").addEventListener("submit", (event) => {
     event.preventDefault();
-    attempt(() => takePart(draft, codes(draft.study, at("record"))));
+    attempt(() => takePart(identity, round, draft, codes(draft.study, at("record"))));
   });
 }
 
@@ -121,33 +119,30 @@ function requireHelper(plan) {
   require(same, "The round has another helper than your invitation. Ask whoever invited you.");
 }
 
-async function takePart(draft, record) {
+async function takePart(identity, round, draft, record) {
   at("record").hidden = true;
   at("course").hidden = false;
-  const seat = (await kept()) ?? (await newSeat());
-  told("Enrolling.");
-  await enrol(seat, at("name").value.trim() || "a browser");
-  const terms = await offer(seat);
+  told("Measuring, and adding noise.");
+  const terms = decode(await bytesOf(await signed(identity, "GET", route(round, "seat"))));
   require(terms.get("state") !== "aborted", `The round was aborted: ${terms.get("reason")}. Nothing was sent.`);
   const plan = draft.under(terms.get("terms"));
   requireHelper(plan);
-  told("Measuring, and adding noise.");
-  const roundId = fromHex(link.round);
-  const session = await plan.session(roundId);
-  const key = await helperKey(await bytesOf(await signed(seat, "GET", route(`message?wait=${WAIT}`))), plan, session);
-  const position = terms.get("place").get("position");
-  seat.report = await report(plan, session, position, key, record, seat.pair.privateKey);
-  seat.study = plan.study.study;
-  await keep(seat); // before it leaves: after a restart these very bytes are sent again
-  await deliver(seat);
+  const place = terms.get("place");
+  await requireVouched(place, plan, fromHex(link.registrar));
+  const session = await plan.session(fromHex(round));
+  const message = await bytesOf(await signed(identity, "GET", route(round, `message?wait=${WAIT}`)));
+  const key = await helperKey(message, plan, session);
+  const bytes = await report(plan, session, place.get("position"), key, record, identity.key);
+  const made = { round, study: plan.study.study, bytes, delivered: false };
+  await keep(made); // before it leaves: after a restart these very bytes are sent again
+  await deliver(identity, made);
 }
 
-async function deliver(seat) {
+async function deliver(identity, made) {
   at("course").hidden = false;
   told("Sending your report.");
-  await bytesOf(await signed(seat, "POST", route("message"), seat.report));
-  seat.delivered = true;
-  await keep(seat);
+  await bytesOf(await signed(identity, "POST", route(made.round, "message"), made.bytes));
+  await keep({ ...made, delivered: true });
   finished();
 }
 
@@ -180,7 +175,7 @@ async function show(plan) {
   });
   at("tables").replaceChildren(...tables);
   at("fields").replaceChildren(...fields(study));
-  const before = (await rounds()).filter(({ delivered }) => delivered).length;
+  const before = (await reports()).filter(({ delivered }) => delivered).length;
   at("before").textContent = before ? `This browser has reported in ${before} ${before === 1 ? "round" : "rounds"} before; what they cost adds up.` : "";
   at("record").hidden = false;
 }
