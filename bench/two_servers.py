@@ -14,6 +14,7 @@ import json
 import resource
 import time
 
+from dhdmm.cohort.helper import LocalHelper
 from dhdmm.cohort.usage import own_usage
 from dhdmm.simulation import simulate as simulation
 from dhdmm.simulation.population import Population
@@ -32,14 +33,16 @@ def main() -> None:
 
 def measured(study: str, participants: int, workers: int) -> dict[str, object]:
     plan = planned(study, participants, threat_model="two-servers")
-    helpers = []
+    helpers: list[LocalHelper] = []
     make = Population.helper
 
-    def watched(self: Population) -> object:
-        helpers.append(make(self))
-        return helpers[-1]
+    def watched(self: Population) -> LocalHelper:
+        helper = make(self)
+        assert helper is not None
+        helpers.append(helper)
+        return helper
 
-    Population.helper = watched  # type: ignore[assignment, method-assign]
+    Population.helper = watched  # type: ignore[method-assign]
     started = time.perf_counter()
     done = simulation.simulate(plan, engine="processes", workers=workers, seed=1)
     trace = done.trace
