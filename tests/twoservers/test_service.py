@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +13,11 @@ import httpx
 import pytest
 
 from dhdmm.aggregation.identity import Identity
+from dhdmm.cli.main import load
 from dhdmm.client.ending import Ending
 from dhdmm.errors import PolicyReason, PolicyRefusal
 from dhdmm.network.helper_link import HelperLink, path_of
-from dhdmm.network.identity import NamedIdentity
+from dhdmm.network.identity import NamedIdentity, load_public
 from dhdmm.network.signing import sign
 from dhdmm.network.trust import Address, trusting
 from dhdmm.release.verify import verify
@@ -113,3 +117,21 @@ def test_the_helper_answers_its_leaders_only(tmp_path: Path) -> None:
             assert answer.status_code == status, answer.text
         about = httpx.get(f"{address}/v1/helper", verify=trust).json()
         assert about == {"name": "the helper", "key": KEY.hex()}
+
+
+def test_the_page_on_two_institutions_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Identities are made as the page says; the two servers have the options that it gives."""
+    page = (Path(__file__).parents[2] / "docs" / "DEPLOYING.md").read_text()
+    block = page.split("test_the_page_on_two_institutions_is_followed -->")[1].split("```")[1]
+    first, *servers = block.removeprefix("sh\n").strip().splitlines()
+    monkeypatch.chdir(tmp_path)
+    for command in first.split(" && "):
+        run = [sys.executable, "-c", "from dhdmm.cli.main import main; main()"]
+        subprocess.run([*run, *shlex.split(command)[1:]], check=True, capture_output=True)
+    assert load_public(Path("helper.pub")).name == "University of B"
+    for line in servers:
+        _, name, *given = shlex.split(line)
+        known = {option for one in load(name).params for option in one.opts}
+        assert {one for one in given if one.startswith("--")} <= known
