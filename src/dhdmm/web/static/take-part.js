@@ -159,13 +159,16 @@ async function show(plan) {
   const { study, participants, corrupt } = plan;
   const { epsilon, delta, rho } = study.privacy;
   at("title").textContent = `Will you take part in “${study.study}”?`;
-  at("cost").textContent = epsilon ? `ε = ${epsilon} at δ = ${delta}` : `ρ = ${rho}`;
+  at("cost").textContent = epsilon ? `ε = ${epsilon}` : `ρ = ${rho}`;
+  at("delta").textContent = epsilon ? `at δ = ${delta.toExponential()}` : "";
   at("participants").textContent = `at least ${participants.toLocaleString("en")}`;
   at("size").textContent = `${Math.ceil((plan.strategy.rows * plan.modulusBits) / 8000 + 1.3)} kB`;
+  at("odds").textContent = epsilon ? `Whatever somebody believes about you, the result changes the odds by a factor of at most ${Math.exp(epsilon).toPrecision(3)}.` : "";
+  const others = corrupt === 1 ? "one participant" : `${corrupt.toLocaleString("en")} participants`;
   at("safe").textContent =
-    `Nobody finds out what you enter while one of the two servers is honest: the leader, at ${location.host}, or the` +
-    ` helper, whose key begins with ${link.helper.slice(0, 16)}. The other one and ${corrupt.toLocaleString("en")} of the participants may` +
-    " work together against you. This page was sent by the leader: what it does is what the leader's page does.";
+    `Nobody finds out what you enter while one of two servers is honest: the leader, ${location.host}, or the helper,` +
+    ` whose key begins with ${link.helper.slice(0, 8)}. The other one and ${others} may work together against you.` +
+    " The leader also sent you this page, and you rely on it for that. A program of your own, such as dhdmm join, needs no such trust.";
   const tables = study.workload.map((item) => {
     const line = document.createElement("li");
     const name = document.createElement("strong");
