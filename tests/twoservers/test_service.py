@@ -27,8 +27,15 @@ from dhdmm.server.helper_store import HelperStore
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
 from tests.protocol.network import Stream
-from tests.service.participant.people import POLICY, coordinator, crowd, roster_file, study_of
-from tests.service.walls.servers import Files, certificate, running
+from tests.service.participant.people import (
+    POLICY,
+    Coordinator,
+    coordinator,
+    crowd,
+    roster_file,
+    study_of,
+)
+from tests.service.walls.servers import Files, certificate, running, until
 
 pytestmark = pytest.mark.slow
 
@@ -100,6 +107,25 @@ def test_a_helper_that_the_policy_does_not_know_is_refused(tmp_path: Path) -> No
         with pytest.raises(PolicyRefusal) as refused:
             served.join(persons[0])
         assert refused.value.reason is PolicyReason.UNKNOWN_HELPER
+
+
+def test_the_page_shows_both_servers_and_that_one_is_away(tmp_path: Path) -> None:
+    persons = crowd(tmp_path, 6, policy=KNOWN)
+    study = study_of(threat_model="two-servers")
+    nowhere = HelperLink(Address.parse("http://127.0.0.1:1"), LEADER)
+    given = {"helper": nowhere, "helper_key": KEY, "public": True}
+    with coordinator(tmp_path, study, roster_file(persons), **given) as served:
+        until(lambda: _status(served)["helper_away"])
+        assert _status(served)["settled"] == 0
+        with httpx.Client(verify=served.files.client(), base_url=served.address) as http:
+            page = http.get(f"/rounds/{served.round_id.hex()}").text
+    assert "Two servers" in page
+    assert "it does not answer now; the round waits" in page
+
+
+def _status(served: Coordinator) -> dict[str, object]:
+    with httpx.Client(verify=served.files.client(), base_url=served.address) as http:
+        return http.get(f"/v1/rounds/{served.round_id.hex()}").json()
 
 
 def test_the_helper_answers_its_leaders_only(tmp_path: Path) -> None:

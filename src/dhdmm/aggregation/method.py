@@ -275,6 +275,10 @@ class CoordinatorMachine(Protocol):
     def abort(self, reason: AbortReason) -> frozenset[int]: ...
 
     @property
+    def settled(self) -> int | None:
+        """How many inputs the helper has accepted; None where there is no helper."""
+
+    @property
     def asks_helper(self) -> bool:
         """Whether there is something to ask the helper now."""
 

@@ -142,7 +142,11 @@ class LiveRound:
         return compress(self.preview)
 
     def status(self) -> Status:
-        return status_of(self._state.row, self._state.study, self._phase_clock.remaining)
+        status = status_of(self._state.row, self._state.study, self._phase_clock.remaining)
+        if self._state.settled is None:
+            return status
+        away = self._helper_trouble.failing and not self.over
+        return status.model_copy(update={"settled": self._state.settled, "helper_away": away})
 
     async def transcript(self) -> bytes | None:
         if not self.over:

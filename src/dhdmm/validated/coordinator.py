@@ -71,6 +71,7 @@ class ValidatedCoordinator:
     announced = Below[bytes | None](attrgetter("announced"))
     introduced = Below[Callable[[int], Sequence[int]]](attrgetter("introduced"))
     abort = Below[Callable[[AbortReason], frozenset[int]]](attrgetter("abort"))
+    settled = Below[int | None](attrgetter("settled"))
     asks_helper = Below[bool](attrgetter("asks_helper"))
     waits_for_helper = Below[bool](attrgetter("waits_for_helper"))
     to_helper = Below[Callable[[], bytes | None]](attrgetter("to_helper"))
