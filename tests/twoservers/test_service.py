@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.method import PENDING
 from dhdmm.cli.main import load
 from dhdmm.client.ending import Ending
 from dhdmm.errors import PolicyReason, PolicyRefusal
@@ -26,6 +27,9 @@ from dhdmm.server.helper import HelperService
 from dhdmm.server.helper_store import HelperStore
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
+from dhdmm.server.store import read_log
+from dhdmm.twoservers.leader import REPORTED
+from tests.participant.postgres import OWNER, Server
 from tests.protocol.network import Stream
 from tests.service.participant.people import (
     POLICY,
@@ -48,11 +52,11 @@ KNOWN = POLICY.model_copy(
 
 
 @contextlib.contextmanager
-def helper(folder: Path) -> Iterator[tuple[str, Files]]:
+def helper(folder: Path, store: str | None = None) -> Iterator[tuple[str, Files]]:
     """A helper that runs; gives its address and its certificate."""
     place = folder / "helper"
     (place / "secrets").mkdir(parents=True, exist_ok=True)
-    database = Database(f"sqlite:///{place / 'helper.db'}")
+    database = Database(store or f"sqlite:///{place / 'helper.db'}")
     service = HelperService(
         HelperStore(database), place / "secrets", HELPER, [LEADER.public], Metrics()
     )
@@ -66,17 +70,26 @@ def link(address: str, files: Files) -> HelperLink:
     return HelperLink(Address.parse(address), LEADER, trusting(files.certificate))
 
 
-def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Both servers with a store of this kind; nothing of a vector stays in the leader's."""
+    stores: list[str | None] = [None, None]
+    if kind == "postgresql":
+        server = request.getfixturevalue("postgres")
+        stores = [_url(server.with_database()) for _ in range(2)]
     persons = crowd(tmp_path, 6, policy=KNOWN)
     study = study_of(threat_model="two-servers")
     with (
-        helper(tmp_path) as second,
+        helper(tmp_path, stores[0]) as second,
         coordinator(
             tmp_path,
             study,
             roster_file(persons),
             helper=link(*second),
             helper_key=KEY,
+            store=stores[1],
         ) as served,
     ):
         served.consent(*persons)
@@ -87,6 +100,15 @@ def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(tmp_path: 
         said = " ".join(verify(release.transcript).checks)
         assert "signed its half of the sum" in said
         assert not list((tmp_path / "helper" / "secrets").iterdir())
+        with served.database.reading() as connection:
+            names = [entry.name for entry in read_log(connection, served.round_id.hex())]
+        assert len([name for name in names if name.startswith(REPORTED)]) == 12  # taken, settled
+        assert not [name for name in names if name.startswith(PENDING)]
+
+
+def _url(server: Server) -> str:
+    address = f"127.0.0.1:{server.port}/{server.database}"
+    return f"postgresql+psycopg://{OWNER}:{server.password}@{address}"
 
 
 def test_a_helper_that_the_policy_does_not_know_is_refused(tmp_path: Path) -> None:

@@ -168,18 +168,18 @@ def coordinator(
     public: bool = False,
     helper: HelperLink | None = None,
     helper_key: bytes | None = None,
-    deadlines: Deadlines = Deadlines(600, 600),  # noqa: B008 - a frozen value
+    store: str | None = None,
 ) -> Iterator[Coordinator]:
     """A coordinator with one round; `around` may put something hostile before it.
 
     A `public` one has pages, too.
     """
-    database = Database(f"sqlite:///{folder / 'coordinator.db'}")
+    database = Database(store or f"sqlite:///{folder / 'coordinator.db'}")
     database.migrate()
     round_id = current_round(database, add_study(database, study, helper_key), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",
-        deadlines, helper=helper,
+        Deadlines(600, 600), helper=helper,
     )  # fmt: skip
     files = certificate(folder)
     pages = create_pages(hub, OPERATOR, public=True) if public else None
