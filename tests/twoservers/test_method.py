@@ -57,8 +57,6 @@ def test_a_plan_names_its_helper_and_comes_back_as_it_was() -> None:
 
 
 def test_what_is_not_supported_is_refused_in_words() -> None:
-    with pytest.raises(StudyError, match="not validated yet"):
-        Study.from_text(small_text(**TWO, validation="sum"))
     with pytest.raises(StudyError, match="sealing"):
         Study.from_text(small_text() + "  sealing: x25519\n")
     with pytest.raises(DataError, match="whose key is not here"):
@@ -137,3 +135,20 @@ def test_the_page_lists_every_message_and_field() -> None:
         rows = [row.split("|")[1:3] for row in section[1].splitlines() if row.startswith("| `")]
         described = [(name.strip().strip("`"), layout.strip()) for name, layout in rows]
         assert described == fields
+
+
+@pytest.mark.parametrize("level", ["sum", "bounded"])
+def test_a_validated_round_is_checked_by_anybody(level: str) -> None:
+    """Both servers verify; the sum is the one that was committed to, whatever a server says."""
+    outcome = run_round(
+        enrol(small_plan(**TWO, validation=level)), people(12), full_transcript=True
+    )
+    assert len(outcome.survivors) == 12
+    found = verify(outcome.release.transcript)
+    said = " ".join(found.checks)
+    assert "the sum is the one that 12 survivors signed commitments to" in said
+    assert "signed its half of the sum" in said
+    assert "the sum recomputed from 12 messages" in said
+    assert not any("falsified" in one for one in found.unproven)
+    if level == "bounded":
+        assert "12 survivors proved to have an input no longer than" in said

@@ -70,7 +70,7 @@ def link(address: str, files: Files) -> HelperLink:
     return HelperLink(Address.parse(address), LEADER, trusting(files.certificate))
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "validated"])
 def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(
     tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
@@ -80,7 +80,8 @@ def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(
         server = request.getfixturevalue("postgres")
         stores = [_url(server.with_database()) for _ in range(2)]
     persons = crowd(tmp_path, 6, policy=KNOWN)
-    study = study_of(threat_model="two-servers")
+    level = "bounded" if kind == "validated" else "none"
+    study = study_of(threat_model="two-servers", validation=level)
     with (
         helper(tmp_path, stores[0]) as second,
         coordinator(
