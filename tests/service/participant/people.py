@@ -38,7 +38,7 @@ from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
-from tests.service.server.rounds import sqlite_in
+from tests.service.server.rounds import database_at, sqlite_in
 from tests.service.walls.servers import Files, certificate, coordinating
 
 OPERATOR = "the operator's token"
@@ -158,12 +158,6 @@ def seat_of(client: CoordinatorClient, round_id: bytes, member: Member) -> Seat:
     return take_seat(client, round_id, member, preview, client.offer(round_id))
 
 
-def migrated(store: str) -> Database:
-    database = Database(store)
-    database.migrate()
-    return database
-
-
 @contextlib.contextmanager
 def coordinator(
     folder: Path,
@@ -180,7 +174,7 @@ def coordinator(
 
     A `public` one has pages, too.
     """
-    database = sqlite_in(folder) if store is None else migrated(store)
+    database = sqlite_in(folder) if store is None else database_at(store)
     round_id = current_round(database, add_study(database, study, helper_key), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",
