@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
@@ -129,3 +131,32 @@ def test_either_server_restarted_anywhere_gives_the_same_sum(
         step()
     parties.leader.close_phase()
     assert parties.leader.result.total.tolist() == parties.total([0, 1, 2, 3, 4, 5])
+
+
+def test_leaders_that_take_turns_give_the_same_sum_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any of them settles what any has taken; each adds to a shard of its own."""
+    monkeypatch.setattr(leader_module, "LARGEST_BATCH", 2)
+    parties = Parties()
+    reports = [parties.report(i) for i in range(6)]
+    workers = [
+        leader_module.Leader(parties.round, parties.roster, parties.random, parties.store, name)
+        for name in ("one", "other")
+    ]
+
+    def turn(number: int, act) -> None:
+        parties.leader = workers[number]
+        before = dict(parties.store)
+        act()
+        parties.leader.flush()
+        changed = [(k, v) for k, v in parties.store.items() if before.get(k) != v]
+        workers[1 - number].follow([one for one in changed if not one[0].startswith("pending/")])
+
+    for position, report in enumerate(reports):
+        turn(position % 2, partial(workers[position % 2].receive, position, report))
+        turn((position // 2) % 2, parties.consult)
+    turn(0, parties.leader.close_phase)
+    turn(1, parties.consult)
+    turn(0, lambda: workers[0].close_phase())
+    assert [name for name in parties.store if name.startswith("sum/")] == ["sum/one", "sum/other"]
+    for worker in workers:
+        assert worker.result.total.tolist() == parties.total([0, 1, 2, 3, 4, 5])

@@ -8,7 +8,7 @@ phase is over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -275,6 +275,10 @@ class CoordinatorMachine(Protocol):
     def abort(self, reason: AbortReason) -> frozenset[int]: ...
 
     @property
+    def settled(self) -> int | None:
+        """How many inputs the helper has accepted; None where there is no helper."""
+
+    @property
     def asks_helper(self) -> bool:
         """Whether there is something to ask the helper now."""
 
@@ -326,8 +330,11 @@ class HelperMachine(Protocol):
     def answered(self) -> bool:
         """Whether it has given its sum, after which it knows nothing more."""
 
-    def answer(self, request: bytes) -> bytes:
-        """To the coordinator, or `RemoteProtocolError`; a request again is answered the same."""
+    def answer(self, request: bytes, refused: Collection[int] = ()) -> bytes:
+        """To the coordinator, or `RemoteProtocolError`; a request again is answered the same.
+
+        New inputs of those who are `refused` are not accepted.
+        """
 
 
 @dataclass(frozen=True)
@@ -468,6 +475,9 @@ class Aggregation(Protocol[P, R]):
 
     def recorded_helper(self, round: R, account: bytes | None) -> Callable[[bytes], bytes]:
         """Answers as the helper of a recorded round did, to the same questions."""
+
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        """Whose inputs the helper is asked to accept, in order."""
 
     # Its messages, from outside
 

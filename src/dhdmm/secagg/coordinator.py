@@ -188,6 +188,7 @@ class Coordinator(Acceptance):
             return None
         return opening(self._collected, position).encode()
 
+    settled: int | None = None
     asks_helper = waits_for_helper = False
 
     def to_helper(self) -> bytes | None:

@@ -138,6 +138,9 @@ class SecureAggregation:
     ) -> Callable[[bytes], bytes]:
         raise LocalProtocolError("there is one server, and no helper")
 
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        raise LocalProtocolError("there is one server, and no helper")
+
     def largest_message(self, round: RoundParameters) -> int:
         """A packed vector, and so much for every neighbour."""
         return round.input_bytes + _PER_NEIGHBOUR * round.participants + _FIXED

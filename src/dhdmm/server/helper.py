@@ -34,7 +34,7 @@ from dhdmm.server.threads import in_thread
 
 _PATH = re.compile("/v1/helper/rounds/([0-9a-f]{32})")
 LARGEST_OPENING = 512 * 2**20
-LARGEST_REQUEST = 8 * 2**20
+LARGEST_REQUEST = 64 * 2**20
 
 
 class _Round:

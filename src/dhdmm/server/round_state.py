@@ -134,6 +134,7 @@ class RoundState:
         self._coming: Seats | None = None  # agreed in this turn, and not committed yet
         self.complete = False
         self.asks_helper = self.waits_for_helper = self.speaks = False
+        self.settled: int | None = None
         self._published: Transcript | None = None  # read again by the first who asks for a receipt
 
     def turn(self, requests: Sequence[Request]) -> list[Outcome]:
@@ -245,6 +246,7 @@ class RoundState:
         machine = None if self._running is None else self._running.session.machine
         self.asks_helper = machine is not None and machine.asks_helper
         self.waits_for_helper = machine is not None and machine.waits_for_helper
+        self.settled = self.settled if machine is None else machine.settled
         if machine is not None and self.seats is not None and self.seats.plan.method.has_helper:
             self.speaks = machine.message_for(0) is not None
 

@@ -318,10 +318,6 @@ class AggregationModel(Section):
     def _sealed_for_somebody(self) -> AggregationModel:
         if self.threat_model != "two-servers" and self.sealing != "mlkem768-x25519":
             raise problem("'sealing' is for 'threat_model: two-servers' only", at=("sealing",))
-        if self.threat_model == "two-servers" and self.validation != "none":
-            raise problem(
-                "inputs are not validated yet with 'threat_model: two-servers'", at=("validation",)
-            )
         return self
 
 

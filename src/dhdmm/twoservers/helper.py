@@ -8,6 +8,8 @@ erased before it leaves.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from dhdmm.aggregation.bitmap import Bitmap
@@ -67,8 +69,11 @@ class Helper:
     def answered(self) -> bool:
         return self._answer is not None
 
-    def answer(self, request: bytes) -> bytes:
-        """To the leader, or `RemoteProtocolError`; a request again is answered the same."""
+    def answer(self, request: bytes, refused: Collection[int] = ()) -> bytes:
+        """To the leader, or `RemoteProtocolError`; a request again is answered the same.
+
+        New reports of those who are `refused` are not accepted.
+        """
         message = m.decode(request)
         if message.session != self._round.session:
             raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
@@ -76,7 +81,7 @@ class Helper:
             case m.KeyRequest():
                 return self._key_message
             case m.Batch():
-                return self._accept(message)
+                return self._accept(message, refused)
             case m.Closing():
                 return self._close(message)
         raise RemoteProtocolError(AbortReason.WRONG_PHASE, status_hint=409)
@@ -117,7 +122,7 @@ class Helper:
 
     # Reports
 
-    def _accept(self, batch: m.Batch) -> bytes:
+    def _accept(self, batch: m.Batch, refused: Collection[int]) -> bytes:
         self._require_open()
         if len(batch.reports) > LARGEST_BATCH:
             raise RemoteProtocolError(AbortReason.MALFORMED, "too many reports in a batch")
@@ -127,7 +132,8 @@ class Helper:
         total, new, accepted = self._sum.copy(), list[tuple[int, bytes]](), []
         for index, reported in enumerate(batch.reports):
             sealed = batch.sealed[size * index : size * (index + 1)]
-            accepted.append(self._takes(reported, sealed, total, new))
+            may = reported.position not in refused or reported.position in self._reports
+            accepted.append(may and self._takes(reported, sealed, total, new))
         if new:
             name = f"{_BATCH}{self._batches}"
             self._secrets.save({name: self._reports.record(new), _SUM: total.tobytes()})

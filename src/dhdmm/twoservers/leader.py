@@ -165,6 +165,10 @@ class Leader:
         return self.state == SETTLING.name and _ANSWER not in self._store
 
     @property
+    def settled(self) -> int:
+        return self._counted.count
+
+    @property
     def asks_helper(self) -> bool:
         if self.state == REPORTS.name:
             return _KEY not in self._store or len(self._pending) >= LARGEST_BATCH

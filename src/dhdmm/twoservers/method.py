@@ -128,6 +128,10 @@ class TwoServers:
 
         return answer
 
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        asked = m.decode(request)
+        return [one.position for one in asked.reports] if isinstance(asked, m.Batch) else []
+
     def largest_message(self, round: TwoServersRound) -> int:
         return m.HEADER_BYTES + 8 + round.input_bytes + 64
 

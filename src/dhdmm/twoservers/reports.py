@@ -32,8 +32,11 @@ class Reports:
         self._hashes = np.zeros(participants, "V32")
         self.count = 0
 
+    def __contains__(self, position: int) -> bool:
+        return 0 <= position < len(self._known) and bool(self._known[position])
+
     def hash_at(self, position: int) -> bytes | None:
-        return bytes(self._hashes[position]) if self._known[position] else None
+        return bytes(self._hashes[position]) if position in self else None
 
     def add(self, new: Hashes) -> None:
         for position, known in new:

@@ -16,19 +16,20 @@ from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import (
     Checked,
     CountedRound,
-    HelperMachine,
     Method,
     Phase,
     RoundTerms,
+    Secrets,
     Store,
 )
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
-from dhdmm.validated.account import check_account
+from dhdmm.validated.account import Account, check_account
 from dhdmm.validated.attachments import attach, detach
 from dhdmm.validated.below import Below
 from dhdmm.validated.coordinator import ValidatedCoordinator
 from dhdmm.validated.counted import CountedAttachments
+from dhdmm.validated.helper import ValidatedHelper, disclose
 from dhdmm.validated.participant import ValidatedParticipant
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validated.workers import faults_of
@@ -61,8 +62,6 @@ class ValidatedSum:
     parameter_names = Below[tuple[str, ...]](attrgetter("parameter_names"))
     choose = Below[Callable[[int, float, float], Any]](attrgetter("choose"))
     check = Below[Callable[[Any, int, float, float], None]](attrgetter("check"))
-    helper = Below[Callable[..., HelperMachine]](attrgetter("helper"))
-    recorded_helper = Below[Callable[..., Callable[[bytes], bytes]]](attrgetter("recorded_helper"))
     parameters_of = Below[Callable[[Mapping[str, int], int], Any]](attrgetter("parameters_of"))
 
     def fewest_senders(self, round: ValidatedRound, phase: Phase) -> int:
@@ -97,6 +96,29 @@ class ValidatedSum:
         faults = partial(faults_of, round.statement, os.urandom)
         return ValidatedCoordinator(round, roster, store, below, self.below, faults)
 
+    def helper(
+        self,
+        round: ValidatedRound,
+        roster: Roster,
+        identity: Identity,
+        randomness: Randomness,
+        secrets: Secrets,
+        journal: Journal,
+    ) -> ValidatedHelper:
+        below = self.below.helper(round.below, roster, identity, randomness, secrets, journal)
+        faults = partial(faults_of, round.statement, os.urandom)
+        return ValidatedHelper(round, roster, below, self.below.asked_about, faults)
+
+    def recorded_helper(
+        self, round: ValidatedRound, account: bytes | None
+    ) -> Callable[[bytes], bytes]:
+        said = Account.decode(account or b"").below
+        below = self.below.recorded_helper(round.below, said)
+        return lambda request: below(disclose(request)[1])
+
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        return self.below.asked_about(disclose(request)[1])
+
     def largest_message(self, round: ValidatedRound) -> int:
         attached = round.input_bytes - round.below.input_bytes
         return attached + self.below.largest_message(round.below)
@@ -125,6 +147,13 @@ class ValidatedSum:
         replayed: bool,
     ) -> Checked:
         found = check_account(round, roster, survivors, measurement, account or b"")
+        if round.helped:
+            said = Account.decode(account or b"")
+            whole = [*measurement, *said.limbs]
+            helped = self.below.check_account(
+                round.below, roster, survivors, whole, said.below, replayed
+            )
+            found = replace(found, holds=[*found.holds, *helped.holds])
         if round.statement is None:
             return replace(found, open=[*found.open, NOTHING_PROVED])
         if not replayed:

@@ -31,7 +31,6 @@ from dhdmm.planning.plan import Plan
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
-from dhdmm.server.limits import Limits
 from dhdmm.server.studies import Hub, add_study, current_round
 from dhdmm.server.waiting import Deadlines
 from dhdmm.study.histogram import Histogram
@@ -39,7 +38,8 @@ from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
-from tests.service.walls.servers import Files, certificate, running
+from tests.service.server.rounds import database_at, sqlite_in
+from tests.service.walls.servers import Files, certificate, coordinating
 
 OPERATOR = "the operator's token"
 REGISTRAR = Identity.generate(Stream("registrar"))
@@ -168,23 +168,21 @@ def coordinator(
     public: bool = False,
     helper: HelperLink | None = None,
     helper_key: bytes | None = None,
-    deadlines: Deadlines = Deadlines(600, 600),  # noqa: B008 - a frozen value
+    store: str | None = None,
 ) -> Iterator[Coordinator]:
     """A coordinator with one round; `around` may put something hostile before it.
 
     A `public` one has pages, too.
     """
-    database = Database(f"sqlite:///{folder / 'coordinator.db'}")
-    database.migrate()
+    database = sqlite_in(folder) if store is None else database_at(store)
     round_id = current_round(database, add_study(database, study, helper_key), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",
-        deadlines, helper=helper,
+        Deadlines(600, 600), helper=helper,
     )  # fmt: skip
     files = certificate(folder)
     pages = create_pages(hub, OPERATOR, public=True) if public else None
     app = create_app(hub, OPERATOR, pages=pages, public=public)
-    door = app.state.callers.admit
-    with running(around(app), Limits(), files, on_drain=hub.drain, door=door) as server:
+    with coordinating(app, files, around) as server:
         address = f"https://localhost:{server.port}"
         yield Coordinator(address, files, database, study, bytes.fromhex(round_id), hub)
