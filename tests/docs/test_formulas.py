@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.masks import add_masks
 from dhdmm.aggregation.method import ThreatModel
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg.channels import keys_statement
-from dhdmm.secagg.masks import add_masks
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.workload import Workload

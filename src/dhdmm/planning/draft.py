@@ -31,7 +31,7 @@ from dhdmm.planning.calibrate import (
     unit_sensitivity_squared,
 )
 from dhdmm.planning.methods import method_for
-from dhdmm.planning.plan import NO_ROSTER, REPORTED_DELTA, Plan
+from dhdmm.planning.plan import NO_HELPER, NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion
 from dhdmm.strategy.objective import objective_of
@@ -51,18 +51,20 @@ class Draft:
     study: Study
     strategy: Strategy
     rho: Fraction
+    helper: bytes = b""
+    """The key of the second server, where there is one."""
     made_by: str | None = field(default_factory=formats.this_version)
     """No part of the digest: people consent to questions, not to a version."""
 
     @classmethod
     def of(cls, plan: Plan) -> Draft:
         """What a plan, or its preview, was made from."""
-        return cls(plan.study, plan.strategy, plan.rho, plan.made_by)
+        return cls(plan.study, plan.strategy, plan.rho, plan.helper, plan.made_by)
 
     @cached_property
     def digest(self) -> bytes:
         parts = self.study.digest, self.strategy.to_bytes(), str(self.rho).encode()
-        return hashlib.sha256(b"dhdmm draft" + b"".join(parts)).digest()
+        return hashlib.sha256(b"dhdmm draft" + b"".join(parts) + self.helper).digest()
 
     def plan_for(self, roster: Roster) -> Plan:
         """The plan for this roster, which a draft of dhdmm 0.1.0 names as that version did."""
@@ -97,6 +99,7 @@ class Draft:
             parameters=parameters,
             participant_variance=variance,
             modulus=modulus_above(bound),
+            helper=self.helper,
             made_by=self.made_by,
         )
         try:
@@ -119,6 +122,7 @@ def plan(
     participants: int | None = None,
     roster: Roster | None = None,
     strategy: Strategy | None = None,
+    helper: bytes | None = None,
     *,
     objective: str | None = None,
     targets: Mapping[str, float] | None = None,
@@ -135,6 +139,8 @@ def plan(
         objective: Another objective than the study's: "total", "per-table" or "max".
         targets: The largest standard error that answers of a table may have, by the table's name.
             The plan has the smallest ε that reaches them, in place of the study's.
+        helper: The Ed25519 key of the second server, for a study with `threat_model: two-servers`.
+            Without it the plan is a preview, as without a roster.
 
     Returns:
         The plan.
@@ -167,13 +173,19 @@ def plan(
         study = study.with_targets(targets)
         strategy = strategy or optimise(study.workload, objective=objective_of(study))
         study = study_for(study, strategy, Targets(targets), participants)
-    drafted = draft(study, strategy)
+    drafted = draft(study, strategy, helper)
     return drafted.plan(participants, roster.digest if roster else NO_ROSTER)
 
 
-def draft(study: Study, strategy: Strategy | None = None) -> Draft:
+def draft(study: Study, strategy: Strategy | None = None, helper: bytes | None = None) -> Draft:
     """Optimise the strategy, choose its scale, and turn (ε, δ) into ρ."""
     privacy, aggregation = study.privacy, study.aggregation
+    helped = method_for(aggregation).has_helper
+    if helper is not None and not helped:
+        raise PrivacyError(
+            "a helper for a study with one server", hint="write 'threat_model: two-servers'"
+        )
+    named = (helper or NO_HELPER) if helped else b""
     if strategy is not None and not strategy.contains(study.workload):
         raise PrivacyError("the strategy does not measure all that the study asks for")
     strategy = strategy or optimise(study.workload, objective=objective_of(study))
@@ -190,7 +202,7 @@ def draft(study: Study, strategy: Strategy | None = None) -> Draft:
         rho = promised_rho(privacy, sensitivity_squared, floor, strategy.rows)
         shortfall = _excess_ratio(privacy, rho, sensitivity_squared, floor, strategy.rows)
         if shortfall <= 1:
-            return Draft(study, strategy, rho)
+            return Draft(study, strategy, rho, named)
         # the excess falls with the square of the scale
         needed = math.sqrt(sensitivity_squared * shortfall)
 

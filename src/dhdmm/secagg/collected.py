@@ -15,14 +15,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation import wire
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.lists import RecordTable, Slots, dtype_of
 from dhdmm.aggregation.merkle import MerkleTree
 from dhdmm.secagg import messages as m
-from dhdmm.secagg import wire
 from dhdmm.secagg.graph import Positions
 from dhdmm.secagg.keys import EVIDENCE_BYTES
-from dhdmm.secagg.lists import RecordTable, Slots, dtype_of
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods, Said
 from dhdmm.secagg.round import RoundParameters, session_under_root

@@ -194,6 +194,16 @@ class Coordinator(Acceptance):
             return None
         return opening(self._collected, position).encode()
 
+    settled: int | None = None
+    asks_helper = waits_for_helper = False
+
+    def to_helper(self) -> bytes | None:
+        """There is none."""
+        return None
+
+    def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
+        raise LocalProtocolError("nobody was asked")
+
     @property
     def account(self) -> bytes | None:
         """Nothing is known of single inputs."""

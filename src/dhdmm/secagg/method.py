@@ -8,15 +8,22 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import Checked, Phase, RoundTerms, Store, ThreatModel
+from dhdmm.aggregation.method import (
+    Checked,
+    HelperMachine,
+    Phase,
+    RoundTerms,
+    Store,
+    ThreatModel,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.secagg import messages
 from dhdmm.secagg import parameters as graphs
-from dhdmm.secagg.parameters import FIELDS, GraphParameters
+from dhdmm.secagg.parameters import FIELDS, MODELS, GraphParameters
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import COORDINATOR, PHASES, CoordinatorState
 
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from dhdmm.secagg.counted import CountedMessages
     from dhdmm.secagg.participant import Participant
     from dhdmm.secagg.stand_in import StandIn
+
+__all__ = ["MODELS", "SecureAggregation"]
 
 _BY_THRESHOLD = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
 """In these phases as many as the threshold are enough; in those before, u_min are needed."""
@@ -49,6 +58,10 @@ class SecureAggregation:
     @property
     def needs_pinned_roster(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
+
+    @property
+    def has_helper(self) -> bool:
+        return False
 
     @property
     def announces_root(self) -> bool:
@@ -117,6 +130,17 @@ class SecureAggregation:
         from dhdmm.secagg.coordinator import Coordinator
 
         return Coordinator(round, roster, randomness, store, shard)
+
+    def helper(self, *_: object) -> HelperMachine:
+        raise LocalProtocolError("there is one server, and no helper")
+
+    def recorded_helper(
+        self, round: RoundParameters, account: bytes | None
+    ) -> Callable[[bytes], bytes]:
+        raise LocalProtocolError("there is one server, and no helper")
+
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        raise LocalProtocolError("there is one server, and no helper")
 
     def largest_message(self, round: RoundParameters) -> int:
         """A packed vector, and so much for every neighbour."""

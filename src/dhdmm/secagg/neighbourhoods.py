@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.secagg.lists import Slots
+from dhdmm.aggregation.lists import Slots
 from dhdmm.secagg.messages import Direction
 
 Indices = NDArray[np.integer[Any]]

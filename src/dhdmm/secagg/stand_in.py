@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation import masks
 from dhdmm.aggregation.identity import KEY_BYTES, Identity
+from dhdmm.aggregation.lists import RecordTable, Slots, dtype_of
+from dhdmm.aggregation.masks import Sign
 from dhdmm.aggregation.modulus import Vector, pack
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.secagg import keys, masks, shamir
+from dhdmm.secagg import keys, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.graph import sample_out_neighbours
 from dhdmm.secagg.keys import EVIDENCE_BYTES, SEAL_OVERHEAD, Endpoint, KeyPair
-from dhdmm.secagg.lists import RecordTable, Slots, dtype_of
-from dhdmm.secagg.masks import Sign
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.round import RoundParameters, session_under_root
 

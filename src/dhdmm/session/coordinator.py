@@ -9,6 +9,7 @@ from hashlib import sha256
 import numpy as np
 
 from dhdmm import formats
+from dhdmm.aggregation.errors import RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.method import OVER, Aggregate, CoordinatorMachine, Reply, Store, input_phase
 from dhdmm.aggregation.modulus import Vector
@@ -24,6 +25,8 @@ from dhdmm.session.introductions import Introductions
 from dhdmm.session.recorder import Recorder
 
 Clock = Callable[[], datetime]
+Helper = Callable[[bytes], bytes]
+"""Answers what the second server is asked."""
 
 
 class CoordinatorSession:
@@ -47,8 +50,9 @@ class CoordinatorSession:
         archive: Store | None = None,
         shard: str = "only",
         clock: Clock | None = None,
+        helper: Helper | None = None,
     ) -> None:
-        self._plan, self._roster, self._clock = plan, roster, clock
+        self._plan, self._roster, self._clock, self._helper = plan, roster, clock, helper
         self._introductions = Introductions(roster)
         notes: Store = {} if store is None else store
         self._recorder = Recorder(plan.method.phases, len(roster), notes, archive)
@@ -90,6 +94,21 @@ class CoordinatorSession:
         if reply is Reply.ACCEPTED and len(self.machine.departed) == departed:
             self._recorder.counted(state, position, data)
         return reply
+
+    def consult(self) -> None:
+        """Ask the helper, if it is at hand, all there is to ask it now."""
+        while self._helper is not None and (request := self.machine.to_helper()) is not None:
+            self.helper_answered(request, self._helper(request))
+
+    def helper_answered(self, request: bytes, answer: bytes) -> None:
+        """What the helper accepts is noted now. If it breaks the protocol, the round is over."""
+        try:
+            counted = self.machine.from_helper(request, answer)
+        except RemoteProtocolError as error:
+            self.machine.abort(error.reason)
+            return
+        for position, message in counted.items():
+            self._recorder.counted(self.input_phase, position, message)
 
     def message_for(self, position: int) -> bytes | None:
         """What this participant is to be sent in this phase, as often as it asks.

@@ -147,7 +147,13 @@ def execute(
     trace.joining_bytes[:] = joining_bytes(plan, roster)
     trace.plan_check_seconds = _check_seconds(invitation, population)
     # without a clock: a simulated round has no date, and is the same whenever it is repeated
-    coordinator = CoordinatorSession(plan, population.round_id, roster, population.randomness())
+    coordinator = CoordinatorSession(
+        plan,
+        population.round_id,
+        roster,
+        population.randomness(),
+        helper=population.helper(),
+    )
     with cohorts_on(engine, invitation, population, silent, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first
         _ideal_total(plan, cohorts, population.people.positions()[: len(cohorts)])

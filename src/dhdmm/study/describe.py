@@ -21,6 +21,7 @@ RELATIONS = {"zero-out": "is there or not", "replace": "is what it is or somethi
 THREATS = {
     "malicious": "parties that break the protocol as they please",
     "semi-honest": "parties that follow the protocol but keep what they see",
+    "two-servers": "any party, while one of the two servers, coordinator and helper, is honest",
 }
 
 

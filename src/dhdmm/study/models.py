@@ -32,6 +32,8 @@ from dhdmm.study.forms import (
 
 KEYS_SINCE: dict[str, str] = {
     "aggregation.validation": "0.2.0",
+    "aggregation.sealing": "0.2.0",
+    "aggregation.threat_model.two-servers": "0.2.0",
     "extra_measurements": "0.2.0",
     "objective": "0.2.0",
     "workload.target": "0.2.0",
@@ -322,11 +324,18 @@ Count = Annotated[
 class AggregationModel(Section):
     """Who adds up, and what the round must survive. The default threat model is the stronger."""
 
-    threat_model: Literal["semi-honest", "malicious"] = "malicious"
+    threat_model: Literal["semi-honest", "malicious", "two-servers"] = "malicious"
     participants: Count
     max_dropout: Fraction = 0.05
     max_records_per_participant: Annotated[int, Field(ge=1, le=10**12)]
     validation: Literal["none", "sum", "bounded"] = "none"
+    sealing: Literal["mlkem768-x25519", "x25519"] = "mlkem768-x25519"
+
+    @model_validator(mode="after")
+    def _sealed_for_somebody(self) -> AggregationModel:
+        if self.threat_model != "two-servers" and self.sealing != "mlkem768-x25519":
+            raise problem("'sealing' is for 'threat_model: two-servers' only", at=("sealing",))
+        return self
 
 
 class StudyModel(Section):

@@ -131,7 +131,8 @@ export function objectiveCard(study, changed, render) {
 const UNITS = [["record", "one record"], ["person", "all records of a person"], ["participant", "all that a participant holds"]];
 const BUDGETS = [["epsilon", "ε and δ"], ["rho", "ρ"]];
 const RELATIONS = [["zero-out", "whether it is there"], ["replace", "what it says"]];
-const THREATS = [["malicious", "may break the protocol"], ["semi-honest", "follow it, but keep what they see"]];
+const THREATS = [["malicious", "may break the protocol"], ["semi-honest", "follow it, but keep what they see"],
+  ["two-servers", "one of two servers is honest"]];
 const decimal = { inputmode: "decimal", size: 7 }, whole = { inputmode: "numeric", size: 9 };
 
 export function privacyCard(study, changed, render) {
