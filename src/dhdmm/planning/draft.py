@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -33,6 +34,7 @@ from dhdmm.planning.methods import method_for
 from dhdmm.planning.plan import NO_HELPER, NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion
+from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
@@ -121,6 +123,9 @@ def plan(
     roster: Roster | None = None,
     strategy: Strategy | None = None,
     helper: bytes | None = None,
+    *,
+    objective: str | None = None,
+    targets: Mapping[str, float] | None = None,
 ) -> Plan:
     """Plan a round of a study: optimise the strategy and calibrate the noise. Touches no data.
 
@@ -131,6 +136,9 @@ def plan(
         roster: Who takes part. Without a roster the plan is a preview that only `dhdmm.run` and
             `dhdmm.simulate` can use: they make their own roster.
         strategy: A strategy to use instead of the optimised one.
+        objective: Another objective than the study's: "total", "per-table" or "max".
+        targets: The largest standard error that answers of a table may have, by the table's name.
+            The plan has the smallest ε that reaches them, in place of the study's.
         helper: The Ed25519 key of the second server, for a study with `threat_model: two-servers`.
             Without it the plan is a preview, as without a roster.
 
@@ -138,7 +146,8 @@ def plan(
         The plan.
 
     Raises:
-        StudyError: The study lacks a section that a plan needs.
+        StudyError: The study lacks a section that a plan needs, or there is no such objective or
+            table.
         PrivacyError: No plan can keep the study's promise.
         StrategyError: The workload cannot be measured.
 
@@ -154,9 +163,17 @@ def plan(
         >>> plan(study)
         <Plan study='answers' participants=10 measurements=2 rho=0.125 preview=True>
     """
-    drafted = draft(study, strategy, helper)
     if participants is None:
         participants = len(roster) if roster else participants_allowed(study.aggregation)[1]
+    if objective is not None:
+        study = study.with_objective(objective)
+    if targets:
+        from dhdmm.planning.targets import Targets, study_for  # which makes drafts itself
+
+        study = study.with_targets(targets)
+        strategy = strategy or optimise(study.workload, objective=objective_of(study))
+        study = study_for(study, strategy, Targets(targets), participants)
+    drafted = draft(study, strategy, helper)
     return drafted.plan(participants, roster.digest if roster else NO_ROSTER)
 
 
@@ -171,7 +188,7 @@ def draft(study: Study, strategy: Strategy | None = None, helper: bytes | None =
     named = (helper or NO_HELPER) if helped else b""
     if strategy is not None and not strategy.contains(study.workload):
         raise PrivacyError("the strategy does not measure all that the study asks for")
-    strategy = strategy or optimise(study.workload)
+    strategy = strategy or optimise(study.workload, objective=objective_of(study))
     _require_nothing_more(study, strategy)
     most = participants_allowed(aggregation)[1]
     parameters_for(most, privacy, aggregation)  # refuses early what could never be planned

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason, MalformedMessage
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, MalformedMessage
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import Checked, ParameterError, Phase, RoundTerms, Secrets, Store
@@ -152,6 +152,16 @@ class TwoServers:
 
     def counted(self, round: TwoServersRound) -> CountedReports:
         return CountedReports(round)
+
+    def stand_in(
+        self,
+        round: TwoServersRound,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> NoReturn:
+        raise LocalProtocolError("participants of two servers are quick: they have no stand-ins")
 
     def check_account(
         self,
