@@ -139,6 +139,16 @@ def test_the_helper_answers_one_set() -> None:
     assert leader_differences(Parties(make_helper=weakened.AnswersAnySet))
 
 
+def test_the_leader_cannot_leave_out_whom_the_helper_has_added() -> None:
+    """A set of its choice, or one that the helper has not accepted, is not answered at all."""
+    parties = Parties()
+    parties.helper.answer(parties.batch(*[parties.report(i) for i in range(5)]))
+    for some in ([0, 1, 2, 3], [1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]):
+        closing = parties.closing(some)
+        assert refused(lambda: parties.helper.answer(closing), AbortReason.SECOND_BITMAP)  # noqa: B023
+    assert parties.helper.answer(parties.closing([0, 1, 2, 3, 4]))
+
+
 def test_the_same_question_again_has_the_same_answer_also_after_a_restart() -> None:
     parties = Parties()
     parties.helper.answer(parties.batch(*[parties.report(i) for i in range(6)]))

@@ -53,10 +53,10 @@ def drive(
     The coordinator does not know who will be silent: it has a message for them, too.
     """
     machine, gone = coordinator.machine, set[int]()
+    if machine.state == coordinator.input_phase:
+        before_inputs()
     while not coordinator.over:
         phase = machine.state
-        if phase == coordinator.input_phase:
-            before_inputs()
         _consult(coordinator, phase, meter)
         gone.update(silent.get(phase, ()))
         _exchange(coordinator, cohorts, gone, meter)
@@ -64,6 +64,8 @@ def drive(
         started = thread_time()
         coordinator.close_phase()
         meter.closed(phase, thread_time() - started)
+        if machine.state == coordinator.input_phase:
+            before_inputs()
         if not coordinator.over:
             progress(machine.state)
 
