@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
-from dhdmm.planning.plan import ExpectedError, Plan, Promise
+from dhdmm.planning.plan import Plan, Promise
 from dhdmm.privacy.zcdp import Conversion
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.describe import privacy_words

@@ -53,7 +53,8 @@ def quarters(attribute: Attribute, codes: Codes) -> tuple[Codes, list[str]]:
         Codes of the quarters and of what is missing, and their labels.
     """
     steps, amounts = attribute.present.divided, attribute.present.amounts("")
-    assert steps is not None and amounts is not None, "a measured column"
+    assert steps is not None, "a measured column"
+    assert amounts is not None, "a measured column"
     ends = np.linspace(*amounts.numbers.astype(float) * float(amounts.unit), 5).tolist()
     labels = [f"{number_text(low)} to {number_text(high)}" for low, high in pairwise(ends)]
     quarter = np.minimum(_within(codes, steps) * 4 // steps, 3)
