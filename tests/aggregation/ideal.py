@@ -203,6 +203,14 @@ class IdealCoordinator:
         return AbortReason(self._store["reason"].decode()) if "reason" in self._store else None
 
     account: bytes | None = None
+    settled: int | None = None
+    asks_helper = waits_for_helper = False
+
+    def to_helper(self) -> bytes | None:
+        return None
+
+    def from_helper(self, request: bytes, answer: bytes) -> dict[int, bytes]:
+        raise LocalProtocolError("nobody was asked")
 
     def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
         """Nothing is checked together."""
@@ -268,6 +276,7 @@ class IdealSum:
     version: int = 1
     phases: tuple[Phase, ...] = (ARRIVAL, INPUTS)
     needs_pinned_roster: bool = False
+    has_helper: bool = False
     announces_root: bool = False
     parameter_names: tuple[str, ...] = field(default=_FIELDS)
 
@@ -294,7 +303,11 @@ class IdealSum:
         return IdealParameters(**{name: fields[name] for name in _FIELDS})
 
     def round(self, parameters: IdealParameters, terms: RoundTerms) -> IdealRound:
-        agreed = {name: value for name, value in vars(terms).items() if name != "norm_bound"}
+        agreed = {
+            name: value
+            for name, value in vars(terms).items()
+            if name not in ("norm_bound", "helper")
+        }
         return IdealRound(**agreed, minimum_survivors=parameters.minimum_survivors)
 
     def fewest_senders(self, round: IdealRound, phase: Phase) -> int:

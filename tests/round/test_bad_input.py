@@ -171,7 +171,8 @@ BAD_COMMANDS = {
     ),
     "an unknown threat model": (
         ["--data", "tables", "--threat-model", "benevolent"],
-        "error: aggregation.threat_model: 'benevolent' is not one of semi-honest, malicious\n",
+        "error: aggregation.threat_model: 'benevolent' is not one of semi-honest, malicious,"
+        " two-servers\n",
         ExitCode.INPUT,
     ),
 }

@@ -41,8 +41,10 @@ ROLES = {
     },
     "Coordinate": {
         "serve": "Coordinate rounds over HTTPS.",
+        "helper": "Be the second server of rounds with two.",
         "roster": "Put public identities on a roster and sign it.",
         "enroll": "Make enrolment tokens.",
+        "invite": "Make links for people who take part with a browser.",
         "status": "Show what a coordinator's rounds are doing.",
         "coordinator": "Begin, close and abort rounds, see who is missing, purge.",
     },

@@ -53,10 +53,14 @@ def drive(
     The coordinator does not know who will be silent: it has a message for them, too.
     """
     machine, gone = coordinator.machine, set[int]()
+    if machine.state == coordinator.input_phase:
+        before_inputs()
     while not coordinator.over:
         phase = machine.state
+        _consult(coordinator, phase, meter)
         gone.update(silent.get(phase, ()))
         _exchange(coordinator, cohorts, gone, meter)
+        _consult(coordinator, phase, meter)
         started = thread_time()
         coordinator.close_phase()
         meter.closed(phase, thread_time() - started)
@@ -64,6 +68,13 @@ def drive(
             before_inputs()
         if not coordinator.over:
             progress(machine.state)
+
+
+def _consult(coordinator: CoordinatorSession, phase: str, meter: Meter) -> None:
+    """Where there are two servers: what both have to settle before anything else."""
+    started = thread_time()
+    coordinator.consult()
+    meter.closed(phase, thread_time() - started)
 
 
 def dropouts(randomness: Randomness, participants: int, share: float) -> list[int]:
@@ -120,3 +131,4 @@ def _take(coordinator: CoordinatorSession, cohort: Cohort, meter: Meter) -> None
         coordinator.receive(position, answer.message)
         seconds = together + thread_time() - started
         meter.answered(coordinator.machine.state, position, answer, seconds)
+    _consult(coordinator, coordinator.machine.state, meter)

@@ -195,7 +195,7 @@ class FactorPair:
             if a in open_left and a in open_right:
                 i, j = open_left.index(a), len(open_left) + open_right.index(a)
                 tensor = np.moveaxis(tensor, (i, j), (0, 1))
-                tensor = _paired(self.orbit_rows(a, True), tensor, self.orbit_rows(a, False))
+                tensor = paired(self.orbit_rows(a, True), tensor, self.orbit_rows(a, False))
                 open_left.remove(a)
                 open_right.remove(a)
             else:
@@ -238,7 +238,7 @@ def _dot(rows: Factor | Floats, tensor: Floats) -> Floats:
     return rows.dot(tensor)
 
 
-def _paired(left: Factor | Floats, middle: Floats, right: Factor | Floats) -> Floats:
+def paired(left: Factor | Floats, middle: Floats, right: Factor | Floats) -> Floats:
     """left[i]ᵀ middle right[i] for every row i; middle is (p, p, rest…) → (rows, rest…)."""
     if isinstance(left, Ranges) and isinstance(right, Ranges):
         area = np.zeros((left.size + 1, left.size + 1, *middle.shape[2:]))

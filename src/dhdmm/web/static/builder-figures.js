@@ -35,7 +35,7 @@ export function summary(found) {
 export function facts(found) {
   const entries = [
     ["Answers", large(found.queries), `over ${large(found.cells)} cells`],
-    ["Measured sums", large(found.rows), found.ratio ? `error at most ${(100 * (found.ratio - 1)).toFixed(2)} % above the optimum` : ""],
+    ["Measured sums", large(found.rows), found.ratio ? `${found.objective_words} at most ${(100 * (found.ratio - 1)).toFixed(2)} % above the optimum` : ""],
   ];
   if (found.rho !== undefined) {
     entries.push(
@@ -43,6 +43,10 @@ export function facts(found) {
       ["From each participant", bytes(found.participant_bytes), `${found.modulus_bits} bits a sum`],
       ["Privacy", `ε = ${figure(found.epsilon)}`, `δ = ${small(found.delta)}, ρ = ${figure(found.rho)}`],
     );
+  }
+  if (found.privacy_needed) {
+    const needed = found.privacy_needed;
+    entries.push(["The targets take", `ε = ${figure(needed.epsilon)}`, needed.epsilon > found.epsilon ? "more than the budget: they are missed" : "which the budget has"]);
   }
   return entries.map(([term, value, more]) =>
     make("div", {}, make("dt", {}, term), make("dd", {}, value, make("small", {}, more))));
@@ -54,5 +58,5 @@ export function rows(found) {
     make("th", { scope: "row", class: "word" }, item.name),
     make("td", { class: "n" }, whole.format(item.queries)),
     make("td", { class: "n" }, item.errors_of === "sums" ? "sums " : "", figure(item.standard_error_median)),
-    make("td", { class: "n" }, figure(item.standard_error_max))));
+    make("td", { class: "n" }, figure(item.standard_error_max), item.target ? ` (target ${item.target})` : "")));
 }
