@@ -22,6 +22,7 @@ from dhdmm.participant.report import Report
 from dhdmm.participant.sources import LocalSource
 from dhdmm.participant.tabulate import OnUnknown, Tabulation, tabulate
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.division import quarters
 from dhdmm.study.document import inline
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.schema import Schema
@@ -160,11 +161,13 @@ def _most_frequent(opened: OpenTable, attribute: Attribute, i: int) -> list[tupl
 
 
 def _marginal(attribute: Attribute, histogram: Histogram, i: int) -> list[tuple[str, int]]:
-    if attribute.present.divided is not None:  # its steps are amounts, which are added up
-        return []
-    totals = np.zeros(attribute.size, np.int64)
-    np.add.at(totals, histogram.codes[:, i], histogram.counts)
-    return [(attribute.label(int(code)), int(totals[code])) for code in np.flatnonzero(totals)]
+    codes, labels = histogram.codes[:, i], attribute.label
+    if attribute.present.divided is not None:  # too many steps to list
+        codes, named = quarters(attribute, codes)
+        labels = named.__getitem__
+    totals = np.zeros(codes.max(initial=0) + 1, np.int64)
+    np.add.at(totals, codes, histogram.counts)
+    return [(labels(int(code)), int(totals[code])) for code in np.flatnonzero(totals)]
 
 
 # ---- what is probably meant ---------------------------------------------------------------------

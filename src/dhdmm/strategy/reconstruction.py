@@ -80,9 +80,14 @@ class Reconstruction:
 
     def variances(self, term: Term) -> Floats:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
-        work(len(term.products) ** 2 * len(self.blocks) * (5 * OBJECT + term.queries / 4))
-        total = np.zeros(term.row_shape)
-        for scale, pair, block, sides in self._shares(term):
+        return self.covariances(term, term)
+
+    def covariances(self, left: Term, right: Term) -> Floats:
+        """diag(V (A'ᵀA')⁺ Wᵀ) for the unweighted rows of two terms with as many rows."""
+        pairs = len(left.products) * len(right.products)
+        work(pairs * len(self.blocks) * (5 * OBJECT + left.queries / 4))
+        total = np.zeros(left.row_shape)
+        for scale, pair, block, sides in self._shares(left, right):
             total += scale * pair.covariance(block, sides)
         return total.ravel()
 
@@ -91,14 +96,14 @@ class Reconstruction:
         work(len(term.products) ** 2 * len(self.blocks) * 5 * OBJECT)
         return math.fsum(
             scale * pair.total_covariance(block, sides)
-            for scale, pair, block, sides in self._shares(term)
+            for scale, pair, block, sides in self._shares(term, term)
         )
 
     def _shares(
-        self, term: Term
+        self, one: Term, other: Term
     ) -> Iterator[tuple[float, FactorPair, Block, Sequence[SideInverse]]]:
         """Every pair of products with every block that both see."""
-        for left, right in itertools.product(term.products, repeat=2):
+        for left, right in itertools.product(one.products, other.products):
             pair = FactorPair(self.axes, left, right)
             scale = float(left.coefficient * right.coefficient)
             for block, sides in zip(self.blocks, self._inverses, strict=True):

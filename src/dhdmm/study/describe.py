@@ -103,10 +103,15 @@ def _table(schema: Schema, model: ItemModel, item: Item) -> dict[str, Any]:
         "target": model.target,
         "summary": _derived_words(schema, model) or _summary(model, item),
         "terms": [
-            {"words": term_words(term), "queries": term.queries, "weight": term.weight}
+            {"words": term_words(term), "queries": term.queries, "weight": _weight(model, term)}
             for term in item.terms
         ],
     }
+
+
+def _weight(model: ItemModel, term: Term) -> float:
+    """As the study states it: a sum's own also holds its unit, the largest value."""
+    return model.weight if term.sum_of else term.weight
 
 
 def _derived_words(schema: Schema, model: ItemModel) -> str:

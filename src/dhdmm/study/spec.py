@@ -78,15 +78,20 @@ class Study(Summarised):
             StudyError: The file cannot be read, or has a mistake; the error names the line.
         """
         source = Path(path)
-        return cls._read(document.read_text(source), source.name, source.parent)
+        return cls._read(
+            document.read_text(source), source.name, hierarchy.in_folder(source.parent)
+        )
 
     @classmethod
-    def from_text(cls, text: str, source: str = "study") -> Study:
+    def from_text(
+        cls, text: str, source: str = "study", *, tables: Mapping[str, str] | None = None
+    ) -> Study:
         """Read a study from a text. Every mistake that can be found without data is found here.
 
         Args:
             text: The study as YAML, see docs/study.md.
             source: The name of the text in error messages.
+            tables: The CSV tables that the text names with `from`, by their names.
 
         Returns:
             The study.
@@ -94,15 +99,15 @@ class Study(Summarised):
         Raises:
             StudyError: The text has a mistake; the error names the line.
         """
-        return cls._read(text, source, None)
+        return cls._read(text, source, hierarchy.in_memory(tables or {}))
 
     @classmethod
-    def _read(cls, text: str, source: str, folder: Path | None) -> Study:
-        """`folder` has the tables that the text names, if it has any."""
+    def _read(cls, text: str, source: str, beside: hierarchy.Beside) -> Study:
+        """`beside` has the tables that the text names."""
         values, place = document.parse(text, source)
         if not isinstance(values, dict):
             raise place.error("a study file is a mapping", "begin with 'study: some-name'")
-        values = hierarchy.embedded(values, folder, place)
+        values = hierarchy.embedded(values, beside, place)
         try:
             study = cls(StudyModel.model_validate(values), place)
         except ValidationError as error:

@@ -19,6 +19,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.errors import StudyError
 from dhdmm.study.attributes import Attribute
@@ -144,6 +145,12 @@ class Workload(Summarised):
         ends = list(accumulate((item.queries for item in self.items), initial=0))
         parts = zip(self.items, pairwise(ends), strict=True)
         return {item.name: slice(*part) for item, part in parts}
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Which of all queries count records; the others add values up, in units of their own."""
+        kinds = [not term.sum_of for term in self.terms]
+        return np.repeat(kinds, [term.queries for term in self.terms])
 
     @property
     def cells(self) -> int:
