@@ -207,15 +207,12 @@ workload:
   - {name: mean cost, mean: {of: cost}}
   - {name: upper hours, mean: {of: hours, representative: upper, by: [sex]}}
   - {name: median age, quantiles: {of: age, at: [0.5, 0.9], by: [sex]}}
-  - {name: different persons, persons: {by: [sex]}, where: "age >= 5"}
-  - {name: all persons, persons: {}}
   - {name: listed, marginals: {of: [[age, sex], [zip]]}}
   - {name: banded, by: [sex, halves], with_totals: [sex], where: "hours >= 25", weight: 2}
   - {name: windows, ranges: {of: age, kind: width, width: 3}, by: [sex]}
   - {name: several, terms: [{by: [some]}, {by: [zip], where: "age > 3"}, {total: true}]}
   - {name: asked, sql: "SELECT zip, COUNT(*) FROM data WHERE age >= 5 GROUP BY zip"}
   - {name: everybody, total: true}
-  - {name: rows, coverage: true}
 objective: per-table
 privacy:
   unit: {person: {column: id, max_records: 3, max_participants: 2}}

@@ -150,23 +150,21 @@ def by_person(names: Sequence[str], rows: str, limit: PersonBound) -> str:
         f"SELECT {keys}, count(*) AS total, count(*) FILTER (place <= {bound}) AS kept,"
         f" count(*) FILTER (place = 1) AS persons,"
         f" count(*) FILTER (place = {bound + 1}) AS persons_truncated,"
-        f" person IS NULL AS anonymous FROM ({_marked(names, ranked, limit)})"
+        f" person IS NULL AS anonymous FROM ({_marked(ranked, limit)})"
         f" GROUP BY {keys}, anonymous"
     )
 
 
-def _marked(names: Sequence[str], ranked: str, limit: PersonBound) -> str:
+def _marked(ranked: str, limit: PersonBound) -> str:
     """The rows with f0, f1, …: for each mark whether a row is the first of its person in its group.
 
-    The first is that of the lowest place among the rows that are counted, in a group, and satisfy
-    the condition: all others are marked as seen again.
+    The first is that of the lowest place among the rows that are in a group and satisfy the
+    condition; all others are marked as seen again. Rows that are not counted come after those that
+    are, so they are first only where none is counted, and then it does not matter.
     """
-    counted = f"place <= {limit.max_records}"
-    if not limit.unknown_rows_count:
-        counted += f" AND least({', '.join(names)}) <> {UNKNOWN}"
     for m, mark in enumerate(limit.marks):
         groups = [_set_number(_settled(a, limit), runs) for a, runs in mark.sets]
-        chosen = [counted, *(f"{group} <> {NO_SET}" for group in groups), _holds(mark, limit)]
+        chosen = [*(f"{group} <> {NO_SET}" for group in groups), _holds(mark, limit)]
         within = ", ".join(["person", "chosen", *groups])
         ranked = f"SELECT *, ({' AND '.join(chosen)}) AS chosen FROM ({ranked})"
         ranked = (

@@ -353,11 +353,8 @@ def _marked(names: Sequence[str], rows: Table, limit: PersonBound) -> Table:
     """The same rows are the first of their persons as with `coding._marked`."""
     for m, mark in enumerate(limit.marks):
         codes = [_settled(rows[name], limit.instead[a]) for a, name in enumerate(names)]
-        chosen = [rows.place <= limit.max_records]
-        if not limit.unknown_rows_count:
-            chosen += [rows[name] != UNKNOWN for name in names]
         groups = {f"g{i}": _set_number(codes[a], runs) for i, (a, runs) in enumerate(mark.sets)}
-        chosen += [group != NO_SET for group in groups.values()]
+        chosen = [group != NO_SET for group in groups.values()]
         holds = [
             reduce(
                 and_,
