@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -21,7 +22,7 @@ from dhdmm.participant.reading import OpenTable, attached, open_table, prepared
 from dhdmm.participant.report import Report
 from dhdmm.participant.sources import LocalSource
 from dhdmm.participant.tabulate import OnUnknown, Tabulation, tabulate
-from dhdmm.study.attributes import Attribute
+from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.division import quarters
 from dhdmm.study.document import inline
 from dhdmm.study.histogram import Histogram
@@ -161,13 +162,19 @@ def _most_frequent(opened: OpenTable, attribute: Attribute, i: int) -> list[tupl
 
 
 def _marginal(attribute: Attribute, histogram: Histogram, i: int) -> list[tuple[str, int]]:
-    codes, labels = histogram.codes[:, i], attribute.label
-    if attribute.present.divided is not None:  # too many steps to list
-        codes, named = quarters(attribute, codes)
-        labels = named.__getitem__
+    codes = histogram.codes[:, i]
+    if attribute.present.divided is None:
+        return _rows_by(codes, histogram, attribute.label)
+    codes, labels = quarters(attribute, codes)  # its steps are too many to list
+    return _rows_by(codes, histogram, lambda code: labels[code])
+
+
+def _rows_by(
+    codes: Codes, histogram: Histogram, label: Callable[[int], str]
+) -> list[tuple[str, int]]:
     totals = np.zeros(codes.max(initial=0) + 1, np.int64)
     np.add.at(totals, codes, histogram.counts)
-    return [(labels(int(code)), int(totals[code])) for code in np.flatnonzero(totals)]
+    return [(label(int(code)), int(totals[code])) for code in np.flatnonzero(totals)]
 
 
 # ---- what is probably meant ---------------------------------------------------------------------

@@ -98,7 +98,7 @@ def _largest(workload: Workload, objective: Largest, seconds: float) -> Strategy
     objective.require_few(workload)
     weights = objective.weights(workload)
     reduction = replace(by_twins(reduce_workload(workload)), objective=objective)
-    if not _is_small(reduction):
+    if not (_is_small(reduction) and _squares_fit(reduction)):
         each = seconds / REWEIGHTINGS
         return reweighted(workload, objective, lambda w, by: _least_total(w, by, each))
     problem = SaddleProblem(reduction, BasisBuilder(reduction), weights)
@@ -139,6 +139,11 @@ def _is_small(reduction: Reduction) -> bool:
     sizes = [(builder.rank_bound(block), block.dimension) for block in blocks]
     step = sum(rank**2 * dimension for rank, dimension in sizes)
     return step <= LARGEST_STEP and sum(rank * n for rank, n in sizes) <= LARGEST_MATRICES
+
+
+def _squares_fit(reduction: Reduction) -> bool:
+    """Whether a matrix of the cells of every block can be written out, as saddle points need."""
+    return sum(block.dimension**2 for block in reduction.blocks()) <= LARGEST_MATRICES
 
 
 def _exact(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:

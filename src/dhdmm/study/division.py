@@ -55,8 +55,9 @@ def quarters(attribute: Attribute, codes: Codes) -> tuple[Codes, list[str]]:
     steps, amounts = attribute.present.divided, attribute.present.amounts("")
     assert steps is not None, "a measured column"
     assert amounts is not None, "a measured column"
-    ends = np.linspace(*amounts.numbers.astype(float) * float(amounts.unit), 5).tolist()
-    labels = [f"{number_text(low)} to {number_text(high)}" for low, high in pairwise(ends)]
+    low, high = (float(number * amounts.unit) for number in amounts.numbers.tolist())
+    ends = np.linspace(low, high, 5).tolist()
+    labels = [f"{number_text(start)} to {number_text(end)}" for start, end in pairwise(ends)]
     quarter = np.minimum(_within(codes, steps) * 4 // steps, 3)
     missing = attribute.label(attribute.size - 1)
     return np.where(codes >= FIRST_STEP, quarter, 4), [*labels, missing]
