@@ -164,10 +164,36 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The Kronecker product of its sides and its residuals' contrasts."""
+    """The Kronecker product of its sides and its residuals' contrasts.
+
+    Copies over other attributes, one below the other, are one block: of two questions with five
+    answers each, or of any pair of sixty such questions, the same is measured.
+    """
 
     residuals: tuple[Residual, ...]
     sides: tuple[Side, ...]
+    others: tuple[tuple[int, ...], ...] = ()
+    """The residuals' attributes in every further copy."""
+
+    @property
+    def copies(self) -> int:
+        return 1 + len(self.others)
+
+    @property
+    def places(self) -> list[tuple[int, ...]]:
+        """The residuals' attributes in every copy."""
+        return [tuple(residual.attribute for residual in self.residuals), *self.others]
+
+    def apart(self) -> list[Block]:
+        """Every copy as a block by itself."""
+        if not self.others:
+            return [self]
+        work(OBJECT * self.copies)
+        return [Block(self._moved(attributes), self.sides) for attributes in self.places]
+
+    def _moved(self, attributes: tuple[int, ...]) -> tuple[Residual, ...]:
+        moved = zip(attributes, self.residuals, strict=True)
+        return tuple(Residual(a, residual.part, residual.contrast) for a, residual in moved)
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
@@ -176,13 +202,13 @@ class Block:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Rows of every side, then rows of every contrast."""
+        """Of one copy: rows of every side, then rows of every contrast."""
         contrasts = (residual.contrast.n - 1 for residual in self.residuals)
         return (*(side.basis.rows for side in self.sides), *contrasts)
 
     @cached_property
     def rows(self) -> int:
-        return math.prod(self.shape)
+        return self.copies * math.prod(self.shape)
 
     def pieces(self, axes: Sequence[MeasuredAxis]) -> SidePieces:
         return [side.pieces(axes) for side in self.sides]

@@ -5,6 +5,7 @@ q: mass of the dual weights d per orbit of cells; X: the strategy's AᵀA, scale
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
@@ -41,8 +42,11 @@ class SymmetricProblem:
             MeasuredAxis(axis.merged, axis.orbit, book.extra)
             for axis, book in zip(reduction.axes, builder.books, strict=True)
         )
-        sizes = [axis.sizes.astype(np.float64) for axis in reduction.axes]
-        volume = reduce(np.multiply.outer, sizes)
+        self._long = reduction.trivial_axes(())
+        sizes = [reduction.axes[a].sizes.astype(np.float64) for a in self._long]
+        others = {*range(len(reduction.axes))} - {*self._long}
+        alike = math.prod(float(reduction.axes[a].sizes[0]) for a in others)
+        volume = reduce(np.multiply.outer, sizes, np.full((), alike))
         self._cells = np.arange(volume.size).reshape(volume.shape)
         self.B = [
             basis.dense([builder.books[a].vectors for a in block.axes])
@@ -56,14 +60,16 @@ class SymmetricProblem:
 
     def _block_cells(self, block: BlockGram) -> Integers:
         fixed = dict(block.residuals)
-        index = tuple(fixed.get(a, slice(None)) for a in range(self._cells.ndim))
+        index = tuple(fixed.get(a, slice(None)) for a in self._long)
         return self._cells[index].ravel()
 
     def _lengths(self, block: BlockGram) -> Floats:
         """√(merged cells) of each coordinate: B's values on orbits → orthonormal coordinates."""
         fixed = dict(block.residuals)
-        sizes = [axis.sizes for a, axis in enumerate(self.reduction.axes) if a not in fixed]
-        return np.sqrt(reduce(np.multiply.outer, sizes, np.ones(())).ravel())
+        axes = [axis.sizes for a, axis in enumerate(self.reduction.axes) if a not in fixed]
+        alike = math.prod(float(sizes[0]) for sizes in axes if len(sizes) == 1)
+        long = [sizes for sizes in axes if len(sizes) > 1]
+        return np.sqrt(reduce(np.multiply.outer, long, np.full((), alike)).ravel())
 
     def _root(self, block: BlockGram, B: Integers) -> Floats:
         """R with V = RᵀR on the block, of as many rows as B."""
@@ -87,6 +93,7 @@ class SymmetricProblem:
             np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
             dual.R @ inverse,
             (self.B[i] * q[dual.cells]) @ self.B[i].T,
+            block.others,
         )
 
     def round(self, optimum: Optimum, scale: float) -> list[Rounded]:
@@ -127,9 +134,10 @@ class SymmetricProblem:
         self, q: Floats, unit: Unit, done: dict[int, Rounded], scale: float, excess: float
     ) -> Floats:
         """The fixed point from q on, until no column's share exceeds the mean by more."""
-        held = [rounded.block for rounded in done.values()]
-        norms = largest_by_orbit(self.axes, held)
-        if norms is None or q.size == 1:
+        if q.size == 1:
+            return q
+        norms = largest_by_orbit(self.axes, [rounded.block for rounded in done.values()])
+        if norms is None:
             return q
         blocks = [block for i, block in enumerate(self.dual.blocks) if i not in done]
         open_, climb = replace(self.dual, blocks=blocks), Climb(q)

@@ -21,7 +21,7 @@ from scipy import linalg
 from dhdmm.effort import borrow, work
 from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, Side
 from dhdmm.strategy.contrast import RowSums
-from dhdmm.strategy.estimate import on_merged, outer
+from dhdmm.strategy.estimate import is_constant, on_merged, outer
 from dhdmm.strategy.matrix import FLOAT, Floats
 from dhdmm.strategy.memo import memoised
 from dhdmm.study.factor import Factor, Ranges, group_sums
@@ -84,6 +84,10 @@ class FactorPair:
         self.axes = axes
         self.left = [on_merged(axis, f) for axis, f in zip(axes, left.factors, strict=True)]
         self.right = [on_merged(axis, f) for axis, f in zip(axes, right.factors, strict=True)]
+        both = list(enumerate(zip(self.left, self.right, strict=True)))
+        self.long = [a for a, (f, _) in both if f.shape[0] > 1]
+        """Attributes of which the products have several rows: an axis of the results each."""
+        self.varying = frozenset(a for a, pair in both if not any(map(is_constant, pair)))
 
     @memoised
     def part(self, a: int, part: int) -> tuple[RowSums, RowSums, Floats]:
@@ -117,9 +121,7 @@ class FactorPair:
 
     def covariance(self, block: Block, sides: Sequence[SideInverse]) -> Floats:
         """Row by row f (A'ᵀA')⁺ gᵀ on this block, shaped by the factors' rows."""
-        result = np.ones([1] * len(self.axes))
-        for a, vector in self._vectors(block).items():
-            result = result * vector.reshape([-1 if b == a else 1 for b in range(len(self.axes))])
+        result = outer((), np.ones(()), self._vectors(block), self.long)
         for side in sides:
             result = result * self._side(side)
         return result
@@ -138,8 +140,12 @@ class FactorPair:
                 r = residuals[a]
                 found[a] = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
             elif a not in block.axes:
-                found[a] = self.total(a, True) * self.total(a, False) / len(axis.orbit) ** 2
+                found[a] = self._totals(a) / len(axis.orbit) ** 2
         return found
+
+    @memoised
+    def _totals(self, a: int) -> Floats:
+        return self.total(a, True) * self.total(a, False)
 
     def _side_total(self, side: SideInverse) -> float:
         """Σ_ij S_ij ∏_a v_iᵀ G_a v_j over Kronecker rows i, j, with S = (T·B)⁺ (T·B)⁺ᵀ."""
@@ -159,14 +165,14 @@ class FactorPair:
 
     def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
+        if not side.side.axes:
+            return np.asarray(np.sum(side.inverse**2))
         tables = side.tables(side.inverse)
-        total = np.zeros([1] * len(self.axes))
+        total = np.zeros([1] * len(self.long))
+        vectors = {a: self._totals(a) for a in side.side.axes}
         for left, right in itertools.product(tables, tables):
             held, tensor = self._contract(left, right)
-            vectors = [np.ones(1)] * len(self.axes)
-            for a in side.side.axes:
-                vectors[a] = self.total(a, True) * self.total(a, False)
-            total = total + outer(held, tensor, vectors)
+            total = total + outer(held, tensor, vectors, self.long)
         return total
 
     def _contract(

@@ -165,7 +165,7 @@ class _ScaleSearch:
         parts = drop_unused_vectors(self.axes, [r.block for r in rounded])
         bound = self.objective.figure(self.objective.per_query(self.workload, self.bound))
         strategy = Strategy(*parts, self.workload, bound, self.objective)
-        traces = (r.trace for r in rounded)
+        traces = (r.trace * r.block.copies for r in rounded)
         return self.objective.value(traces, strategy.sensitivity_squared), strategy
 
     def smallest(self, achieved: float, first: float) -> Strategy:

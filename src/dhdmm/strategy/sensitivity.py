@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -97,12 +97,27 @@ class Pairs:
         return np.where(self.same, equal, different)
 
 
-def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Kinds]:
-    used = {(r.attribute, r.part) for block in blocks for r in block.residuals}
+Parts = set[tuple[int, int]]
+"""Attributes with a part of their values."""
+
+
+def _parts(blocks: Sequence[Block], only_longer: bool) -> Parts:
+    """Of all residuals, or of those whose last column may be the longest."""
+    return {
+        (a, r.part)
+        for block in blocks
+        for i, r in enumerate(block.residuals)
+        if not (only_longer and r.contrast.is_level)
+        for a in {place[i] for place in block.places}
+    }
+
+
+def find_kinds(axes: Sequence[MeasuredAxis], parts: Parts) -> list[Kinds]:
+    """Values by their orbit, and by whether they are the last of one of the parts."""
     found: list[Kinds] = []
     for a, axis in enumerate(axes):
-        allocate(3 * len(axis.orbit) * (1 + sum(b == a for b, _ in used)))
-        is_last = [axis.positions(p) == len(axis.part(p)) - 1 for b, p in sorted(used) if b == a]
+        allocate(3 * len(axis.orbit) * (1 + sum(b == a for b, _ in parts)))
+        is_last = [axis.positions(p) == len(axis.part(p)) - 1 for b, p in sorted(parts) if b == a]
         # A part of two values has two equal columns, none of them special.
         marks = np.stack([axis.orbit, *is_last], axis=1).astype(np.int64)
         _, first, count = np.unique(marks, axis=0, return_index=True, return_counts=True)
@@ -112,12 +127,13 @@ def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Ki
 
 def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
     """int64 if no sum of inner products here can overflow it, else Python integers."""
-    total = sum(norm_bound(block, mine) for block, mine in zip(blocks, pieces, strict=True))
+    parts = zip(blocks, pieces, strict=True)
+    total = sum(block.copies * norm_bound(block, mine) for block, mine in parts)
     return np.int64 if 8 * total < 2**62 else object
 
 
 def norm_bound(block: Block, pieces: SidePieces) -> int:
-    """At least every |⟨a_u, a_v⟩| within the block, by the largest norms of its pieces' columns."""
+    """At least every |⟨a_u, a_v⟩| within one copy of the block, by the largest norms of its pieces' columns."""
     sides = [sum(math.isqrt(_largest_norm(piece)) + 1 for piece in side) ** 2 for side in pieces]
     return math.prod([*sides, *(max(r.contrast.norms) for r in block.residuals)])
 
@@ -185,25 +201,46 @@ def all_norms(
     direct: int = DIRECT,
 ) -> tuple[list[Kinds], list[NormTable]]:
     """‖a_u‖² as a sum of tables over kinds."""
-    kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
-    domain = dict(enumerate(len(k.first) for k in kinds))
-    total = TableSum(domain, _held(blocks, pieces), dtype, direct)
+    dtype = number_type(blocks, pieces)
+    kinds = find_kinds(axes, _parts(blocks, only_longer=direct > 0))
+    total = _table_sum([len(kind.first) for kind in kinds], blocks, pieces, dtype, direct)
     own = [kind.own() for kind in kinds]
     for block, mine in zip(blocks, pieces, strict=True):
-        for table in inner_tables(block, mine, own, dtype):
-            total.add(table)
+        for copies, one in _different_copies(block, own):
+            for held, T in inner_tables(one, mine, own, dtype):
+                total.add(_without_single(held, np.asarray(copies * T)))
     return kinds, total.tables
 
 
-def _held(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> list[tuple[int, ...]]:
-    """The attribute sets of all tables of these blocks."""
+def _different_copies(block: Block, pairs: Sequence[Pairs]) -> list[tuple[int, Block]]:
+    """Copies with different tables, and how many there are of each."""
+    for attributes in zip(*block.places, strict=True):
+        if len({*attributes}) > 1 and any(len(pairs[a].i) > 1 for a in attributes):
+            return [(1, copy) for copy in block.apart()]
+    return [(block.copies, replace(block, others=()))]
+
+
+def _without_single(held: tuple[int, ...], T: NDArray[Any]) -> NormTable:
+    """Without the attributes of which there is one kind."""
+    return tuple(a for a, size in zip(held, T.shape, strict=True) if size > 1), T.squeeze()
+
+
+def _table_sum(
+    sizes: Sequence[int],
+    blocks: Sequence[Block],
+    pieces: Sequence[SidePieces],
+    dtype: Any,
+    direct: int = DIRECT,
+) -> TableSum:
+    """For the tables of these blocks, over the attributes of which there are several kinds."""
+    domain = {a: size for a, size in enumerate(sizes) if size > 1}
     found: set[tuple[int, ...]] = {()}
     for block, sides in zip(blocks, pieces, strict=True):
-        residuals = [r.attribute for r in block.residuals]
         meeting = [[{*p.axes, *q.axes} for p in side for q in side] for side in sides]
-        for sets in itertools.product(*meeting):
-            found.add(tuple(sorted(set(residuals).union(*sets))))
-    return sorted(found)
+        varying = {tuple(a for a in place if a in domain) for place in block.places}
+        for place, *sets in itertools.product(varying, *meeting):
+            found.add(tuple(sorted({*place}.union(*sets) & domain.keys())))
+    return TableSum(domain, sorted(found), dtype, direct)
 
 
 def sensitivity_squared(
@@ -247,15 +284,19 @@ def largest_by_orbit(
     if len(tables) > 1:
         return None
     held, values = tables[0]
-    sizes = dict(zip(held, values.shape, strict=True))
-    values = values.reshape([sizes.get(a, 1) for a in range(len(axes))])
-    found = np.zeros([len(axis.sizes) for axis in axes])
-    everywhere = [k.orbit if a in sizes else np.zeros(1, np.int64) for a, k in enumerate(kinds)]
+    long = [a for a, axis in enumerate(axes) if len(axis.sizes) > 1]
+    # an attribute of a single orbit may still have two kinds
+    short = tuple(i for i, a in enumerate(held) if a not in long)
+    values = values.max(axis=short) if short else values
+    sizes = {a: n for a, n in zip(held, tables[0][1].shape, strict=True) if a in long}
+    values = values.reshape([sizes.get(a, 1) for a in long])
+    found = np.zeros([len(axes[a].sizes) for a in long])
+    everywhere = [kinds[a].orbit if a in sizes else np.zeros(1, np.int64) for a in long]
     index = np.broadcast_arrays(*np.ix_(*everywhere))
     np.maximum.at(found, tuple(index), values.astype(np.float64))
-    for a, axis in enumerate(axes):
+    for i, a in enumerate(long):
         if a not in sizes:
-            found = np.repeat(found.take([0], axis=a), len(axis.sizes), axis=a)
+            found = np.repeat(found.take([0], axis=i), len(axes[a].sizes), axis=i)
     return found
 
 
@@ -272,11 +313,12 @@ def replace_sensitivity_squared(
     kinds, norms = all_norms(axes, blocks, pieces, direct=0)
     dtype = number_type(blocks, pieces)
     pairs = [kind.pairs() for kind in kinds]
-    total = TableSum(dict(enumerate(len(p.i) for p in pairs)), _held(blocks, pieces), dtype)
+    total = _table_sum([len(p.i) for p in pairs], blocks, pieces, dtype)
     for held, T in norms:
         total.add((held, T[np.ix_(*(pairs[a].i for a in held))]))
         total.add((held, T[np.ix_(*(pairs[a].j for a in held))]))
     for block, mine in zip(blocks, pieces, strict=True):
-        for held, T in inner_tables(block, mine, pairs, dtype):
-            total.add((held, np.asarray(-2 * T)))
+        for copies, one in _different_copies(block, pairs):
+            for held, T in inner_tables(one, mine, pairs, dtype):
+                total.add(_without_single(held, np.asarray(-2 * copies * T)))
     return max(maximum(total.tables), sensitivity_squared(axes, blocks, pieces))

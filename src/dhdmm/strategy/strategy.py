@@ -22,7 +22,7 @@ from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
 from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, columns, entry_bound
-from dhdmm.strategy.encoding import decode, encode, refused
+from dhdmm.strategy.encoding import decode, encode, format_of, refused
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Exact, Floats, Integers, multiply
 from dhdmm.strategy.membership import Membership
@@ -103,6 +103,17 @@ class Strategy(Summarised):
         return [block.pieces(self.axes) for block in self.blocks]
 
     @cached_property
+    def _apart(self) -> list[tuple[Block, SidePieces]]:
+        """Every copy of every block, in the order of the rows."""
+        parts = zip(self.blocks, self._pieces, strict=True)
+        return [(copy, pieces) for block, pieces in parts for copy in block.apart()]
+
+    @property
+    def format(self) -> int:
+        """The number of the format that it is written in."""
+        return format_of(self.blocks)
+
+    @cached_property
     def _encoded(self) -> bytes:
         return encode(self.axes, self.blocks)
 
@@ -176,7 +187,7 @@ class Strategy(Summarised):
         orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
         measured, ends = np.zeros(self.rows, np.int64), self._ends
         for b in self._touched(merged):
-            block, pieces = self.blocks[b], self._pieces[b]
+            block, pieces = self._apart[b]
             rows = slice(ends[b] - block.rows, ends[b])
             if block.rows * len(counts) <= FEW_ENTRIES:
                 measured[rows] = self._columns(block, pieces, merged, orbits) @ counts
@@ -201,7 +212,7 @@ class Strategy(Summarised):
 
     def _touched(self, merged: Sequence[Integers]) -> list[int]:
         """The blocks in which some record may count; of a single record most contrasts are 0."""
-        touched = np.ones(len(self.blocks), bool)
+        touched = np.ones(len(self._apart), bool)
         for values, counted in zip(merged, self._counted, strict=True):
             occurs = np.zeros(counted.shape[1], bool)
             occurs[values] = True
@@ -211,8 +222,8 @@ class Strategy(Summarised):
     @cached_property
     def _counted(self) -> list[NDArray[np.bool_]]:
         """For each attribute (blocks, merged values): whether records with the value may count."""
-        counted = [np.ones((len(self.blocks), len(axis.orbit)), bool) for axis in self.axes]
-        for b, block in enumerate(self.blocks):
+        counted = [np.ones((len(self._apart), len(axis.orbit)), bool) for axis in self.axes]
+        for b, (block, _) in enumerate(self._apart):
             for r in block.residuals:
                 counted[r.attribute][b] &= self.axes[r.attribute].positions(r.part) >= 0
         return counted
@@ -220,7 +231,7 @@ class Strategy(Summarised):
     @cached_property
     def _ends(self) -> list[int]:
         """The row after the last of each block."""
-        return list(accumulate(block.rows for block in self.blocks))
+        return list(accumulate(block.rows for block, _ in self._apart))
 
     def _check_histogram(self, codes: Integers, counts: Integers) -> None:
         if codes.ndim != 2 or codes.shape != (len(counts), len(self.axes)):
@@ -282,7 +293,7 @@ class Strategy(Summarised):
         merged = [axis.merged[c] for axis, c in zip(self.axes, cells, strict=True)]
         orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
         stacked = []
-        for block, pieces in zip(self.blocks, self._pieces, strict=True):
+        for block, pieces in self._apart:
             stacked.append(sparse.csr_array(self._columns(block, pieces, merged, orbits)))
         return sparse.csr_array(sparse.vstack(stacked, format="csr"))
 
@@ -328,7 +339,7 @@ class Strategy(Summarised):
         """How answers and their variances follow from the measurements."""
         from dhdmm.strategy.reconstruction import Reconstruction  # brings scipy.linalg
 
-        return Reconstruction(self.axes, self.blocks)
+        return Reconstruction(self.axes, tuple(block for block, _ in self._apart))
 
     def _attached(self) -> Workload:
         if self.workload is None:
@@ -398,7 +409,10 @@ class Strategy(Summarised):
     @cached_property
     def membership(self) -> Membership:
         """Which queries lie in the row space, so can be answered."""
-        return Membership(self.axes, self.blocks)
+        return self._membership(b"")
+
+    def _membership(self, seed: bytes) -> Membership:
+        return Membership(self.axes, tuple(block for block, _ in self._apart), seed)
 
     def contains(self, workload: Workload, seed: bytes = b"") -> bool:
         """Whether every query of the workload lies in the row space.
@@ -411,7 +425,7 @@ class Strategy(Summarised):
         Returns:
             True if all can be answered.
         """
-        membership = Membership(self.axes, self.blocks, seed) if seed else self.membership
+        membership = self._membership(seed) if seed else self.membership
         return all(membership.contains(term) for term in workload.terms)
 
 
