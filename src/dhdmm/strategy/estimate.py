@@ -15,7 +15,7 @@ import numpy as np
 from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.subsets import Attributes, contained
-from dhdmm.study.factor import Factor, Ranges
+from dhdmm.study.factor import Factor, Ranges, is_total
 from dhdmm.study.workload import Term
 
 
@@ -42,10 +42,11 @@ class Estimate:
     def product(self, factors: Sequence[Factor]) -> Floats:
         """Answers to a Kronecker product, with an axis for every factor of several rows."""
         local = [on_merged(axis, factor) for axis, factor in zip(self.axes, factors, strict=True)]
-        means = {a: f.dot(np.full(f.shape[1], 1 / f.shape[1])) for a, f in enumerate(local)}
-        long = [a for a, f in enumerate(local) if f.shape[0] > 1]
+        asked = {a: f for a, f in enumerate(local) if not is_total(f)}
+        means = {a: f.dot(np.full(f.shape[1], 1 / f.shape[1])) for a, f in asked.items()}
+        long = [a for a, f in asked.items() if f.shape[0] > 1]
         answers = np.zeros([local[a].shape[0] for a in long])
-        varying = frozenset(a for a, factor in enumerate(local) if not is_constant(factor))
+        varying = frozenset(a for a, factor in asked.items() if not is_constant(factor))
         for centred in contained(self._by_centred, varying):
             for held, tensor in self._by_centred[centred]:
                 for i, a in enumerate(held):

@@ -24,7 +24,7 @@ from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.estimate import is_constant, on_merged, outer
 from dhdmm.strategy.matrix import FLOAT, Floats
 from dhdmm.strategy.memo import memoised
-from dhdmm.study.factor import Factor, Ranges, group_sums
+from dhdmm.study.factor import Factor, Ranges, group_sums, is_total
 from dhdmm.study.workload import Product
 
 
@@ -84,10 +84,14 @@ class FactorPair:
         self.axes = axes
         self.left = [on_merged(axis, f) for axis, f in zip(axes, left.factors, strict=True)]
         self.right = [on_merged(axis, f) for axis, f in zip(axes, right.factors, strict=True)]
-        both = list(enumerate(zip(self.left, self.right, strict=True)))
-        self.long = [a for a, (f, _) in both if f.shape[0] > 1]
+        both = enumerate(zip(self.left, self.right, strict=True))
+        self.asked = {a: pair for a, pair in both if not all(map(is_total, pair))}
+        """Attributes with more than the total: of the others every share is 1."""
+        self.long = [a for a, (f, _) in self.asked.items() if f.shape[0] > 1]
         """Attributes of which the products have several rows: an axis of the results each."""
-        self.varying = frozenset(a for a, pair in both if not any(map(is_constant, pair)))
+        self.varying = frozenset(
+            a for a, pair in self.asked.items() if not any(map(is_constant, pair))
+        )
 
     @memoised
     def part(self, a: int, part: int) -> tuple[RowSums, RowSums, Floats]:
@@ -135,12 +139,12 @@ class FactorPair:
         """Of every attribute outside the sides: its share for each of its rows."""
         residuals = {r.attribute: r for r in block.residuals}
         found: dict[int, Floats] = {}
-        for a, axis in enumerate(self.axes):
+        for a in self.asked:
             if a in residuals:
                 r = residuals[a]
                 found[a] = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
             elif a not in block.axes:
-                found[a] = self._totals(a) / len(axis.orbit) ** 2
+                found[a] = self._totals(a) / len(self.axes[a].orbit) ** 2
         return found
 
     @memoised

@@ -167,6 +167,12 @@ class Rows:
 Factor = Ranges | Rows
 
 
+def is_total(factor: Factor) -> bool:
+    """Whether it is the one row that holds for every value."""
+    whole = isinstance(factor, Ranges) and len(factor.low) == 1
+    return whole and factor.high[0] - factor.low[0] == factor.shape[1]
+
+
 def factor_of(matrix: sparse.csr_array) -> Factor:
     """The matrix as `Ranges` when every row is one run of ones, else as `Rows`."""
     rows = Rows(matrix)
