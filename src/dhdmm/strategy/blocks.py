@@ -214,6 +214,11 @@ class Block:
         return [side.pieces(axes) for side in self.sides]
 
 
+def apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Every copy of every block, in the order of the rows."""
+    return tuple(copy for block in blocks for copy in block.apart())
+
+
 def drop_unused_vectors(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block]
 ) -> tuple[tuple[MeasuredAxis, ...], tuple[Block, ...]]:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
+from dhdmm.strategy.blocks import Block, MeasuredAxis, Side, apart
 from dhdmm.strategy.matrix import Integers, multiply
 from dhdmm.study.factor import Factor
 from dhdmm.study.workload import Term
@@ -68,7 +68,7 @@ class Membership:
         found: list[_Probe] = []
         for prime in PRIMES:
             try:
-                found.append(_Probe.make(self.axes, self.blocks, prime, self.seed))
+                found.append(_Probe.make(self.axes, apart(self.blocks), prime, self.seed))
             except _SingularModuloPrime:
                 continue
             if len(found) == PROBES:

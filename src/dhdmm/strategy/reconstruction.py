@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from dhdmm.effort import OBJECT, work
-from dhdmm.strategy.blocks import Block, Group, MeasuredAxis
+from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, apart
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.inverse import FactorPair, SideInverse
 from dhdmm.strategy.matrix import Floats
@@ -32,17 +32,21 @@ class Reconstruction:
     blocks: tuple[Block, ...]
 
     @cached_property
+    def _apart(self) -> tuple[Block, ...]:
+        return apart(self.blocks)
+
+    @cached_property
     def _inverses(self) -> list[list[SideInverse]]:
         """Copies of a block have the same sides."""
-        known = {id(side): side for block in self.blocks for side in block.sides}
+        known = {id(side): side for block in self._apart for side in block.sides}
         made = {key: SideInverse(self.axes, side) for key, side in known.items()}
-        return [[made[id(side)] for side in block.sides] for block in self.blocks]
+        return [[made[id(side)] for side in block.sides] for block in self._apart]
 
     @cached_property
     def _by_residuals(self) -> dict[Attributes, list[int]]:
         """Numbers of the blocks with residuals of these attributes."""
         found: dict[Attributes, list[int]] = {}
-        for number, block in enumerate(self.blocks):
+        for number, block in enumerate(self._apart):
             attributes = frozenset(residual.attribute for residual in block.residuals)
             found.setdefault(attributes, []).append(number)
         return found
@@ -51,7 +55,7 @@ class Reconstruction:
         """x̂ = A'⁺ M."""
         tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats] = {}
         start = 0
-        for block, sides in zip(self.blocks, self._inverses, strict=True):
+        for block, sides in zip(self._apart, self._inverses, strict=True):
             M = measurement[start : start + block.rows].reshape(block.shape)
             start += block.rows
             for i, side in enumerate(sides):
@@ -117,5 +121,5 @@ class Reconstruction:
             numbers = sorted(number for held in near for number in self._by_residuals[held])
             work(5 * OBJECT * (len(self.axes) / 4 + len(numbers)))
             for number in numbers:
-                if pair.meets(self.blocks[number]):
-                    yield scale, pair, self.blocks[number], self._inverses[number]
+                if pair.meets(self._apart[number]):
+                    yield scale, pair, self._apart[number], self._inverses[number]

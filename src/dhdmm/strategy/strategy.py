@@ -339,7 +339,7 @@ class Strategy(Summarised):
         """How answers and their variances follow from the measurements."""
         from dhdmm.strategy.reconstruction import Reconstruction  # brings scipy.linalg
 
-        return Reconstruction(self.axes, tuple(block for block, _ in self._apart))
+        return Reconstruction(self.axes, self.blocks)
 
     def _attached(self) -> Workload:
         if self.workload is None:
@@ -409,10 +409,7 @@ class Strategy(Summarised):
     @cached_property
     def membership(self) -> Membership:
         """Which queries lie in the row space, so can be answered."""
-        return self._membership(b"")
-
-    def _membership(self, seed: bytes) -> Membership:
-        return Membership(self.axes, tuple(block for block, _ in self._apart), seed)
+        return Membership(self.axes, self.blocks)
 
     def contains(self, workload: Workload, seed: bytes = b"") -> bool:
         """Whether every query of the workload lies in the row space.
@@ -425,7 +422,7 @@ class Strategy(Summarised):
         Returns:
             True if all can be answered.
         """
-        membership = self._membership(seed) if seed else self.membership
+        membership = Membership(self.axes, self.blocks, seed) if seed else self.membership
         return all(membership.contains(term) for term in workload.terms)
 
 
