@@ -23,11 +23,12 @@ from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply
-from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.vectors import common_vectors
 
 WHOLE = -1
 """As a residual's part: all merged values instead of one orbit."""
+LARGEST_ROWS = 2**26
+"""Rows of a strategy: a participant sends one number for each."""
 LARGEST_TABLE = 2**24
 """Entries of a block written out over all orbits of its axes at once."""
 
@@ -64,14 +65,21 @@ class MeasuredAxis:
         everything = np.arange(len(self.orbit))
         return everything if part == WHOLE else np.flatnonzero(self.orbit == part)
 
-    @memoised
-    def positions(self, part: int) -> Integers:
-        """(merged values,): position in the part, −1 outside. Needed for every measurement."""
+    @cached_property
+    def places(self) -> Integers:
+        """(merged values,): position in the value's orbit."""
         allocate(3 * len(self.orbit))
-        found = np.full(len(self.orbit), -1)
-        members = self.part(part)
-        found[members] = np.arange(len(members))
+        order = np.argsort(self.orbit, kind="stable")
+        found = np.empty(len(self.orbit), np.int64)
+        starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        found[order] = np.arange(len(order)) - np.repeat(starts, self.sizes)
         return found
+
+    def positions(self, part: int, values: Integers) -> Integers:
+        """(values,): position of merged values in the part, −1 outside."""
+        if part == WHOLE:
+            return values
+        return np.where(self.orbit[values] == part, self.places[values], -1)
 
 
 @dataclass(frozen=True)

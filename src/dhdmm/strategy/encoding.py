@@ -35,13 +35,20 @@ from dhdmm import formats
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
-from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, MeasuredAxis, Residual, Side
+from dhdmm.strategy.blocks import (
+    LARGEST_ROWS,
+    LARGEST_TABLE,
+    WHOLE,
+    Block,
+    MeasuredAxis,
+    Residual,
+    Side,
+)
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Integers
 
 MAGIC = b"dhdmm strategy"
 LARGEST_BYTES = 2**28
-LARGEST_ROWS = 2**26
 LARGEST_ATTRIBUTES = 128
 LARGEST_AXIS = 2**22
 LARGEST_TRIANGLE = 2**13

@@ -6,15 +6,18 @@ q: mass of the dual weights d per orbit of cells; X: the strategy's AᵀA, scale
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from dhdmm.errors import StrategyError
+from dhdmm.strategy.basis import Basis, select
 from dhdmm.strategy.block_basis import BasisBuilder
-from dhdmm.strategy.blocks import MeasuredAxis
+from dhdmm.strategy.blocks import LARGEST_ROWS, MeasuredAxis
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum
@@ -30,14 +33,41 @@ NEARLY_FIXED = 1.05
 Unit = Callable[[Floats], float]
 
 
+def _parts(block: BlockGram, builder: BasisBuilder) -> list[tuple[Basis, Integers | slice]]:
+    """A block's basis, by coordinates that no query brings together: the states of a country."""
+    basis = builder.basis(block)
+    if len(block.axes) != 1 or not basis.is_plain:
+        return [(basis, slice(None))]
+    met = csr_array(sum(np.abs(G) for _, (G,) in block.summands) != 0)
+    count, part = connected_components(met, directed=False)
+    if count == 1:
+        return [(basis, slice(None))]
+    (a,) = block.axes
+    first = np.argmax(builder.books[a].vectors[basis.ids[:, 0]] != 0, axis=1)
+    found = [(np.flatnonzero(part[first] == i), np.flatnonzero(part == i)) for i in range(count)]
+    return [(select(basis, rows), columns) for rows, columns in found if len(rows)]
+
+
+def _require_few(blocks: Sequence[BlockGram], bases: Sequence[Basis]) -> None:
+    parts = zip(blocks, bases, strict=True)
+    rows = sum(block.multiplicity * basis.rows for block, basis in parts)
+    if rows > LARGEST_ROWS:
+        raise StrategyError(
+            f"the workload takes {rows:,} measured sums, more than {LARGEST_ROWS:,}",
+            hint="ask for fewer tables, for tables of fewer attributes, or of coarser values",
+        )
+
+
 class SymmetricProblem:
     """The dual problem on symmetric blocks, and the way back to integer bases."""
 
     def __init__(self, reduction: Reduction, builder: BasisBuilder) -> None:
-        self.reduction, self.blocks = reduction, reduction.blocks()
-        if not self.blocks:
+        self.reduction = reduction
+        split = [(block, *part) for block in reduction.blocks() for part in _parts(block, builder)]
+        if not split:
             raise StrategyError("the workload asks nothing: all its queries are zero")
-        self.bases = [builder.basis(block) for block in self.blocks]
+        self.blocks, self.bases, self._columns = zip(*split, strict=True)
+        _require_few(self.blocks, self.bases)
         self.axes = tuple(
             MeasuredAxis(axis.merged, axis.orbit, book.extra)
             for axis, book in zip(reduction.axes, builder.books, strict=True)
@@ -48,13 +78,14 @@ class SymmetricProblem:
         alike = math.prod(float(reduction.axes[a].sizes[0]) for a in others)
         volume = reduce(np.multiply.outer, sizes, np.full((), alike))
         self._cells = np.arange(volume.size).reshape(volume.shape)
+        vectors = [book.vectors for book in builder.books]
         self.B = [
-            basis.dense([builder.books[a].vectors for a in block.axes])
-            for block, basis in zip(self.blocks, self.bases, strict=True)
+            basis.dense([vectors[a] for a in block.axes])[:, columns]
+            for block, basis, columns in split
         ]
         duals = [
-            DualBlock(self._root(block, B), self._block_cells(block), block.multiplicity)
-            for block, B in zip(self.blocks, self.B, strict=True)
+            DualBlock(self._root(i), self._block_cells(block)[columns], block.multiplicity)
+            for i, (block, _, columns) in enumerate(split)
         ]
         self.dual = Dual(duals, volume.ravel(), reduction.objective)
 
@@ -71,19 +102,27 @@ class SymmetricProblem:
         long = [sizes for sizes in axes if len(sizes) > 1]
         return np.sqrt(reduce(np.multiply.outer, long, np.full((), alike)).ravel())
 
-    def _root(self, block: BlockGram, B: Integers) -> Floats:
+    def _scaled(self, i: int) -> Floats:
+        """B in orthonormal coordinates."""
+        return np.asarray(self.B[i] * self._lengths(self.blocks[i])[self._columns[i]])
+
+    def _root(self, i: int) -> Floats:
         """R with V = RᵀR on the block, of as many rows as B."""
-        Q = np.linalg.qr((B * self._lengths(block)).T)[0]
-        VQ = block.apply(Q)
-        H = Q.T @ VQ
-        if not np.isclose(np.trace(H), block.trace, rtol=1e-9):
+        block, columns = self.blocks[i], self._columns[i]
+        Q = np.linalg.qr(self._scaled(i).T)[0]
+        if len(block.axes) == 1:
+            V = sum(c * G[columns][:, columns] for c, (G,) in block.summands)
+            H, trace = Q.T @ V @ Q, float(np.trace(V))
+        else:
+            H, trace = Q.T @ block.apply(Q), block.trace
+        if not np.isclose(np.trace(H), trace, rtol=1e-9):
             raise StrategyError("an integer basis of the workload was not found")
         return np.asarray(np.linalg.cholesky((H + H.T) / 2).T @ Q.T)
 
     def real_block(self, i: int, q: Floats, largest: float) -> RealBlock:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
         block, dual = self.blocks[i], self.dual.blocks[i]
-        inverse = np.linalg.pinv(self.B[i] * self._lengths(block))
+        inverse = np.linalg.pinv(self._scaled(i))
         half = self.dual.half(dual, q) @ inverse
         S = half.T @ half / largest
         return RealBlock(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.strategy.blocks import (
     LARGEST_TABLE,
+    WHOLE,
     Block,
     MeasuredAxis,
     Piece,
@@ -53,7 +54,7 @@ class Kinds:
 
     def places(self, residual: Residual) -> Integers:
         """(kinds,): 0 outside the residual's part, 1 inside, 2 for its last value."""
-        position = self.axis.positions(residual.part)[self.first]
+        position = self.axis.positions(residual.part, self.first)
         return np.where(position < 0, 0, 1 + (position == residual.contrast.n - 1))
 
     def norms(self, residual: Residual, dtype: Any) -> NDArray[Any]:
@@ -116,10 +117,12 @@ def find_kinds(axes: Sequence[MeasuredAxis], parts: Parts) -> list[Kinds]:
     """Values by their orbit, and by whether they are the last of one of the parts."""
     found: list[Kinds] = []
     for a, axis in enumerate(axes):
-        allocate(3 * len(axis.orbit) * (1 + sum(b == a for b, _ in parts)))
-        is_last = [axis.positions(p) == len(axis.part(p)) - 1 for b, p in sorted(parts) if b == a]
+        allocate(10 * len(axis.orbit))
+        mine = [part for b, part in parts if b == a]
+        is_last = np.isin(axis.orbit, mine) & (axis.places == axis.sizes[axis.orbit] - 1)
+        ends = np.arange(len(axis.orbit)) == len(axis.orbit) - 1
         # A part of two values has two equal columns, none of them special.
-        marks = np.stack([axis.orbit, *is_last], axis=1).astype(np.int64)
+        marks = np.stack([axis.orbit, is_last, ends & (WHOLE in mine)], axis=1).astype(np.int64)
         _, first, count = np.unique(marks, axis=0, return_index=True, return_counts=True)
         found.append(Kinds(axis, first, count))
     return found

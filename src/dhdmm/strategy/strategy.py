@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
-from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, columns, entry_bound
+from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, SidePieces, columns, entry_bound
 from dhdmm.strategy.encoding import decode, encode, format_of, refused
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Exact, Floats, Integers, multiply
@@ -186,7 +186,7 @@ class Strategy(Summarised):
         merged = [axis.merged[codes[:, a]] for a, axis in enumerate(self.axes)]
         orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
         measured, ends = np.zeros(self.rows, np.int64), self._ends
-        for b in self._touched(merged):
+        for b in self._touched(orbits):
             block, pieces = self._apart[b]
             rows = slice(ends[b] - block.rows, ends[b])
             if block.rows * len(counts) <= FEW_ENTRIES:
@@ -205,28 +205,30 @@ class Strategy(Summarised):
         """The block of A' at the given cells, (rows of the block, cells)."""
         cells = columns(pieces, orbits)
         for r in block.residuals:
-            position = self.axes[r.attribute].positions(r.part)[merged[r.attribute]]
+            position = self.axes[r.attribute].positions(r.part, merged[r.attribute])
             E = r.contrast.columns(position)
             cells = (cells[:, None, :] * E[None, :, :]).reshape(-1, cells.shape[1])
         return cells
 
-    def _touched(self, merged: Sequence[Integers]) -> list[int]:
+    def _touched(self, orbits: Sequence[Integers]) -> list[int]:
         """The blocks in which some record may count; of a single record most contrasts are 0."""
+        present = [np.bincount(o, minlength=1 + len(x.sizes)) for o, x in zip(orbits, self.axes)]
+        for counts in present:
+            counts[WHOLE] = 1
         touched = np.ones(len(self._apart), bool)
-        for values, counted in zip(merged, self._counted, strict=True):
-            occurs = np.zeros(counted.shape[1], bool)
-            occurs[values] = True
-            touched &= counted[:, occurs].any(axis=1)
+        for block, a, part in self._parts:
+            touched[block] &= present[a][part] > 0
         return touched.nonzero()[0].tolist()
 
     @cached_property
-    def _counted(self) -> list[NDArray[np.bool_]]:
-        """For each attribute (blocks, merged values): whether records with the value may count."""
-        counted = [np.ones((len(self._apart), len(axis.orbit)), bool) for axis in self.axes]
-        for b, (block, _) in enumerate(self._apart):
+    def _parts(self) -> list[tuple[Integers, int, int]]:
+        """Numbers of the blocks with each attribute's part that not every record is in."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for number, (block, _) in enumerate(self._apart):
             for r in block.residuals:
-                counted[r.attribute][b] &= self.axes[r.attribute].positions(r.part) >= 0
-        return counted
+                if r.part != WHOLE and len(self.axes[r.attribute].sizes) > 1:
+                    found.setdefault((r.attribute, r.part), []).append(number)
+        return [(np.array(blocks), a, part) for (a, part), blocks in found.items()]
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -252,7 +254,7 @@ class Strategy(Summarised):
     ) -> Integers:
         """The same by counts per (position in each part, orbits that occur)."""
         positions = [
-            self.axes[r.attribute].positions(r.part)[merged[r.attribute]] for r in block.residuals
+            self.axes[r.attribute].positions(r.part, merged[r.attribute]) for r in block.residuals
         ]
         inside = np.ones(len(counts), bool)
         for position in positions:

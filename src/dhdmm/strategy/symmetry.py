@@ -33,14 +33,14 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.matrix import Floats, Integers, largest
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
-LARGEST_GRAMS = 2**26
-"""Entries of all Gram matrices of one attribute: 512 MiB."""
+LARGEST_GRAMS = 2**27
+"""Entries of all Gram matrices of one attribute: 512 MiB, in 32 bits each."""
 GRAM_COPIES = 4
 """Arrays of a Gram's size that exist while orbits are found."""
 
@@ -81,12 +81,12 @@ class Twins:
     def own(self, G: Integers) -> Integers:
         """(classes,): G_uu."""
         first, _ = self._places
-        return np.asarray(G[first, first])
+        return np.asarray(G[first, first], np.int64)
 
     def other(self, G: Integers) -> Integers:
         """(classes, classes): G_uv of different values; of a class of one value G_uu."""
         first, last = self._places
-        found = G[np.ix_(first, first)]
+        found = G[np.ix_(first, first)].astype(np.int64)
         np.fill_diagonal(found, G[first, last])
         return found
 
@@ -154,7 +154,9 @@ class ReducedAxis:
         orbit = self.orbit[self.twins.shown]
         pairs = [np.flatnonzero(orbit == o)[[0, -1]] for o in range(len(self.sizes))]
         first, last = np.array(pairs).T
-        return {key: G[first, first] - G[first, last] for key, G in self.shown.items()}
+        return {
+            key: G[first, first].astype(np.int64) - G[first, last] for key, G in self.shown.items()
+        }
 
     def gram(self, key: tuple[int, int]) -> Integers:
         """FᵢᵀFⱼ in full, (merged values, merged values)."""
@@ -398,10 +400,15 @@ def _axis(
     met = sorted({pair for chosen in together for pair in itertools.product(chosen, chosen)})
     _require_room(len(twins.shown), len(met))
     seen = [factor.columns(twins.shown) for factor in factors]
-    shown = {(i, j): gram(seen[i], seen[j]) for i, j in met}
+    shown = {(i, j): _compact(gram(seen[i], seen[j])) for i, j in met}
     orbit = np.zeros(len(twins.sizes), np.int64)
     orbit[twins.number[twins.shown]] = orbits(list(shown.values()))
     return ReducedAxis(merged, orbit[twins.number], factors, twins, shown)
+
+
+def _compact(G: Integers) -> Integers:
+    """In half the memory where that is enough."""
+    return np.asarray(G, np.int32 if largest(G) < 2**31 else np.int64)
 
 
 def _require_room(values: int, grams: int) -> None:
@@ -463,27 +470,28 @@ def orbits(grams: Sequence[Integers]) -> Integers:
     """(values,): orbit of each value under the swaps that leave every G unchanged.
 
     Swapping u and v leaves G unchanged iff G_uu = G_vv, G_uv = G_vu and rows and columns u, v
-    agree elsewhere. Only values with equal row and column sums need comparing.
+    agree elsewhere. These are compared by their products with random numbers modulo 2⁶⁴, so that
+    a comparison takes no time that grows with the values.
     """
-    stacked = np.stack([part for G in grams for part in (G, G.T)])
-    size = stacked.shape[1]
-    work(10 * stacked.size + size * OBJECT)
-    keys = np.concatenate([stacked.sum(axis=2), np.einsum("guu->gu", stacked)]).T
-    _, candidates = np.unique(keys, axis=0, return_inverse=True)
+    size = len(grams[0])
+    work(10 * len(grams) * size**2 + size * OBJECT)
+    digest = hashlib.shake_256(b"dhdmm orbits").digest(8 * size)
+    h = np.frombuffer(digest, "<u8").astype(np.uint64)
+    diagonals = [np.diag(G).astype(np.uint64) for G in grams]
+    prints = [(G.astype(np.uint64) @ h, h @ G.astype(np.uint64)) for G in grams]
+    keys = [part for G in grams for part in (G.sum(axis=0), G.sum(axis=1), np.diag(G))]
+    candidate = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1].ravel()
     orbit = np.full(size, -1)
-    count = 0
     for u in range(size):
         if orbit[u] >= 0:
             continue
-        orbit[u] = count
-        rivals = np.flatnonzero((candidates.ravel() == candidates.ravel()[u]) & (orbit < 0))
-        work(len(rivals) * (OBJECT + 4 * len(stacked) * size))
-        for v in rivals:
-            others = np.ones(size, bool)
-            others[u] = others[v] = False
-            if np.array_equal(stacked[:, u, others], stacked[:, v, others]) and np.array_equal(
-                stacked[:, u, v], stacked[:, v, u]
-            ):
-                orbit[v] = count
-        count += 1
+        rivals = np.flatnonzero((candidate == candidate[u]) & (orbit < 0))
+        work(OBJECT / 10 + 10 * len(grams) * len(rivals))
+        same = np.ones(len(rivals), bool)
+        for G, own, (rows, columns) in zip(grams, diagonals, prints, strict=True):
+            across, back = G[u, rivals].astype(np.uint64), G[rivals, u].astype(np.uint64)
+            gap = h[u] * (own[u] - across) - h[rivals] * (own[rivals] - across)
+            same &= (across == back) & (rows[u] - rows[rivals] == gap)
+            same &= columns[u] - columns[rivals] == gap
+        orbit[rivals[same]] = orbit.max() + 1
     return orbit
