@@ -27,6 +27,16 @@ def test_real_protocol_and_ideal_sum_agree_to_the_bit(threat_model: str, silent:
     assert np.array_equal(real, ideal_measurement(enrolment, histograms, silent))
 
 
+@pytest.mark.parametrize("level", ["sum", "bounded"])
+def test_validation_changes_nothing_of_an_honest_round(level: str) -> None:
+    """With the same noise the sum is that of a round without validation, to the bit, and the noise
+    is of the same variance."""
+    histograms, plain, plan = people(12), small_plan(), small_plan(validation=level)
+    assert plan.participant_variance == plain.participant_variance
+    validated = real_measurement(enrol(plan), histograms, silent=[3])
+    assert np.array_equal(validated, real_measurement(enrol(plain), histograms, silent=[3]))
+
+
 @pytest.mark.slow
 @BOTH_MODELS
 @pytest.mark.parametrize("workers", [1, 2])

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from dhdmm.cli import options, output
 from dhdmm.cli.places import opened, tables_given
 from dhdmm.errors import StudyError
+from dhdmm.network.files import writing
 from dhdmm.participant.drafting import seen_columns
 from dhdmm.study import skeleton
 from dhdmm.study.attributes.columns import MOST_TEXTS
@@ -76,15 +77,11 @@ def describe(
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise StudyError(
-            "the file exists", where=str(path), hint="another name, or --force"
-        ) from None
-    except OSError as error:
-        raise StudyError(f"cannot write the file: {error.strerror}", where=str(path)) from None
+    with (
+        writing(path, "another name, or --force"),
+        path.open("w" if force else "x", encoding="utf-8") as file,
+    ):
+        file.write(text)
 
 
 def _next_steps(screen: Console, path: Path, source: str | None) -> None:

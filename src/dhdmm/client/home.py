@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dhdmm import formats
-from dhdmm.errors import DhdmmError
-from dhdmm.network.files import locked, private_folder, replace_durably
+from dhdmm.network.files import locked, private_folder, replace_durably, writing
 from dhdmm.network.identity import File, read_document
 from dhdmm.participant.limits import Policy
 from dhdmm.privacy.ledger import Ledger
@@ -102,13 +101,10 @@ class Home:
             threat_model=draft.study.aggregation.threat_model,
             given=now().isoformat(),
         )
-        try:
-            replace_durably(folder / f"{consent.draft}.study", draft.study.canonical_bytes())
-            replace_durably(folder / f"{consent.draft}.json", consent.to_bytes())
-        except OSError as error:
-            raise DhdmmError(
-                f"the consent cannot be kept: {error.strerror}", where=str(folder)
-            ) from None
+        study = folder / f"{consent.draft}.study"
+        with writing(study):
+            replace_durably(study, draft.study.canonical_bytes())
+        consent.keep(study.with_suffix(".json"))
 
     def consented(self, draft: Draft) -> bool:
         place = self.root / "consents" / f"{draft.digest.hex()}.json"
@@ -124,13 +120,12 @@ class Home:
             if place.exists():
                 seen = read_document(SeenRoster, place)
                 given.require_not_older(seen.serial, bytes.fromhex(seen.roster))
-            seen = SeenRoster(
+            SeenRoster(
                 registrar=registrar,
                 study=study,
                 serial=given.serial,
                 roster=given.fingerprints[0].hex(),
-            )
-            replace_durably(place, seen.to_bytes())
+            ).keep(place)
 
     def studies(self) -> Iterator[Study]:
         """What was consented to here, so that a table can be counted before anybody is asked."""

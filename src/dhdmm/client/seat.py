@@ -118,8 +118,12 @@ def _shown_place(part: PartOfRoster, member: Member, place: Place | None) -> _Ou
         part.learn({place.position: Entry(place.name, member.key)}, place.path)
     except RemoteProtocolError:
         return None
-    edition = Edition.of(place.edition)
-    given = ShownRoster(part.digest, place.registrar, place.signature, edition)
+    given = ShownRoster(
+        part.digest,
+        registrar=place.registrar,
+        signature=place.signature,
+        edition=Edition.of(place.edition),
+    )
     listed = member.policy.rosters
     if listed and not member.pin.is_set and part.digest.hex() not in listed:
         return None
