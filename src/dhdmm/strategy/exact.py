@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import reduce
 
 import numpy as np
+from scipy import linalg
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
@@ -20,6 +21,7 @@ from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import LARGEST_ROWS, MeasuredAxis
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum
 from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import BlockGram, Reduction
@@ -106,10 +108,22 @@ class SymmetricProblem:
         """B in orthonormal coordinates."""
         return np.asarray(self.B[i] * self._lengths(self.blocks[i])[self._columns[i]])
 
+    @memoised
+    def _factored(self, i: int) -> tuple[Floats, Floats]:
+        """Q, R with QR = Bᵀ in orthonormal coordinates."""
+        Q, R = np.linalg.qr(self._scaled(i).T)
+        return Q, R
+
+    @memoised
+    def _inverse(self, i: int) -> Floats:
+        """B⁺ in orthonormal coordinates: Q R⁻ᵀ."""
+        Q, R = self._factored(i)
+        return np.asarray(linalg.solve_triangular(R, Q.T).T)
+
     def _root(self, i: int) -> Floats:
         """R with V = RᵀR on the block, of as many rows as B."""
         block, columns = self.blocks[i], self._columns[i]
-        Q = np.linalg.qr(self._scaled(i).T)[0]
+        Q, _ = self._factored(i)
         if len(block.axes) == 1:
             V = sum(c * G[columns][:, columns] for c, (G,) in block.summands)
             H, trace = Q.T @ V @ Q, float(np.trace(V))
@@ -122,7 +136,7 @@ class SymmetricProblem:
     def real_block(self, i: int, q: Floats, largest: float) -> RealBlock:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
         block, dual = self.blocks[i], self.dual.blocks[i]
-        inverse = np.linalg.pinv(self._scaled(i))
+        inverse = self._inverse(i)
         half = self.dual.half(dual, q) @ inverse
         S = half.T @ half / largest
         return RealBlock(
@@ -142,8 +156,7 @@ class SymmetricProblem:
         column norms. After each stage the fixed point runs on with the rounded blocks held, so that
         the finer blocks make the columns equal again.
         """
-        q = optimum.q
-        unit = self._unit(q)
+        q, unit = optimum.q, self._unit(optimum)
         done: dict[int, Rounded] = {}
         counts = sorted({len(block.residuals) for block in self.blocks}, reverse=True)
         for count in counts:
@@ -153,16 +166,24 @@ class SymmetricProblem:
             largest = unit(q)
             for i, block in enumerate(self.blocks):
                 if len(block.residuals) == count:
-                    real = self.real_block(i, q, largest)
+                    at_once = q is optimum.q
+                    real = self._best(i, optimum) if at_once else self.real_block(i, q, largest)
                     done[i] = Rounder(real, optimum.achieved, self.dual.objective).round(scale)
         return [done[i] for i in range(len(self.blocks))]
 
-    def _unit(self, q: Floats) -> Unit:
+    @memoised
+    def _best(self, i: int, optimum: Optimum) -> RealBlock:
+        """At the optimum itself, from which every scale begins."""
+        return self.real_block(i, optimum.q, self._unit(optimum)(optimum.q))
+
+    @memoised
+    def _unit(self, optimum: Optimum) -> Unit:
         """max X_uu at weights near q, the unit that all blocks are in.
 
         It hardly changes near a fixed point. Weights that have far to go take it with them: else
         blocks that are rounded late would be in another unit than those that are done.
         """
+        q = optimum.q
         X = self.dual.evaluate(q)[1]
         largest = float(X.max())
         if largest <= NEARLY_FIXED * float(q @ X):

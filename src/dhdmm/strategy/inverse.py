@@ -24,7 +24,7 @@ from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.estimate import is_constant, on_merged, outer
 from dhdmm.strategy.matrix import FLOAT, Floats
 from dhdmm.strategy.memo import memoised
-from dhdmm.study.factor import Factor, Ranges, group_sums, is_total
+from dhdmm.study.factor import Factor, Ranges, gram, group_sums, is_total
 from dhdmm.study.workload import Product
 
 
@@ -164,8 +164,17 @@ class FactorPair:
 
     def _inner(self, a: int, vectors: Floats) -> Floats:
         """v FᵀG wᵀ for vectors v, w over orbits."""
-        left, right = (_dot(self.orbit_rows(a, is_left), vectors.T) for is_left in (True, False))
-        return np.asarray(left.T @ right)
+        if len(vectors) == vectors.shape[1] and np.array_equal(vectors, np.eye(len(vectors))):
+            return self._gram(a)
+        return np.asarray(vectors @ self._gram(a) @ vectors.T)
+
+    @memoised
+    def _gram(self, a: int) -> Floats:
+        """FᵀG over orbits."""
+        left, right = self.orbit_rows(a, True), self.orbit_rows(a, False)
+        if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+            return np.asarray(_dense(left).T @ _dense(right))
+        return np.asarray(gram(left, right), np.float64)
 
     def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
