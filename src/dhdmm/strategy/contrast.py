@@ -75,7 +75,7 @@ class Contrast:
 
     @property
     def is_level(self) -> bool:
-        """Whether no column is longer than the usual ones: the longest is known without a search."""
+        """Whether no column is longer than the usual ones, so that the longest is known."""
         usual, last = self.norms
         return last <= usual
 

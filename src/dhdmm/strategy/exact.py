@@ -102,7 +102,7 @@ class SymmetricProblem:
         axes = [axis.sizes for a, axis in enumerate(self.reduction.axes) if a not in fixed]
         alike = math.prod(float(sizes[0]) for sizes in axes if len(sizes) == 1)
         long = [sizes for sizes in axes if len(sizes) > 1]
-        return np.sqrt(reduce(np.multiply.outer, long, np.full((), alike)).ravel())
+        return np.asarray(np.sqrt(reduce(np.multiply.outer, long, np.full((), alike)).ravel()))
 
     def _scaled(self, i: int) -> Floats:
         """B in orthonormal coordinates."""

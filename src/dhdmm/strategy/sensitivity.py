@@ -136,7 +136,7 @@ def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
 
 
 def norm_bound(block: Block, pieces: SidePieces) -> int:
-    """At least every |⟨a_u, a_v⟩| within one copy of the block, by the largest norms of its pieces' columns."""
+    """At least every |⟨a_u, a_v⟩| within one copy, by the largest norms of its pieces' columns."""
     sides = [sum(math.isqrt(_largest_norm(piece)) + 1 for piece in side) ** 2 for side in pieces]
     return math.prod([*sides, *(max(r.contrast.norms) for r in block.residuals)])
 

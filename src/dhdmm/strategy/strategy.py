@@ -212,9 +212,8 @@ class Strategy(Summarised):
 
     def _touched(self, orbits: Sequence[Integers]) -> list[int]:
         """The blocks in which some record may count; of a single record most contrasts are 0."""
-        present = [np.bincount(o, minlength=1 + len(x.sizes)) for o, x in zip(orbits, self.axes)]
-        for counts in present:
-            counts[WHOLE] = 1
+        counted = zip(orbits, self.axes, strict=True)
+        present = [np.bincount(o, minlength=len(axis.sizes)) for o, axis in counted]
         touched = np.ones(len(self._apart), bool)
         for block, a, part in self._parts:
             touched[block] &= present[a][part] > 0

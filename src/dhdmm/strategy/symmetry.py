@@ -286,9 +286,7 @@ class Reduction:
                 summands[key] = summands.get(key, 0.0) + number
 
     @memoised
-    def _options(
-        self, a: int, pair: tuple[int, int]
-    ) -> list[tuple[tuple[int, int] | None, float]]:
+    def _options(self, a: int, pair: tuple[int, int]) -> list[tuple[tuple[int, int] | None, float]]:
         """The parts of an attribute that a Gram does not map to 0, with its number there."""
         standard = self.axes[a].standard[pair]
         trivial = float(self.axes[a].trivial[pair][0, 0]) if self._is_alike(a) else 1.0

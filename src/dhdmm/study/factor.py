@@ -169,8 +169,9 @@ Factor = Ranges | Rows
 
 def is_total(factor: Factor) -> bool:
     """Whether it is the one row that holds for every value."""
-    whole = isinstance(factor, Ranges) and len(factor.low) == 1
-    return whole and factor.high[0] - factor.low[0] == factor.shape[1]
+    if not isinstance(factor, Ranges) or len(factor.low) != 1:
+        return False
+    return bool(np.all(factor.high - factor.low == factor.size))
 
 
 def factor_of(matrix: sparse.csr_array) -> Factor:
