@@ -8,6 +8,7 @@ import sys
 
 NAMES = (
     "strategy",
+    "checks",
     "noise",
     "primitives",
     "secagg",

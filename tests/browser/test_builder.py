@@ -188,7 +188,7 @@ privacy:
   unit: {person: {column: id, max_records: 3, max_participants: 2}}
   rho: 0.05
   corrupt_fraction: 0.1
-  relation: zero-out
+  relation: replace
 aggregation: {threat_model: semi-honest, participants: 40, max_records_per_participant: 5000}
 """
 

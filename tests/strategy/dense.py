@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 from workloads import rows, workload
 
-from dhdmm.strategy import strategy as strategy_module
+from dhdmm.strategy import measuring
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.factor import Ranges
 from dhdmm.study.workload import Workload
@@ -48,7 +48,7 @@ def check_against_dense(strategy: Strategy, w: Workload) -> None:
     x = np.random.default_rng(3).integers(0, 5, strategy.shape)
     measured = strategy.measure(x)
     assert np.array_equal(measured, A @ x.ravel())
-    with mock.patch.object(strategy_module, "FEW_ENTRIES", 0):
+    with mock.patch.object(measuring, "FEW_ENTRIES", 0):
         assert np.array_equal(strategy.measure(x), measured), "grouped"
     assert np.allclose(strategy.reconstruct(measured), plain @ x.ravel(), atol=1e-7)
     cells = strategy.estimate(measured).product([Ranges.each(n) for n in strategy.shape])

@@ -1,4 +1,4 @@
-"""A participant's own folder: identity, policy, ledger, journals, rosters, and its consents.
+"""A participant's own folder: identity, policy, ledger, journals, rosters, checks and consents.
 
 Consent is to a draft: a study, a strategy and ρ, by the digest over all three. A coordinator that
 changes any of them asks for something nobody here agreed to.
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dhdmm import formats
+from dhdmm.client.checked import KeptChecks
 from dhdmm.network.files import locked, private_folder, replace_durably, writing
 from dhdmm.network.identity import File, read_document
 from dhdmm.participant.limits import Policy
@@ -91,6 +92,11 @@ class Home:
 
         private_folder(self.root)
         return FileJournal(self.journals, round_id, identity)
+
+    @property
+    def checked(self) -> KeptChecks:
+        """Studies and strategies that were checked here."""
+        return KeptChecks(self.root / "checked")
 
     def consent_to(self, draft: Draft) -> None:
         folder = private_folder(private_folder(self.root) / "consents")

@@ -57,7 +57,7 @@ def require_consent(draft: bytes, member: Member) -> Review:
     from dhdmm.planning.draft import Draft
 
     try:
-        reviewed = review_preview(draft, member.policy)
+        reviewed = review_preview(draft, member.policy, member.home.checked)
     except PolicyRefusal as refusal:
         if refusal.reason not in (PolicyReason.UNREADABLE, PolicyReason.NOT_CANONICAL):
             raise

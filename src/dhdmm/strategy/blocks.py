@@ -18,11 +18,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
-from dhdmm.strategy.matrix import Exact, Integers, largest, multiply
+from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_column_norms
 from dhdmm.strategy.vectors import common_vectors
 
 WHOLE = -1
@@ -75,10 +76,10 @@ class MeasuredAxis:
         found[order] = np.arange(len(order)) - np.repeat(starts, self.sizes)
         return found
 
-    def positions(self, part: int, values: Integers) -> Integers:
+    def positions(self, part: int, values: NDArray[np.integer[Any]]) -> Integers:
         """(values,): position of merged values in the part, −1 outside."""
         if part == WHOLE:
-            return values
+            return values.astype(np.int64)
         return np.where(self.orbit[values] == part, self.places[values], -1)
 
 
@@ -97,6 +98,12 @@ class Piece:
 
     axes: tuple[int, ...]
     table: Exact
+
+    @cached_property
+    def squared_norms(self) -> Exact:
+        """(orbits of axes): of every column."""
+        flat = squared_column_norms(self.table.reshape(len(self.table), -1))
+        return np.asarray(flat.reshape(self.table.shape[1:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +159,18 @@ class Side:
     def pieces(self, axes: Sequence[MeasuredAxis]) -> list[Piece]:
         """T·B as one table per group of products."""
         allocate(2 * self.basis.rows * len(self.basis.coefficients))
-        combined = multiply(self.T, self.basis.written_out)
+        plain = self.basis.is_plain
+        combined = self.T if plain else multiply(self.T, self.basis.written_out)
         found: list[Piece] = []
         for group in self.groups(axes):
             work(OBJECT)
             allocate(self.basis.rows * group.K.shape[1])
-            table = multiply(combined[:, group.products], group.K)
+            mine = (
+                combined
+                if len(group.products) == combined.shape[1]
+                else combined[:, group.products]
+            )
+            table = multiply(mine, group.K)
             shape = (len(axes[a].sizes) for a in group.axes)
             found.append(Piece(group.axes, table.reshape(-1, *shape)))
         return found

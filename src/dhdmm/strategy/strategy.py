@@ -8,10 +8,8 @@ about accuracy needs the workload, see reconstruction.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,10 +19,11 @@ from threadpoolctl import threadpool_limits
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
-from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, SidePieces, columns, entry_bound
+from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, entry_bound
 from dhdmm.strategy.encoding import decode, encode, format_of, refused
 from dhdmm.strategy.estimate import Estimate
-from dhdmm.strategy.matrix import Exact, Floats, Integers, multiply
+from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.measuring import Cells, columns_at, measure_blocks, total_count
 from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.histogram import Histogram
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from dhdmm.strategy.reconstruction import Reconstruction
 
 LARGEST_ENTRY = 2**53
-FEW_ENTRIES = 2**14
-"""Of a block at the cells that occur: so many are written out and added as they are."""
 SPARSE_LIMIT = 200_000_000
 """rows × cells that `to_sparse` is willing to visit."""
 
@@ -86,7 +83,8 @@ class Strategy(Summarised):
     @cached_property
     def replace_sensitivity_squared(self) -> int:
         """Squared L2 sensitivity to one record replaced: max of ‖a_u‖² and ‖a_u − a_v‖²."""
-        return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
+        with threadpool_limits(limits=1, user_api="blas"):
+            return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
 
     @cached_property
     def max_entry(self) -> int:
@@ -163,7 +161,10 @@ class Strategy(Summarised):
         factor = max(1, math.ceil(needed * (1 - 1e-12)))
         if self.max_entry * factor > LARGEST_ENTRY:
             raise StrategyError(f"a sensitivity of {min_sensitivity:g} needs entries over 53 bits")
-        return replace(self, blocks=tuple(_times(block, factor) for block in self.blocks))
+        larger = replace(self, blocks=tuple(_times(block, factor) for block in self.blocks))
+        known = vars(self).keys() & {"sensitivity_squared", "replace_sensitivity_squared"}
+        vars(larger).update({name: factor**2 * vars(self)[name] for name in known})
+        return larger
 
     # -- measuring --------------------------------------------------------------------------------
 
@@ -183,93 +184,17 @@ class Strategy(Summarised):
             histogram = Histogram.of_array(np.asarray(histogram))
         codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
         self._check_histogram(codes, counts)
-        merged = [axis.merged[codes[:, a]] for a, axis in enumerate(self.axes)]
-        orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
-        measured, ends = np.zeros(self.rows, np.int64), self._ends
-        for b in self._touched(orbits):
-            block, pieces = self._apart[b]
-            rows = slice(ends[b] - block.rows, ends[b])
-            if block.rows * len(counts) <= FEW_ENTRIES:
-                measured[rows] = self._columns(block, pieces, merged, orbits) @ counts
-            else:
-                measured[rows] = self._grouped(block, pieces, merged, orbits, counts)
-        return measured
-
-    def _columns(
-        self,
-        block: Block,
-        pieces: SidePieces,
-        merged: Sequence[Integers],
-        orbits: Sequence[Integers],
-    ) -> Exact:
-        """The block of A' at the given cells, (rows of the block, cells)."""
-        cells = columns(pieces, orbits)
-        for r in block.residuals:
-            position = self.axes[r.attribute].positions(r.part, merged[r.attribute])
-            E = r.contrast.columns(position)
-            cells = (cells[:, None, :] * E[None, :, :]).reshape(-1, cells.shape[1])
-        return cells
-
-    def _touched(self, orbits: Sequence[Integers]) -> list[int]:
-        """The blocks in which some record may count; of a single record most contrasts are 0."""
-        counted = zip(orbits, self.axes, strict=True)
-        present = [np.bincount(o, minlength=len(axis.sizes)) for o, axis in counted]
-        touched = np.ones(len(self._apart), bool)
-        for block, a, part in self._parts:
-            touched[block] &= present[a][part] > 0
-        return touched.nonzero()[0].tolist()
-
-    @cached_property
-    def _parts(self) -> list[tuple[Integers, int, int]]:
-        """Numbers of the blocks with each attribute's part that not every record is in."""
-        found: dict[tuple[int, int], list[int]] = {}
-        for number, (block, _) in enumerate(self._apart):
-            for r in block.residuals:
-                if r.part != WHOLE and len(self.axes[r.attribute].sizes) > 1:
-                    found.setdefault((r.attribute, r.part), []).append(number)
-        return [(np.array(blocks), a, part) for (a, part), blocks in found.items()]
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        """The row after the last of each block."""
-        return list(accumulate(block.rows for block, _ in self._apart))
+        return measure_blocks(self.axes, self._apart, codes, counts)
 
     def _check_histogram(self, codes: Integers, counts: Integers) -> None:
         if codes.ndim != 2 or codes.shape != (len(counts), len(self.axes)):
             raise StrategyError(f"a histogram of {len(self.axes)} attributes is needed")
-        if np.any((codes < 0) | (codes >= np.array(self.shape))):
+        lowest, highest = codes.min(axis=0, initial=0), codes.max(axis=0, initial=0)
+        if np.any((lowest < 0) | (highest >= np.array(self.shape))):
             raise StrategyError("a record's value is outside its attribute")
-        total = int(np.abs(counts.astype(object)).sum()) if len(counts) else 0
+        total = total_count(counts)
         if total * self.max_entry >= 2**60:
             raise StrategyError(f"{total:,} records times entries of {self.max_entry:,} overflow")
-
-    def _grouped(
-        self,
-        block: Block,
-        pieces: SidePieces,
-        merged: Sequence[Integers],
-        orbits: Sequence[Integers],
-        counts: Integers,
-    ) -> Integers:
-        """The same by counts per (position in each part, orbits that occur)."""
-        positions = [
-            self.axes[r.attribute].positions(r.part, merged[r.attribute]) for r in block.residuals
-        ]
-        inside = np.ones(len(counts), bool)
-        for position in positions:
-            inside &= position >= 0
-        if not inside.any():
-            return np.zeros(block.rows, np.int64)
-        cells = [orbit[inside] for orbit in orbits]
-        sizes = [len(self.axes[a].sizes) for a in block.axes]
-        numbers = _mixed_radix([cells[a] for a in block.axes], sizes, len(cells[0]))
-        present, first, place = np.unique(numbers, return_index=True, return_inverse=True)
-        Z = np.zeros((*(r.contrast.n for r in block.residuals), len(present)), np.int64)
-        np.add.at(Z, (*(p[inside] for p in positions), place), counts[inside])
-        for i, r in enumerate(block.residuals):
-            Z = r.contrast.apply(Z, i)
-        rows = columns(pieces, [cell[first] for cell in cells])
-        return multiply(rows, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
         """Write A' out.
@@ -291,11 +216,11 @@ class Strategy(Summarised):
                 hint="apply it with `measure`, or pass a larger limit",
             )
         cells = np.indices(self.shape).reshape(len(self.shape), -1)
-        merged = [axis.merged[c] for axis, c in zip(self.axes, cells, strict=True)]
-        orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
+        merged = {a: axis.merged[cells[a]] for a, axis in enumerate(self.axes)}
+        every = Cells(merged, np.ones(self.cells, np.int64))
         stacked = []
         for block, pieces in self._apart:
-            stacked.append(sparse.csr_array(self._columns(block, pieces, merged, orbits)))
+            stacked.append(sparse.csr_array(columns_at(self.axes, block, pieces, every)))
         return sparse.csr_array(sparse.vstack(stacked, format="csr"))
 
     # -- accuracy: needs the workload -------------------------------------------------------------
@@ -315,8 +240,8 @@ class Strategy(Summarised):
         if workload.schema.shape != self.shape:
             raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
         same = replace(self, workload=workload)
-        if "_encoded" in vars(self):  # the workload is no part of the bytes
-            vars(same)["_encoded"] = self._encoded
+        known = vars(self).keys() & {"_encoded", "_pieces", "_entry_bounds"}
+        vars(same).update({name: vars(self)[name] for name in known})  # the matrix is the same
         return same
 
     def attach(self, workload: Workload) -> Strategy:
@@ -424,23 +349,9 @@ class Strategy(Summarised):
             True if all can be answered.
         """
         membership = Membership(self.axes, self.blocks, seed) if seed else self.membership
-        return all(membership.contains(term) for term in workload.terms)
+        return membership.contains(*workload.terms)
 
 
 def _times(block: Block, factor: int) -> Block:
     first, *others = block.sides
     return replace(block, sides=(replace(first, T=first.T * factor), *others))
-
-
-def _mixed_radix(digits: Sequence[Integers], sizes: Sequence[int], cells: int) -> Integers:
-    """(cells,): one number for each combination of digits, compacted before it would overflow.
-
-    >>> _mixed_radix([np.array([0, 1, 1]), np.array([2, 0, 2])], [2, 3], 3).tolist()
-    [2, 3, 5]
-    """
-    numbers, reach = np.zeros(cells, np.int64), 1
-    for digit, size in zip(digits, sizes, strict=True):
-        if reach * size >= 2**63:
-            numbers, reach = np.unique(numbers, return_inverse=True)[1], cells
-        numbers, reach = numbers * size + digit, reach * size
-    return numbers
