@@ -39,8 +39,8 @@ from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
-LARGEST_GRAMS = 2**27
-"""Entries of all Gram matrices of one attribute: 512 MiB, in 32 bits each."""
+LARGEST_GRAMS = 2**26
+"""Entries of all Gram matrices of one attribute: 256 MiB, in 32 bits each."""
 GRAM_COPIES = 4
 """Arrays of a Gram's size that exist while orbits are found."""
 
@@ -413,7 +413,7 @@ def _require_room(values: int, grams: int) -> None:
     if grams * values**2 > LARGEST_GRAMS:
         raise StrategyError(
             f"the workload tells {values:,} values of one attribute apart",
-            hint="group them: comparing each with each takes more than half a gigabyte",
+            hint="group them: comparing each with each takes too much memory",
         )
     allocate(GRAM_COPIES * grams * values**2)
 
