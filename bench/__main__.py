@@ -15,6 +15,7 @@ NAMES = (
     "validation",
     "round",
     "simulation",
+    "coordinator",
     "tabulate",
     "warehouse",
     "adjust",

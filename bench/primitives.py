@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base, crypto_sign_open
 from nacl.signing import SigningKey
 
-from dhdmm.aggregation import merkle
+from dhdmm.aggregation import masks, merkle
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.modulus import Modulus, pack, unpack
-from dhdmm.secagg import graph, keys, masks, shamir
+from dhdmm.secagg import graph, keys, shamir
 
 REPEATS = 5
 BATCH_SECONDS = 0.01

@@ -36,7 +36,7 @@ from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import shamir
 from dhdmm.secagg.coordinator import Coordinator
-from dhdmm.secagg.parameters import choose
+from dhdmm.secagg.parameters import MODELS, choose
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
@@ -231,7 +231,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--participants", type=int, nargs="+", default=list(PARTICIPANTS))
     options.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS))
-    options.add_argument("--models", nargs="+", default=list(ThreatModel), type=ThreatModel)
+    options.add_argument("--models", nargs="+", default=list(MODELS), type=ThreatModel)
     options.add_argument("--itemise", action="store_true", help="primitives, and bytes by message")
     options.add_argument("--all", action="store_true", help="the whole grid: half an hour and more")
     chosen = options.parse_args()

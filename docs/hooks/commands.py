@@ -31,7 +31,10 @@ EXAMPLES = {
     "data add": 'dhdmm data add visits --table visits.csv --budget "epsilon=3,delta=1e-6"',
     "data list": "dhdmm data list",
     "serve": "dhdmm serve study.yaml --tls-cert chain.pem --tls-key key.pem --roster roster.json",
+    "helper": "dhdmm helper --identity helper.json --leader office.pub --secrets secrets",
     "roster": "dhdmm roster st-mary.json st-john.json --registrar registrar.json --out roster.json",
+    "invite": "dhdmm invite 1000 --address https://leader.example:8443 --helper helper-public.json"
+    " --registrar registrar.json --out invitations",
     "enroll": "dhdmm enroll https://coordinator.example:8443 --count 30",
     "status": "dhdmm status https://coordinator.example:8443 --running",
     "coordinator begin": "dhdmm coordinator begin https://coordinator.example:8443",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dhdmm.release.release import Release
     from dhdmm.release.tables import Table
     from dhdmm.runner import run
+    from dhdmm.session.report import report
     from dhdmm.simulation.simulate import simulate
     from dhdmm.strategy.optimise import optimise
     from dhdmm.strategy.strategy import Strategy
@@ -38,6 +39,7 @@ __all__ = [
     "errors",
     "optimise",
     "plan",
+    "report",
     "run",
     "simulate",
     "tabulate",
@@ -55,6 +57,7 @@ _MODULES = {
     "errors": "dhdmm",
     "optimise": "dhdmm.strategy.optimise",
     "plan": "dhdmm.planning.draft",
+    "report": "dhdmm.session.report",
     "run": "dhdmm.runner",
     "simulate": "dhdmm.simulation.simulate",
     "tabulate": "dhdmm.participant.tabulate",

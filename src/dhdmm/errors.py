@@ -161,6 +161,7 @@ class PolicyReason(StrEnum):
     ROSTER_MISMATCH = "roster-mismatch"
     UNPINNED_ROSTER = "unpinned-roster"
     THREAT_MODEL = "threat-model"
+    UNKNOWN_HELPER = "unknown-helper"
     GRAPH = "graph-parameters"
     TOO_FEW_PARTICIPANTS = "too-few-participants"
     WRONG_COUNT = "participants-outside-study"

@@ -17,6 +17,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.randomness import uniform_permutation
 from dhdmm.aggregation.roster import Roster
 from dhdmm.cohort.drive import drive, dropouts
+from dhdmm.cohort.helper import LocalHelper, own_helper
 from dhdmm.cohort.members import Answer, Invitation, permissive, pinned
 from dhdmm.cohort.people import Enrolled, LocalSeat
 from dhdmm.cohort.workers import cohorts_here
@@ -162,6 +163,8 @@ class Enrolment:
     round_id: bytes
     roster: Roster
     identities: tuple[Identity, ...] = field(repr=False)
+    helper: Identity | None = field(default=None, repr=False)
+    """Of the second server, where there is one."""
 
 
 def enrol(plan: Plan) -> Enrolment:
@@ -169,8 +172,11 @@ def enrol(plan: Plan) -> Enrolment:
     identities = tuple(Identity.generate(os.urandom) for _ in range(plan.participants))
     names = tuple(f"participant {i + 1}" for i in range(plan.participants))
     roster = Roster(names, tuple(identity.public for identity in identities))
-    final = replace(plan, roster_digest=roster.digest)
-    return Enrolment(final, os.urandom(16), roster, identities)
+    helper = own_helper(plan, os.urandom)
+    final = replace(
+        plan, roster_digest=roster.digest, helper=b"" if helper is None else helper.public
+    )
+    return Enrolment(final, os.urandom(16), roster, identities, helper)
 
 
 def run_round(
@@ -197,7 +203,10 @@ def run_round(
         raise DataError(f"{len(histograms)} tables for {plan.participants} participants")
     require_within_bound(plan.study, histograms)
     invitation = Invitation(
-        plan.to_bytes(), enrolment.round_id, roster, pinned(policy or permissive(plan), roster)
+        plan.to_bytes(),
+        enrolment.round_id,
+        roster,
+        pinned(policy or permissive(plan), roster, plan.helper),
     )
     coordinator = CoordinatorSession(
         plan,
@@ -206,6 +215,7 @@ def run_round(
         os.urandom,
         archive={} if full_transcript else None,
         clock=made.now,
+        helper=_helper(enrolment),
     )
     silent = dropouts(os.urandom, len(roster), dropout)
     pairs = enumerate(zip(enrolment.identities, histograms, strict=True))
@@ -223,6 +233,14 @@ def run_round(
         seconds=time.perf_counter() - started,
     )
     return Outcome(release, costs, coordinator.survivors)
+
+
+def _helper(enrolment: Enrolment) -> LocalHelper | None:
+    if enrolment.helper is None:
+        return None
+    return LocalHelper(
+        enrolment.plan, enrolment.round_id, enrolment.roster, enrolment.helper, os.urandom
+    )
 
 
 @dataclass

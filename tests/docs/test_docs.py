@@ -53,7 +53,7 @@ BENCH = re.compile(r"`python -m bench[ .](\w+)")
 MADE = re.compile(r"^make (\w+)", re.MULTILINE)
 INSTALLED = re.compile(r"^pip install '\.\[(\w+)\]'", re.MULTILINE)
 HOSPITALS = PROJECT / "examples" / "hospitals" / "study.yaml"
-NOT_RUN: dict[str, int] = {"docs/DEPLOYING.md": 1, "docs/cli.md": 33}
+NOT_RUN: dict[str, int] = {"docs/DEPLOYING.md": 1, "docs/cli.md": 35}
 """How many blocks of which page no test runs: whoever adds one has to say so here."""
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.masks import add_masks
 from dhdmm.aggregation.method import ThreatModel
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg.channels import keys_statement
-from dhdmm.secagg.masks import add_masks
 from dhdmm.secagg.round import RoundParameters, session_under_root
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.workload import Workload
@@ -149,6 +149,18 @@ def test_every_distribution_bounds_the_error_of_every_strategy(seed: int) -> Non
         assert nuclear == pytest.approx(product)
         assert nuclear <= between * (1 + 1e-9)
         assert between <= math.sqrt(error_of(W, A)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_pair_of_distributions_bounds_the_largest_variance(seed: int) -> None:
+    W, rng = workload(seed), np.random.default_rng(seed)
+    for _ in range(20):
+        d, p = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(len(W)))
+        A = rng.normal(size=(5, 4))
+        X = A.T @ A
+        bound = np.linalg.norm(np.sqrt(p)[:, None] * W * np.sqrt(d), "nuc") ** 2
+        variances = np.diag(W @ np.linalg.pinv(X) @ W.T)
+        assert bound <= np.diag(X).max() * variances.max() * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -17,7 +17,14 @@ from pathlib import Path
 
 from tests.mutants.mutant import Mutant, TableError
 
-FILES = ("secagg.txt", "privacy.txt", "planning.txt", "strategy.txt", "validation.txt")
+FILES = (
+    "secagg.txt",
+    "privacy.txt",
+    "planning.txt",
+    "strategy.txt",
+    "validation.txt",
+    "twoservers.txt",
+)
 
 
 def read(text: str) -> Iterator[Mutant]:

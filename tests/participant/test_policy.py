@@ -352,9 +352,28 @@ def test_refuses_validation_that_adds_more_to_delta_than_the_proofs_cover(monkey
     assert policy.review(encoded, lenient, ROSTER).plan
 
 
+def test_refuses_a_helper_that_it_does_not_know(monkeypatch):
+    """One party may run both servers: the coordinator's word on the second does not count."""
+    helper = bytes([7]) * 32
+    encoded = make_plan(
+        study({}, {"threat_model": "two-servers"}), roster=ROSTER, helper=helper
+    ).to_bytes()
+    known = {"threat_models": ["two-servers"], "helpers": {"B": helper.hex()}}
+    assert policy.review(encoded, POLICY.model_copy(update=known), ROSTER).plan
+    for helpers in ({}, {"B": "00" * 32}):
+        limits = POLICY.model_copy(update=known | {"helpers": helpers})
+        with pytest.raises(PolicyRefusal) as refused:
+            policy.review(encoded, limits, ROSTER)
+        assert refused.value.reason is PolicyReason.UNKNOWN_HELPER
+    kept = tuple(each for each in policy._CHECKS if each is not policy._helper)
+    monkeypatch.setattr(policy, "_CHECKS", kept)
+    assert policy.review(encoded, limits, ROSTER).plan
+
+
 def test_every_reason_has_a_case():
     shown = {reason for cases in (BYTES, NUMBERS, LIMITS) for _, reason in cases.values()}
-    assert shown | {PolicyReason.WRONG_DIGEST} == set(PolicyReason)
+    elsewhere = {PolicyReason.WRONG_DIGEST, PolicyReason.UNKNOWN_HELPER}
+    assert shown | elsewhere == set(PolicyReason)
 
 
 def test_agrees_with_the_honest_plan(holder):

@@ -12,10 +12,11 @@ from collections.abc import Collection
 
 import numpy as np
 
+from dhdmm.aggregation import masks
 from dhdmm.aggregation.errors import RemoteProtocolError
 from dhdmm.aggregation.merkle import MerkleTree
 from dhdmm.aggregation.modulus import unpack
-from dhdmm.secagg import keys, masks, shamir
+from dhdmm.secagg import keys, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Channels, Neighbour
 from dhdmm.secagg.keys import Endpoint, KeyPair, Label

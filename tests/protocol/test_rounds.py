@@ -16,6 +16,7 @@ from dhdmm.secagg.channels import Neighbour, keys_statement
 from dhdmm.secagg.coordinator import Coordinator
 from dhdmm.secagg.keys import LOW_ORDER_KEYS, KeyPair
 from dhdmm.secagg.memory import Held, Memory, Seen
+from dhdmm.secagg.parameters import MODELS
 from dhdmm.secagg.participant import Participant
 from dhdmm.secagg.states import COORDINATOR, CoordinatorState, Local, ParticipantState
 from tests.protocol.network import (
@@ -52,7 +53,7 @@ def silent_from(phase: CoordinatorState, who: set[int], threat_model: ThreatMode
 @pytest.mark.fault(1)
 @pytest.mark.parametrize(
     ("threat_model", "phase"),
-    [(threat_model, phase) for threat_model in ThreatModel for phase in phases(threat_model)],
+    [(threat_model, phase) for threat_model in MODELS for phase in phases(threat_model)],
 )
 @pytest.mark.parametrize("count", [1, 2])
 def test_dropouts_in_any_phase_leave_the_sum_of_the_survivors(

@@ -18,14 +18,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from dhdmm.aggregation import merkle
+from dhdmm.aggregation import masks, merkle
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.identity import signature_holds
 from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.aggregation.method import Reply
 from dhdmm.aggregation.modulus import Modulus, Vector, packed_size, unpack
-from dhdmm.secagg import acceptance, keys, machine, masks, unmasking
+from dhdmm.secagg import acceptance, keys, machine, unmasking
 from dhdmm.secagg import coordinator as coordinator_module
 from dhdmm.secagg import messages as m
 from dhdmm.secagg import participant as participant_module

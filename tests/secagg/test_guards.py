@@ -19,7 +19,7 @@ from dhdmm.secagg import conditions, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.keys import Label, check_public_key, evidence_holds, statement
-from dhdmm.secagg.parameters import GraphParameters, check, choose
+from dhdmm.secagg.parameters import MODELS, GraphParameters, check, choose
 from dhdmm.secagg.tails import log_binomial_tail, log_factorial, log_hypergeometric_tail
 from tests.protocol.network import identity, roster_of, setting
 from tests.secagg.seeded import scripted, seeded
@@ -203,7 +203,7 @@ def test_a_plan_without_honest_noise_is_refused() -> None:
 
 def test_a_graph_that_is_safe_against_nobody_is_refused() -> None:
     """Graphs chosen for one corrupt participant, offered where a third is."""
-    for model in ThreatModel:
+    for model in MODELS:
         weak = choose(1_000, 0.001, 0.05, model)
         claimed = dataclasses.replace(weak, corrupt=300, margin=max(weak.margin, 400))
         with pytest.raises(ParameterError, match=r"violate E[14]"):

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dhdmm.aggregation import wire
 from dhdmm.aggregation.errors import MalformedMessage, RemoteProtocolError
 from dhdmm.secagg import messages as m
-from dhdmm.secagg import wire
 from tests.vectors.make_secagg_round import HERE, SESSION, files, sample_messages
 
 DOCS = Path(__file__).parents[2] / "docs"

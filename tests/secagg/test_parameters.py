@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.secagg.parameters import (
+    MODELS,
     GraphParameters,
     ParameterError,
     ThreatModel,
@@ -51,13 +52,13 @@ def test_reproduces_the_published_table(model, corrupt, dropout, n, expected):
         assert (chosen.degree, chosen.threshold) == expected
 
 
-@pytest.mark.parametrize("model", ThreatModel)
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("n", [3, 4, 5, 8, 20, 60, 100, 250, 1_000, 30_000])
 def test_participants_accept_what_was_chosen(model, n):
     check(choose(n, 0.05, 0.05, model), n, 0.05, 0.05, model)
 
 
-@pytest.mark.parametrize("model", ThreatModel)
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_refuses_rounds_whose_sum_reveals_an_input(model, n):
     with pytest.raises(ParameterError, match="participants: a round needs 3"):
@@ -65,7 +66,7 @@ def test_refuses_rounds_whose_sum_reveals_an_input(model, n):
 
 
 def test_three_participants_use_the_complete_graph_and_all_must_survive():
-    for model in ThreatModel:
+    for model in MODELS:
         assert choose(3, 0.05, 0.05, model) == GraphParameters(2, 2, 3, 1, 0, complete=True)
 
 
@@ -127,7 +128,7 @@ def test_participant_refuses_hostile_parameters(plan, reason):
 
 
 def test_every_threshold_of_one_is_refused():
-    for model in ThreatModel:
+    for model in MODELS:
         for n in (3, 10, 100, 1_000):
             for k in {2, n // 2 + n // 2 % 2, n - 1}:
                 c, s = counts(n, 0, 0)
@@ -235,7 +236,7 @@ def accepts(plan, n, gamma, delta, model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ThreatModel)
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     ("n", "gamma", "delta"), [(5, 0.2, 0.2), (12, 0.1, 0.1), (19, 0.06, 0), (30, 0.05, 0.1)]
 )
@@ -250,7 +251,7 @@ def test_agrees_with_exact_arithmetic_on_every_small_graph(model, n, gamma, delt
             assert accepts(plan, n, gamma, delta, model) == exact_conditions(n, c, s, k, t, model)
 
 
-@pytest.mark.parametrize("model", ThreatModel)
+@pytest.mark.parametrize("model", MODELS)
 def test_exact_arithmetic_finds_no_smaller_degree_or_threshold(model):
     n, gamma, delta = 210, Fraction(1, 3), 0.05
     c, s = counts(n, gamma, delta)
@@ -277,7 +278,7 @@ def degree_or_none(n, gamma, delta, model):
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
-@given(round_sizes, percent, percent, st.sampled_from(ThreatModel))
+@given(round_sizes, percent, percent, st.sampled_from(MODELS))
 def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta, model):
     base = degree_or_none(n, gamma, delta, model)
     more = Fraction(1, 20)
@@ -292,7 +293,7 @@ def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta
 
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
-@given(round_sizes, percent, percent, st.sampled_from(ThreatModel))
+@given(round_sizes, percent, percent, st.sampled_from(MODELS))
 def test_whatever_is_chosen_passes_the_participants_check(n, gamma, delta, model):
     chosen = degree_or_none(n, gamma, delta, model)
     if chosen is not None:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.masks import add_masks
 from dhdmm.aggregation.merkle import MerkleTree, verify_multiproof
 from dhdmm.aggregation.modulus import Modulus, pack, unpack
 from dhdmm.secagg.graph import harary_neighbours, sample_out_neighbours
@@ -20,7 +21,6 @@ from dhdmm.secagg.keys import (
     self_mask_seed,
     statement,
 )
-from dhdmm.secagg.masks import add_masks
 from dhdmm.secagg.shamir import split
 from tests.secagg.sharing import reconstruct
 from tests.vectors.make_secagg_primitives import VECTORS, Stream, make_vectors

@@ -86,3 +86,23 @@ def _random_factor(rng: np.random.Generator, size: int):
         return rows(np.tri(size))
     low = -1 if kind == 3 else 0
     return rows(rng.integers(low, 2, (rng.integers(1, 4), size)))
+
+
+def smallest_largest(W: np.ndarray, steps: int = 3000) -> tuple[float, float]:
+    """Bounds from both sides on the least √(max_u X_uu · max_i w_i X⁺ w_iᵀ) over all X.
+
+    Mirror ascent of ‖P^½ W D^½‖_*, which is concave in the probabilities d and p together; every
+    step's d and p give a lower bound, and the X that belongs to them an upper one.
+    """
+    d, p = np.full(W.shape[1], 1 / W.shape[1]), np.full(len(W), 1 / len(W))
+    lower, upper = 0.0, np.inf
+    for _ in range(steps):
+        U, s, Vt = np.linalg.svd(np.sqrt(p)[:, None] * W * np.sqrt(d), full_matrices=False)
+        columns, variances = (Vt.T**2 @ s) / d, (U**2 @ s) / p
+        lower = max(lower, s.sum())
+        upper = min(upper, np.sqrt(columns.max() * variances.max()))
+        if upper < 1.001 * lower:
+            break
+        d, p = d * columns / s.sum(), p * variances / s.sum()
+        d, p = (np.maximum(q / q.sum(), 1e-12) for q in (d, p))
+    return float(lower), float(upper)

@@ -62,9 +62,9 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
         },
     },
     2: {
-        "StudyModel": {"extra_measurements": None},
-        "AggregationModel": {"validation": "none"},
-        "ItemModel": dict.fromkeys(("coverage", *NEW_ITEMS)),
+        "StudyModel": {"extra_measurements": None, "objective": "total"},
+        "AggregationModel": {"validation": "none", "sealing": "mlkem768-x25519"},
+        "ItemModel": dict.fromkeys(("coverage", "target", *NEW_ITEMS)),
         **{
             f"{kind}Model": {"of": REQUIRED, "by": None, "representative": "midpoint"}
             for kind in ("Sum", "Mean")
@@ -97,7 +97,8 @@ def test_defaults_are_those_of_every_released_format() -> None:
 def test_keys_after_the_first_format_say_since_when() -> None:
     added = {key for keys in DEFAULTS[2].values() for key, value in keys.items() if value is None}
     new = {path.rpartition(".")[2] for path in KEYS_SINCE}
-    assert new == added | NEW_TYPES | {"step", "validation"}
+    others = {"step", "validation", "objective", "sealing", "two-servers"}
+    assert new == added | NEW_TYPES | others
 
 
 NEW_TYPES = {"date", "datetime", "measure"}
@@ -262,7 +263,8 @@ def test_a_newer_format_is_refused_by_its_number() -> None:
 def test_a_form_has_every_default_in_both_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Study.from_text(small_text())
     written = json.loads(first.canonical_bytes())
-    written["aggregation"]["validation"] = "none"  # which format 1 does not know
+    written["aggregation"] |= {"validation": "none", "sealing": "mlkem768-x25519"}  # since format 2
+    written["objective"] = "total"
     assert canonical.form(first.model) == written
     with_one_more_key(monkeypatch)
     second = Study.from_text(small_text() + "  servers: 2\n")

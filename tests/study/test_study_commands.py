@@ -35,7 +35,7 @@ def test_init_writes_an_example_that_describe_reads(tmp_path):
     assert run(app, ["init", path]).exit_code == 0
     result = run(app, ["describe", path])
     assert result.exit_code == 0
-    assert "4,001 counting queries in 5 tables over 240,000 cells." in result.output
+    assert "4,001 queries in 5 tables over 240,000 cells." in result.output
     assert (
         "records by age_band (6) × sex (2 and total) where hours >= 35: 18, weight 2"
         in result.output

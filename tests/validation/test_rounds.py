@@ -7,10 +7,11 @@ import pytest
 
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.method import Reply, ThreatModel, input_phase
+from dhdmm.secagg.parameters import MODELS
 from dhdmm.validated.attachments import attach, detach
 from tests.validation.rounds import BOUND, LENGTH, Table
 
-MODELS, LEVELS = list(ThreatModel), ["sum", "bounded"]
+LEVELS = ["sum", "bounded"]
 INPUTS = "collecting-inputs"
 
 

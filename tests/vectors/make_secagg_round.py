@@ -14,6 +14,7 @@ from typing import Any
 from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.method import ThreatModel
 from dhdmm.secagg import messages as m
+from dhdmm.secagg.parameters import MODELS
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState
 from tests.protocol.network import Network, setting
@@ -104,7 +105,7 @@ def _described(parameters: RoundParameters) -> dict[str, Any]:
 
 def files() -> dict[str, Any]:
     """Every vector file and its content."""
-    rounds = {f"secagg-round-{model}.json": round_vectors(model) for model in ThreatModel}
+    rounds = {f"secagg-round-{model}.json": round_vectors(model) for model in MODELS}
     return {"secagg-messages.json": message_vectors(), **rounds}
 
 

@@ -54,6 +54,7 @@ class AbortReason(Worded):
     INCONSISTENT_SHARES = "inconsistent-shares", "shares of a key did not fit together"
     BAD_INPUT = "bad-input", "an input was not proved to be within its bound"
     SUM_MISMATCH = "sum-mismatch", "the sum is not what was committed to"
+    LOST_KEY = "lost-key", "the helper has lost the round's key, as after a restored backup"
     STOPPED = "stopped", "the operator stopped it"
 
 

@@ -8,6 +8,7 @@ A participant that restarts resends those bytes or leaves the session for good.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Protocol
 
 _FIRST = b"dhdmm participant 1"  # of the first format, which ends nowhere
@@ -35,6 +36,22 @@ class MemoryJournal:
 
     def read(self) -> tuple[bytes, bytes] | None:
         return self._written
+
+
+class MemorySecrets:
+    """A helper's secrets, as durable as its process: for embedded rounds and for tests."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def load(self) -> Mapping[str, bytes]:
+        return dict(self._kept)
+
+    def save(self, changes: Mapping[str, bytes]) -> None:
+        self._kept.update(changes)
+
+    def erase(self) -> None:
+        self._kept.clear()
 
 
 def format_of(data: bytes) -> int | None:

@@ -1,13 +1,14 @@
 """A way to add up: what plans, parties, pages and transcripts need to know of it, and nothing else.
 
-`dhdmm.secagg` is the one that rounds use, in two threat models; tests have a trusted party in its
-place. `dhdmm.planning.methods` names those that a study may ask for. All parties are state machines
-without input or output: others move their bytes, own the clock and decide when a phase is over.
+`dhdmm.secagg` is one, in two threat models, and `dhdmm.twoservers` another; tests have a trusted
+party in their place. `dhdmm.planning.methods` names those that a study may ask for. All parties are
+state machines without input or output: others move their bytes, own the clock and decide when a
+phase is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -26,16 +27,18 @@ from dhdmm.aggregation.roster import KnownRoster, Roster
 Store = MutableMapping[str, bytes]
 """What a coordinator must not forget: its state, one record per message, and the running sum."""
 
-STATE, SUM = "state", "sum/"
-"""Names in a store: of the record of the phase, and before the name of a shard of the sum. A store
-without the former belongs to no round yet."""
+STATE, SUM, PENDING = "state", "sum/", "pending/"
+"""Names in a store: of the record of the phase, and before the names of a shard of the sum and of
+what is deleted again. A store without the first belongs to no round yet."""
 
 
 class ThreatModel(StrEnum):
-    """Against whom a round protects: a coordinator that follows the protocol, or any."""
+    """Against whom a round protects: a coordinator that follows the protocol, any coordinator, or
+    any of two servers while the other is honest."""
 
     SEMI_HONEST = "semi-honest"
     MALICIOUS = "malicious"
+    TWO_SERVERS = "two-servers"
 
 
 # ---- phases, as data ----------------------------------------------------------------------------
@@ -70,6 +73,7 @@ class Reply(StrEnum):
     ACCEPTED = "accepted"
     REPEATED = "repeated"  # the same bytes as before: nothing was done again
     EXCLUDED = "excluded"  # well-formed, but its sender cannot be among the survivors
+    WAITING = "waiting"  # kept; it counts when the helper has accepted it, too
 
 
 # ---- what a plan fixes --------------------------------------------------------------------------
@@ -110,6 +114,8 @@ class RoundTerms:
     length: int
     norm_bound: int
     """No honest input is longer, as a vector of integers, but for a probability of 2⁻⁸⁰."""
+    helper: bytes = b""
+    """The Ed25519 key of a second server, where there is one."""
 
 
 class RoundParameters(Protocol):
@@ -193,7 +199,8 @@ class ParticipantMachine(Protocol):
     def progress(self) -> str:
         """What it has done and what it waits for, in words."""
 
-    def begin(self) -> bytes: ...
+    def begin(self) -> bytes | None:
+        """The first message, if it does not wait to be told something."""
 
     def receive(self, data: bytes) -> bytes | None: ...
 
@@ -231,7 +238,7 @@ class CoordinatorMachine(Protocol):
         """Who may speak in this phase."""
 
     @property
-    def awaited(self) -> frozenset[int]:
+    def awaited(self) -> Set[int]:
         """Whose message of this phase may still come; if nobody's, there is nothing to wait for."""
 
     @property
@@ -267,6 +274,27 @@ class CoordinatorMachine(Protocol):
 
     def abort(self, reason: AbortReason) -> frozenset[int]: ...
 
+    @property
+    def settled(self) -> int | None:
+        """How many inputs the helper has accepted; None where there is no helper."""
+
+    @property
+    def asks_helper(self) -> bool:
+        """Whether there is something to ask the helper now."""
+
+    @property
+    def waits_for_helper(self) -> bool:
+        """Whether the phase cannot end before the helper has answered."""
+
+    def to_helper(self) -> bytes | None:
+        """What the helper is to be asked now, if there is a helper; the same until it answered."""
+
+    def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
+        """Take its answer: which participants' messages count from now on, and the messages.
+
+        An answer that comes again changes nothing.
+        """
+
     def message_for(self, position: int) -> bytes | None:
         """What this participant is to be sent in this phase, as often as it asks."""
 
@@ -277,6 +305,36 @@ class CoordinatorMachine(Protocol):
 
     def flush(self) -> None:
         """Bring the store up to date with this machine's shard of the sum, if it has grown."""
+
+
+class Secrets(Protocol):
+    """What a helper keeps through a restart and must never get back from a backup."""
+
+    def load(self) -> Mapping[str, bytes]: ...
+
+    def save(self, changes: Mapping[str, bytes]) -> None:
+        """All or nothing, durably, before returning."""
+
+    def erase(self) -> None:
+        """For good, before returning."""
+
+
+class HelperMachine(Protocol):
+    """The second server of one round."""
+
+    @property
+    def accepted(self) -> int:
+        """How many inputs it has taken."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether it has given its sum, after which it knows nothing more."""
+
+    def answer(self, request: bytes, refused: Collection[int] = ()) -> bytes:
+        """To the coordinator, or `RemoteProtocolError`; a request again is answered the same.
+
+        New inputs of those who are `refused` are not accepted.
+        """
 
 
 @dataclass(frozen=True)
@@ -325,6 +383,15 @@ class CountedRound(Protocol):
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds: ...
 
 
+class StandInMachine(Protocol):
+    """A participant without secrecy whose messages a coordinator takes for a real one's."""
+
+    def begin(self) -> bytes: ...
+
+    def answer(self, data: bytes, vector: Callable[[], Vector]) -> bytes:
+        """To a message of the coordinator; the input is asked for when it is due."""
+
+
 # ---- all of it ----------------------------------------------------------------------------------
 
 
@@ -346,6 +413,10 @@ class Aggregation(Protocol[P, R]):
     @property
     def needs_pinned_roster(self) -> bool:
         """Whether a roster of the coordinator's making would break its promise."""
+
+    @property
+    def has_helper(self) -> bool:
+        """Whether a second server takes part, which the plan names."""
 
     @property
     def announces_root(self) -> bool:
@@ -400,6 +471,23 @@ class Aggregation(Protocol[P, R]):
     ) -> CoordinatorMachine:
         """A new one, or the one that the store knows."""
 
+    def helper(
+        self,
+        round: R,
+        roster: Roster,
+        identity: Identity,
+        randomness: Randomness,
+        secrets: Secrets,
+        journal: Journal,
+    ) -> HelperMachine:
+        """A new one, or the one that the journal knows. Only where there is a helper."""
+
+    def recorded_helper(self, round: R, account: bytes | None) -> Callable[[bytes], bytes]:
+        """Answers as the helper of a recorded round did, to the same questions."""
+
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        """Whose inputs the helper is asked to accept, in order."""
+
     # Its messages, from outside
 
     def largest_message(self, round: R) -> int:
@@ -416,7 +504,19 @@ class Aggregation(Protocol[P, R]):
     def abort_message(self, round: R, position: int, reason: AbortReason) -> bytes:
         """What a participant is told of a round that was aborted."""
 
+    # What a round costs
+
     def counted(self, round: R) -> CountedRound: ...
+
+    def stand_in(
+        self,
+        round: R,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> StandInMachine:
+        """For measuring a coordinator; `gone` are those who will send no input."""
 
     def check_account(
         self,

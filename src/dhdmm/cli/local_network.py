@@ -31,6 +31,7 @@ from dhdmm.network.roster import RosterFile
 from dhdmm.network.status import Status
 from dhdmm.network.trust import Address, trusting
 from dhdmm.participant.limits import Policy, written
+from dhdmm.study.spec import Study
 
 LOADED = [
     *("dhdmm.cli.main", "dhdmm.cli.join", "dhdmm.client.join", "dhdmm.participant.tabulate"),
@@ -40,7 +41,8 @@ LOADED = [
 START_SECONDS = SAVE_SECONDS = 120.0
 END_SECONDS = 20.0
 GENEROUS = Policy(
-    threat_models=["malicious", "semi-honest"],
+    threat_models=["malicious", "semi-honest", "two-servers"],
+    helpers="any",
     max_epsilon=1e3,
     min_participants=3,
     max_honest_floor=10**9,
@@ -65,6 +67,9 @@ class LocalNetwork:
         self._registrar = Identity.generate(os.urandom)
         self._processes: dict[int, ForkServerProcess] = {}
         self._server: subprocess.Popen[bytes] | None = None
+        self._helper: subprocess.Popen[bytes] | None = None
+        self._helped = Study.load(study).aggregation.threat_model == "two-servers"
+        self.helper_port = 0
         os.environ.update(ONE_THREAD)  # many processes, a core each
         self._start = multiprocessing.get_context("forkserver")
         self._start.set_forkserver_preload(LOADED)
@@ -73,6 +78,8 @@ class LocalNetwork:
         try:
             self._certificate, self._key = self_signed(self.folder)
             self._write_homes()
+            self._write_identities()
+            self.help()
             self.serve()
         except BaseException:
             self._end()
@@ -86,8 +93,6 @@ class LocalNetwork:
 
     def serve(self, port: int = 0) -> None:
         """Start the coordinator, or start it again where it was."""
-        said = self.folder / "coordinator.log"
-        command = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", "serve"]
         options = {
             "--store": f"sqlite:///{self.folder / 'coordinator.db'}",
             "--tls-cert": self._certificate,
@@ -97,16 +102,46 @@ class LocalNetwork:
             "--port": port,
             "--phase-seconds": self._phase_seconds,
             "--operator-token-file": self.folder / "operator.token",
+            "--identity": self.folder / "coordinator.json",
         }
+        if self._helped:
+            options |= {
+                "--helper": f"https://localhost:{self.helper_port}",
+                "--helper-key": self.folder / "helper.pub",
+                "--helper-ca": self._certificate,
+            }
+        self._server = self._begin("coordinator", ["serve", str(self._study)], options)
+        self.port = self._listening("coordinator", self._server)
+
+    def help(self, port: int = 0) -> None:
+        """Start the second server, where the study has one, or start it again where it was."""
+        if not self._helped:
+            return
+        options = {
+            "--identity": self.folder / "helper.json",
+            "--leader": self.folder / "coordinator.pub",
+            "--secrets": self.folder / "helper-secrets",
+            "--store": f"sqlite:///{self.folder / 'helper.db'}",
+            "--tls-cert": self._certificate,
+            "--tls-key": self._key,
+            "--port": port,
+        }
+        self._helper = self._begin("helper", ["helper"], options)
+        self.helper_port = self._listening("helper", self._helper)
+
+    def _begin(
+        self, name: str, command: list[str], options: dict[str, Any]
+    ) -> subprocess.Popen[bytes]:
+        """A process of ours, which logs under its name."""
+        ours = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", *command]
         given = [str(part) for option in options.items() for part in option]
-        with said.open("wb") as log:
-            self._server = subprocess.Popen(
-                [*command, str(self._study), *given],
+        with (self.folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(
+                [*ours, *given],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for us to act upon
             )
-        self.port = self._listening(said)
 
     @property
     def address(self) -> str:
@@ -139,10 +174,9 @@ class LocalNetwork:
             time.sleep(0.05)
         raise RoundAborted("the coordinator saved no release")
 
-    def _listening(self, said: Path) -> int:
-        assert self._server is not None
-        end = time.monotonic() + START_SECONDS
-        while time.monotonic() < end and self._server.poll() is None:
+    def _listening(self, name: str, process: subprocess.Popen[bytes]) -> int:
+        said, end = self.folder / f"{name}.log", time.monotonic() + START_SECONDS
+        while time.monotonic() < end and process.poll() is None:
             for line in said.read_bytes().splitlines():
                 with contextlib.suppress(ValueError):
                     event = json.loads(line)
@@ -150,7 +184,7 @@ class LocalNetwork:
                         return int(event["port"])
             time.sleep(0.05)
         last = said.read_text(errors="replace").strip().splitlines()[-1:]
-        raise RoundAborted("the coordinator did not start", hint=" ".join(last) or None)
+        raise RoundAborted(f"the {name} did not start", hint=" ".join(last) or None)
 
     # The participants
 
@@ -223,22 +257,35 @@ class LocalNetwork:
         roster = RosterFile.signed(Roster(tuple(names), tuple(keys)), self._registrar)
         (self.folder / "roster.json").write_bytes(roster.to_bytes())
 
+    def _write_identities(self) -> None:
+        for name in ("coordinator", "helper"):
+            named = identities.create(self.folder / f"{name}.json", name, os.urandom)
+            identities.export_public(named.public, self.folder / f"{name}.pub")
+
     # The end
 
     def stop_serving(self, how: signal.Signals = signal.SIGTERM) -> None:
-        if self._server is not None and self._server.poll() is None:
-            self._server.send_signal(how)
-            try:
-                self._server.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._server.kill()
-                self._server.wait()
+        _stop(self._server, how)
+
+    def stop_helping(self, how: signal.Signals = signal.SIGTERM) -> None:
+        _stop(self._helper, how)
 
     def _end(self) -> None:
         for process in self._processes.values():
             process.kill()
             process.join()
         self.stop_serving()
+        self.stop_helping()
+
+
+def _stop(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:
+    if process is not None and process.poll() is None:
+        process.send_signal(how)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def run_command(arguments: list[str], out: Path, err: Path) -> None:

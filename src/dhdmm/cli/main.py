@@ -5,6 +5,7 @@ A command's module is imported when the command is used: `dhdmm --help` reads th
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
 from importlib import import_module
@@ -40,8 +41,10 @@ ROLES = {
     },
     "Coordinate": {
         "serve": "Coordinate rounds over HTTPS.",
+        "helper": "Be the second server of rounds with two.",
         "roster": "Put public identities on a roster and sign it.",
         "enroll": "Make enrolment tokens.",
+        "invite": "Make links for people who take part with a browser.",
         "status": "Show what a coordinator's rounds are doing.",
         "coordinator": "Begin, close and abort rounds, see who is missing, purge.",
     },
@@ -148,6 +151,8 @@ def _root(
 
 def main() -> None:
     """The command `dhdmm`."""
+    # Products of matrices are small and many here: more threads than one would only wait.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     run_app(app)
 
 

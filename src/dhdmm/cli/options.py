@@ -21,7 +21,7 @@ Command = Callable[..., None]
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
 ThreatModel = Annotated[
-    str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
+    str | None, typer.Option(help="malicious, semi-honest or two-servers, instead of the study's.")
 ]
 Dropout = Annotated[
     float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")

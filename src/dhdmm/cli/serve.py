@@ -20,7 +20,9 @@ from dhdmm.server.occurrences import Every, now, occurrence_at
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from dhdmm.aggregation.identity import Identity
     from dhdmm.cli.serving import Work
+    from dhdmm.network.helper_link import HelperLink
     from dhdmm.network.identity import NamedIdentity
     from dhdmm.network.roster import RosterFile
     from dhdmm.network.status import Status
@@ -89,6 +91,20 @@ def serve(
             help="Let everybody read of rounds and releases; nobody is named.",
         ),
     ] = False,
+    helper: Annotated[
+        str | None,
+        typer.Option(help="Where the second server is, for studies with two servers."),
+    ] = None,
+    helper_key: Annotated[
+        str | None,
+        typer.Option(help="Its key: a public identity's file, or 64 hexadecimal digits."),
+    ] = None,
+    helper_ca: Annotated[
+        Path | None, typer.Option(help="Who vouches for its certificate (PEM).")
+    ] = None,
+    helper_pin: Annotated[
+        str | None, typer.Option(help="Or the SHA-256 of its certificate.")
+    ] = None,
     limits: Annotated[
         Path | None,
         typer.Option(help="A YAML file with limits on callers, instead of the defaults."),
@@ -117,6 +133,10 @@ def serve(
 
     allowed = None if limits is None else Limits.load(limits)
     signer, invited = _identity(identity), _roster(roster, studies)
+    link = helper_link(helper, helper_ca, helper_pin, signer.identity)
+    second = None if helper_key is None else key_given(helper_key)
+    if (link is None) != (second is None):
+        raise DhdmmError("--helper and --helper-key are given together", hint="give both")
     begin = _beginning(again, seconds_of(apart), occurrence, every)
     if once and every is not None:
         raise DhdmmError("--once and --every exclude each other", hint="give one")
@@ -131,6 +151,7 @@ def serve(
         Deadlines(enrolment_seconds, phase_seconds),
         observer := Metrics(),
         name=signer.name,
+        helper=link,
     )
     app = create_app(
         hub,
@@ -151,20 +172,20 @@ def serve(
         proxies=proxies,
         door=app.state.callers.admit,
     )
-    screen = _screen()
-    logs.configure(as_json=screen is None, console=screen)
-    if operator_token_file is None and screen is None:
+    shown = screen()
+    logs.configure(as_json=shown is None, console=shown)
+    if operator_token_file is None and shown is None:
         logs.logger().warning("nobody can operate the rounds: give --operator-token-file")
     database.migrate()  # only now: whatever was given is in order
-    rounds = _rounds(database, asked, invited, begin)
+    rounds = _rounds(database, asked, invited, begin, second)
     beside: list[Work] = [] if keep is None else [partial(serving.purging, hub, keep)]
     if every is not None:
-        known = [add_study(database, study) for study in asked]
+        known = [add_study(database, study, second) for study in asked]
         beside.append(Recurring(hub, known, every, lambda: _roster(roster, studies)).run)
     if once:
         beside.append(partial(serving.end_with, server, hub))
     try:
-        run(serving.serve(server, hub, rounds, beside, screen))
+        run(serving.serve(server, hub, rounds, beside, shown))
         statuses = serving.last_known(hub)
     finally:
         database.close()
@@ -212,6 +233,31 @@ def _identity(path: Path | None) -> NamedIdentity:
     return NamedIdentity("", Identity.generate(os.urandom)) if path is None else load(path)
 
 
+def helper_link(
+    address: str | None, authority: Path | None, pin: str | None, identity: Identity
+) -> HelperLink | None:
+    """To the second server; its certificate is believed as a coordinator's is by participants."""
+    if address is None:
+        return None
+    from dhdmm.network.helper_link import HelperLink
+    from dhdmm.network.trust import Address, parse_digest, trusting
+
+    place = Address.parse(address)
+    pinned = None if pin is None else parse_digest(pin, "a certificate's SHA-256")
+    tls = None if place.base.startswith("http:") else trusting(authority, pinned)
+    return HelperLink(place, identity, tls)
+
+
+def key_given(written: str) -> bytes:
+    """Of a public identity's file, or as digits."""
+    from dhdmm.network.identity import load_public
+    from dhdmm.network.trust import parse_digest
+
+    if Path(written).is_file():
+        return bytes.fromhex(load_public(Path(written)).key)
+    return parse_digest(written, "a key", "or the file of a public identity")
+
+
 def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
     if path is None:
         return None
@@ -238,13 +284,17 @@ def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | N
 
 
 def _rounds(
-    database: Database, studies: list[Study], roster: RosterFile | None, begin: Begin
+    database: Database,
+    studies: list[Study],
+    roster: RosterFile | None,
+    begin: Begin,
+    helper: bytes | None,
 ) -> list[str]:
     from dhdmm.server.studies import add_study, goes_on_under_another
 
     rounds = []
     for study in studies:
-        known = add_study(database, study)
+        known = add_study(database, study, helper)
         chosen = begin(database, known, roster)
         if chosen.because is not None:
             _say(f"no new round: {chosen.because}", chosen.round, study)
@@ -267,7 +317,7 @@ def _say(words: str, round_id: str, study: Study) -> None:
 # ---- what is shown -------------------------------------------------------------------------------
 
 
-def _screen() -> Console | None:
+def screen() -> Console | None:
     """Standard error while a person watches it; None in a pipe or a file."""
     from rich.console import Console as Terminal
 

@@ -50,8 +50,10 @@ def simulate(
     ] = 10.0,
     seed: Annotated[int, typer.Option(help="Everything but measured times follows from it.")] = 0,
     engine: Annotated[
-        Literal["processes", "local", "ray", "model"],
-        typer.Option(help="Where participants run; 'model' counts and executes no cryptography."),
+        Literal["processes", "local", "ray", "coordinator", "model"],
+        typer.Option(
+            help="Where participants run; 'coordinator' runs it alone, 'model' only counts."
+        ),
     ] = "processes",
     workers: options.Workers = None,
     compute_model: Annotated[

@@ -16,7 +16,7 @@ from dhdmm.aggregation.roster import Roster
 from dhdmm.client.http import Answered, CoordinatorClient
 from dhdmm.network.roster import RosterFile
 from dhdmm.network.status import NamedKey, Status
-from dhdmm.participant.policy import Policy, Review, within_limits
+from dhdmm.participant.policy import Policy, Review, helper_name, within_limits
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.figures import item_figures, promise_words, rounded_up, validation_words
@@ -78,6 +78,7 @@ def figures(
         "sql": sql_examples(plan.study),
         "privacy": promise_words(plan, Promise(epsilon, policy.max_delta)),
         "threat_model": plan.threat_model.value,
+        "helper": helper_name(plan, policy),
         "participants": dict(zip(("minimum", "maximum"), allowed, strict=True)),
         "rows": plan.strategy.rows,
         "sensitivity": math.sqrt(plan.sensitivity_squared),
@@ -131,6 +132,7 @@ def words(document: dict[str, Any]) -> list[tuple[str, str]]:
         ("coordinator", _coordinator_words(**document["coordinator"])),
         ("who else", _roster_words(document["roster"], people)),
         ("promise", document["privacy"]),
+        *_helper_words(document),
         ("conspiracy", _conspiracy_words(document, people)),
         ("liars", document["liars"]),
         (
@@ -174,6 +176,20 @@ def _roster_words(roster: dict[str, Any] | None, people: str) -> str:
         f"{len(names):,} participants: {shown}{more}; the roster's fingerprint is"
         f" {grouped_digits(roster['fingerprint'])}"
     )
+
+
+def _helper_words(document: dict[str, Any]) -> list[tuple[str, str]]:
+    if document["helper"] is None:
+        return []
+    coordinator = document["coordinator"]["name"] or "the coordinator"
+    return [
+        (
+            "two servers",
+            f"safe while one of {coordinator} and {document['helper']} is honest: each gets half of"
+            " what you send, and neither half says anything. If both conspire, they read what you"
+            " send, which has only your own noise in it",
+        )
+    ]
 
 
 def _conspiracy_words(document: dict[str, Any], people: str) -> str:

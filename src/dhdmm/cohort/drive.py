@@ -55,15 +55,24 @@ def drive(
     machine, gone = coordinator.machine, set[int]()
     while not coordinator.over:
         phase = machine.state
+        if phase == coordinator.input_phase:
+            before_inputs()
+        _consult(coordinator, phase, meter)
         gone.update(silent.get(phase, ()))
         _exchange(coordinator, cohorts, gone, meter)
+        _consult(coordinator, phase, meter)
         started = thread_time()
         coordinator.close_phase()
         meter.closed(phase, thread_time() - started)
-        if machine.state == coordinator.input_phase:
-            before_inputs()
         if not coordinator.over:
             progress(machine.state)
+
+
+def _consult(coordinator: CoordinatorSession, phase: str, meter: Meter) -> None:
+    """Where there are two servers: what both have to settle before anything else."""
+    started = thread_time()
+    coordinator.consult()
+    meter.closed(phase, thread_time() - started)
 
 
 def dropouts(randomness: Randomness, participants: int, share: float) -> list[int]:
@@ -120,3 +129,4 @@ def _take(coordinator: CoordinatorSession, cohort: Cohort, meter: Meter) -> None
         coordinator.receive(position, answer.message)
         seconds = together + thread_time() - started
         meter.answered(coordinator.machine.state, position, answer, seconds)
+    _consult(coordinator, coordinator.machine.state, meter)

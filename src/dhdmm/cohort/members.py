@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.aggregation.modulus import Vector
@@ -43,7 +43,8 @@ class Invitation:
 def permissive(plan: Plan) -> Policy:
     """The policy of somebody who wrote the study: whatever it asks for, as long as it is safe."""
     return Policy(
-        threat_models=["malicious", "semi-honest"],
+        threat_models=["malicious", "semi-honest", "two-servers"],
+        helpers="any",
         max_epsilon=plan.promise.epsilon,
         max_delta=plan.promise.delta,
         min_participants=3,
@@ -53,8 +54,12 @@ def permissive(plan: Plan) -> Policy:
     )
 
 
-def pinned(policy: Policy, roster: Roster) -> Policy:
-    return policy.model_copy(update={"rosters": [*policy.rosters, roster.digest.hex()]})
+def pinned(policy: Policy, roster: Roster, helper: bytes = b"") -> Policy:
+    """With this roster and this helper among those that are known."""
+    update: dict[str, Any] = {"rosters": [*policy.rosters, roster.digest.hex()]}
+    if helper and policy.helpers != "any":
+        update["helpers"] = policy.helpers | {"helper": helper.hex()}
+    return policy.model_copy(update=update)
 
 
 class Answer(NamedTuple):

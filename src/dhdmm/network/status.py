@@ -43,6 +43,11 @@ class Status(BaseModel):
         None, description="when its messages were deleted, as they are in time"
     )
 
+    settled: int | None = Field(
+        None, description="how many inputs a second server has accepted, where there is one"
+    )
+    helper_away: bool = Field(False, description="whether that server does not answer at present")
+
     @property
     def over(self) -> bool:
         return self.state in OVER

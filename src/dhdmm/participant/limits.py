@@ -28,10 +28,18 @@ UnitName = Literal["record", "person", "participant"]
 class Policy(Section):
     """What a participant accepts. The descriptions are the comments of the file."""
 
-    threat_models: list[Literal["malicious", "semi-honest"]] = Field(
+    threat_models: list[Literal["malicious", "semi-honest", "two-servers"]] = Field(
         default=["malicious"],
         description="Against whom the aggregation must protect: a coordinator that may do anything"
-        " (malicious), or also rounds that trust it to follow the protocol (semi-honest).",
+        " (malicious), also rounds that trust it to follow the protocol (semi-honest), or rounds"
+        " that are safe while one of two servers is honest (two-servers).",
+    )
+    helpers: dict[str, Digest] | Literal["any"] = Field(
+        default={},
+        description="The second servers you trust not to conspire with the coordinator: the name"
+        " you give each, and the key that whoever runs it has told you. A two-server round with"
+        " another one is refused, since one party might run both servers. With any, whoever the"
+        " coordinator names is believed.",
     )
     rosters: list[Digest] = Field(
         default=[],

@@ -38,7 +38,7 @@ from dhdmm.planning.calibrate import (
     modulus_above,
     participants_allowed,
 )
-from dhdmm.planning.plan import NO_ROSTER, Plan, encoded_study
+from dhdmm.planning.plan import NO_HELPER, NO_ROSTER, Plan, encoded_study
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import release_rho
@@ -226,6 +226,29 @@ def _threat_model(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     )
 
 
+def _helper(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
+    """Who runs the second server is for this participant to know, not for the coordinator."""
+    if not plan.method.has_helper or policy.helpers == "any":
+        return
+    _require(plan.helper != NO_HELPER, PolicyReason.UNKNOWN_HELPER, "the plan names no helper")
+    _require(
+        plan.helper.hex() in policy.helpers.values(),
+        PolicyReason.UNKNOWN_HELPER,
+        f"the helper has the key {plan.helper.hex()}, which this policy does not list",
+        "ask whoever runs the second server for its key, not the coordinator; if it is this one,"
+        " list it under 'helpers'",
+    )
+
+
+def helper_name(plan: Plan, policy: Policy) -> str | None:
+    """What this participant calls the second server; None where there is none."""
+    if not plan.method.has_helper:
+        return None
+    known = {} if policy.helpers == "any" else policy.helpers
+    names = [name for name, key in known.items() if key == plan.helper.hex()]
+    return names[0] if names else f"the helper with the key {plan.helper.hex()}"
+
+
 def _graph(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     try:
         plan.method.check(
@@ -402,6 +425,7 @@ _CHECKS: tuple[Check, ...] = (
     _study,
     _roster,
     _threat_model,
+    _helper,
     _graph,
     _company,
     _unit,

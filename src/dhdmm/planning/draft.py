@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -30,9 +31,10 @@ from dhdmm.planning.calibrate import (
     unit_sensitivity_squared,
 )
 from dhdmm.planning.methods import method_for
-from dhdmm.planning.plan import NO_ROSTER, REPORTED_DELTA, Plan
+from dhdmm.planning.plan import NO_HELPER, NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion
+from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
@@ -49,18 +51,20 @@ class Draft:
     study: Study
     strategy: Strategy
     rho: Fraction
+    helper: bytes = b""
+    """The key of the second server, where there is one."""
     made_by: str | None = field(default_factory=formats.this_version)
     """No part of the digest: people consent to questions, not to a version."""
 
     @classmethod
     def of(cls, plan: Plan) -> Draft:
         """What a plan, or its preview, was made from."""
-        return cls(plan.study, plan.strategy, plan.rho, plan.made_by)
+        return cls(plan.study, plan.strategy, plan.rho, plan.helper, plan.made_by)
 
     @cached_property
     def digest(self) -> bytes:
         parts = self.study.digest, self.strategy.to_bytes(), str(self.rho).encode()
-        return hashlib.sha256(b"dhdmm draft" + b"".join(parts)).digest()
+        return hashlib.sha256(b"dhdmm draft" + b"".join(parts) + self.helper).digest()
 
     def plan_for(self, roster: Roster) -> Plan:
         """The plan for this roster, which a draft of dhdmm 0.1.0 names as that version did."""
@@ -95,6 +99,7 @@ class Draft:
             parameters=parameters,
             participant_variance=variance,
             modulus=modulus_above(bound),
+            helper=self.helper,
             made_by=self.made_by,
         )
         try:
@@ -117,6 +122,10 @@ def plan(
     participants: int | None = None,
     roster: Roster | None = None,
     strategy: Strategy | None = None,
+    helper: bytes | None = None,
+    *,
+    objective: str | None = None,
+    targets: Mapping[str, float] | None = None,
 ) -> Plan:
     """Plan a round of a study: optimise the strategy and calibrate the noise. Touches no data.
 
@@ -127,12 +136,18 @@ def plan(
         roster: Who takes part. Without a roster the plan is a preview that only `dhdmm.run` and
             `dhdmm.simulate` can use: they make their own roster.
         strategy: A strategy to use instead of the optimised one.
+        objective: Another objective than the study's: "total", "per-table" or "max".
+        targets: The largest standard error that answers of a table may have, by the table's name.
+            The plan has the smallest ε that reaches them, in place of the study's.
+        helper: The Ed25519 key of the second server, for a study with `threat_model: two-servers`.
+            Without it the plan is a preview, as without a roster.
 
     Returns:
         The plan.
 
     Raises:
-        StudyError: The study lacks a section that a plan needs.
+        StudyError: The study lacks a section that a plan needs, or there is no such objective or
+            table.
         PrivacyError: No plan can keep the study's promise.
         StrategyError: The workload cannot be measured.
 
@@ -148,18 +163,32 @@ def plan(
         >>> plan(study)
         <Plan study='answers' participants=10 measurements=2 rho=0.125 preview=True>
     """
-    drafted = draft(study, strategy)
     if participants is None:
         participants = len(roster) if roster else participants_allowed(study.aggregation)[1]
+    if objective is not None:
+        study = study.with_objective(objective)
+    if targets:
+        from dhdmm.planning.targets import Targets, study_for  # which makes drafts itself
+
+        study = study.with_targets(targets)
+        strategy = strategy or optimise(study.workload, objective=objective_of(study))
+        study = study_for(study, strategy, Targets(targets), participants)
+    drafted = draft(study, strategy, helper)
     return drafted.plan(participants, roster.digest if roster else NO_ROSTER)
 
 
-def draft(study: Study, strategy: Strategy | None = None) -> Draft:
+def draft(study: Study, strategy: Strategy | None = None, helper: bytes | None = None) -> Draft:
     """Optimise the strategy, choose its scale, and turn (ε, δ) into ρ."""
     privacy, aggregation = study.privacy, study.aggregation
+    helped = method_for(aggregation).has_helper
+    if helper is not None and not helped:
+        raise PrivacyError(
+            "a helper for a study with one server", hint="write 'threat_model: two-servers'"
+        )
+    named = (helper or NO_HELPER) if helped else b""
     if strategy is not None and not strategy.contains(study.workload):
         raise PrivacyError("the strategy does not measure all that the study asks for")
-    strategy = strategy or optimise(study.workload)
+    strategy = strategy or optimise(study.workload, objective=objective_of(study))
     _require_nothing_more(study, strategy)
     most = participants_allowed(aggregation)[1]
     parameters_for(most, privacy, aggregation)  # refuses early what could never be planned
@@ -173,7 +202,7 @@ def draft(study: Study, strategy: Strategy | None = None) -> Draft:
         rho = promised_rho(privacy, sensitivity_squared, floor, strategy.rows)
         shortfall = _excess_ratio(privacy, rho, sensitivity_squared, floor, strategy.rows)
         if shortfall <= 1:
-            return Draft(study, strategy, rho)
+            return Draft(study, strategy, rho, named)
         # the excess falls with the square of the scale
         needed = math.sqrt(sensitivity_squared * shortfall)
 

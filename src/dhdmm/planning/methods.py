@@ -6,13 +6,16 @@ from importlib.util import find_spec
 
 from dhdmm.aggregation.method import Method, ThreatModel
 from dhdmm.errors import PrivacyError
-from dhdmm.secagg.method import SecureAggregation
+from dhdmm.secagg.method import MODELS, SecureAggregation
 from dhdmm.study.models import AggregationModel
+from dhdmm.twoservers.method import TwoServers
+from dhdmm.twoservers.sealing import Sealing
 
 LIBRARY = "py_arkworks_bls12381"
 """What proofs and commitments need, of the extra `validation`."""
 METHODS: dict[ThreatModel, Method] = {
-    threat_model: SecureAggregation(threat_model) for threat_model in ThreatModel
+    **{threat_model: SecureAggregation(threat_model) for threat_model in MODELS},
+    ThreatModel.TWO_SERVERS: TwoServers(),
 }
 """By threat model, without validation of inputs, which changes no phase."""
 
@@ -20,6 +23,8 @@ METHODS: dict[ThreatModel, Method] = {
 def method_for(aggregation: AggregationModel) -> Method:
     """What the study asks for; an error names the extra that validation needs."""
     below = METHODS[ThreatModel(aggregation.threat_model)]
+    if isinstance(below, TwoServers):
+        below = TwoServers(Sealing(aggregation.sealing))
     if aggregation.validation == "none":
         return below
     if find_spec(LIBRARY) is None:

@@ -34,6 +34,7 @@ from dhdmm.planning.calibrate import (
 )
 from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
+from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
 from dhdmm.summary import Summarised
@@ -41,6 +42,8 @@ from dhdmm.summary import Summarised
 LARGEST_PLAN_BYTES = 64 * 2**20
 NO_ROSTER = bytes(32)
 """The roster digest of a preview: no round can run under it."""
+NO_HELPER = bytes(32)
+"""The helper of a preview that names none: whoever runs all parties makes its own."""
 
 
 REPORTED_DELTA = 1e-6
@@ -73,6 +76,8 @@ class Plan(Summarised):
         parameters: Of the way to add up.
         participant_variance: The variance of each participant's noise.
         modulus: Measurements are added modulo this number.
+        helper: The Ed25519 key of the second server; empty where there is one server. Zeros in a
+            preview that names none, which `dhdmm.run` and `dhdmm.simulate` can use.
         made_by: The version of dhdmm that made its draft. Format 1 does not say it: what follows
             from a draft of format 1 is of format 1, as it was when the draft was agreed on.
     """
@@ -85,6 +90,7 @@ class Plan(Summarised):
     parameters: Parameters
     participant_variance: Fraction
     modulus: Modulus
+    helper: bytes = b""
     made_by: str | None = field(default_factory=formats.this_version)
 
     def _summary(self) -> dict[str, Any]:
@@ -200,6 +206,8 @@ class Plan(Summarised):
         """
         if self.roster_digest == NO_ROSTER:
             raise PrivacyError("a preview cannot run", hint="make the plan with a roster")
+        if self.helper == NO_HELPER:
+            raise PrivacyError("a preview cannot run", hint="make the plan with a helper")
         terms = self.terms(round_id)
         round_parameters: RoundParameters = self.method.round(self.parameters, terms)
         return round_parameters
@@ -221,6 +229,7 @@ class Plan(Summarised):
             self.modulus,
             self.strategy.rows,
             self.norm_bound,
+            self.helper,
         )
 
     @cached_property
@@ -240,6 +249,7 @@ class Plan(Summarised):
             "variance": list(self.participant_variance.as_integer_ratio()),
             "modulus": self.modulus.value,
             **self.parameters.fields(),
+            **({"helper": self.helper} if self.method.has_helper else {}),
         }
         return _canonical(fields if self.made_by is None else fields | {"dhdmm": self.made_by})
 
@@ -278,10 +288,12 @@ class Plan(Summarised):
             study, strategy = known.study, known.strategy
         else:
             known, study = None, Study.from_canonical_bytes(fields["study"], made_by)
-            strategy = Strategy.from_bytes(fields["strategy"], made_by).over(study.workload)
+            read = Strategy.from_bytes(fields["strategy"], made_by)
+            strategy = read.over(study.workload, objective_of(study))
         _ = study.privacy  # refuses a study that only asks
         method = method_for(study.aggregation)
-        _require_fields(fields.keys() ^ {*_FIELDS[fields["version"]], *method.parameter_names})
+        named = {*_FIELDS[fields["version"]], *method.parameter_names}
+        _require_fields(fields.keys() ^ (named | {"helper"} if method.has_helper else named))
         plan = cls(
             study=study,
             strategy=strategy,
@@ -291,6 +303,7 @@ class Plan(Summarised):
             parameters=method.parameters_of(fields, fields["participants"]),
             participant_variance=Fraction(*fields["variance"]),
             modulus=modulus,
+            helper=fields.get("helper", b""),
             made_by=made_by,
         )
         vars(plan)["_encoded"] = encoded
@@ -381,8 +394,10 @@ _FIELDS_1: Fields = {
     "variance": _positive_ratio,
     "modulus": _natural,
 }
+_HELPER: Fields = {"helper": lambda value: type(value) is bytes and len(value) == 32}
 _FIELDS: dict[int, Fields] = {1: _FIELDS_1, 2: {**_FIELDS_1, "dhdmm": formats.is_maker}}
-"""By format; there are also the parameters of the way to add up, which are natural numbers."""
+"""By format; there are also the parameters of the way to add up, which are natural numbers, and
+the helper where there is one."""
 
 
 def _decode_fields(encoded: bytes) -> dict[str, Any]:
@@ -399,7 +414,7 @@ def _decode_fields(encoded: bytes) -> dict[str, Any]:
     known = _FIELDS[number]
     _require_fields(known.keys() - fields.keys())
     for name, value in fields.items():
-        if not known.get(name, _natural)(value):
+        if not (known | _HELPER).get(name, _natural)(value):
             raise PlanError(PlanFault.FIELD, f"field {name!r} is not what it should be")
     in_lowest_terms = all(math.gcd(*fields[name]) == 1 for name in ("rho", "variance"))
     if not in_lowest_terms or _canonical(fields) != encoded:  # before anything is built from it

@@ -8,6 +8,7 @@ real coordinator with the recorded messages. What no transcript can prove is in 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.method import (
     Aggregate,
     Checked,
+    CoordinatorMachine,
     Method,
     Reply,
     RoundParameters,
@@ -97,7 +99,8 @@ def verify(transcript: Transcript, key: bytes | None = None, *, proofs: bool = F
 def _plan(account: Account) -> Plan:
     """The plan, reviewed as by a participant whose policy accepts whatever is correct."""
     policy = Policy(
-        threat_models=["malicious", "semi-honest"],
+        threat_models=["malicious", "semi-honest", "two-servers"],
+        helpers="any",
         rosters=[account.roster.digest.hex()],
         max_epsilon=sys.float_info.max,
         min_participants=3,
@@ -199,12 +202,16 @@ def _replayed(
     try:
         drawn = _again(recording.coins)
         coordinator = method.coordinator(parameters, account.roster, drawn, {})
+        recorded = method.has_helper
+        helper = method.recorded_helper(parameters, account.inputs) if recorded else None
         for phase, said in zip(account.phases, recording.messages, strict=True):
             sent = list(zip(phase.senders.members(), said, strict=True))
             coordinator.prepare(sent)
             for position, message in sent:
                 reply = coordinator.receive(position, message)
-                _require(reply is Reply.ACCEPTED, f"a message is {reply}", phase.state)
+                taken = reply in (Reply.ACCEPTED, Reply.WAITING)
+                _require(taken, f"a message is {reply}", phase.state)
+            _consult(coordinator, helper)
             coordinator.close_phase()
             _require(
                 coordinator.announced in (None, account.root),
@@ -220,6 +227,12 @@ def _replayed(
             f"the recorded messages lead to no sum: {coordinator.abort_reason}", where="recording"
         )
     return result
+
+
+def _consult(coordinator: CoordinatorMachine, helper: Callable[[bytes], bytes] | None) -> None:
+    """What the helper of the recorded round said, once more."""
+    while helper is not None and (request := coordinator.to_helper()) is not None:
+        coordinator.from_helper(request, helper(request))
 
 
 def _check_replay(account: Account, plan: Plan, aggregate: Aggregate) -> None:

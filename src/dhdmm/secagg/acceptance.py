@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
 from dhdmm.aggregation.identity import signature_holds
+from dhdmm.aggregation.lists import RecordTable
 from dhdmm.aggregation.method import Reply
 from dhdmm.aggregation.modulus import unpack
 from dhdmm.aggregation.roster import Roster
@@ -14,7 +15,6 @@ from dhdmm.secagg import keys
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import keys_statement
 from dhdmm.secagg.collected import Collected
-from dhdmm.secagg.lists import RecordTable
 from dhdmm.secagg.round import RoundParameters
 
 

@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from nacl.bindings import crypto_scalarmult, crypto_scalarmult_base
 from nacl.exceptions import RuntimeError as SodiumError
 
+from dhdmm.aggregation.derivation import hkdf_expand, hkdf_extract
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 
 KEY_BYTES = 32
@@ -109,16 +110,6 @@ def check_public_key(public: bytes) -> None:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "not a canonical X25519 key")
     if public in LOW_ORDER_KEYS:
         raise RemoteProtocolError(AbortReason.BAD_PUBLIC_KEY, "low order")
-
-
-def hkdf_extract(secret: bytes) -> bytes:
-    """HKDF-Extract with SHA-256 and no salt (RFC 5869, section 2.2): an HMAC under the zero key."""
-    return hmac.digest(bytes(32), secret, "sha256")
-
-
-def hkdf_expand(key: bytes, info: bytes) -> bytes:
-    """The first block, 32 bytes, of HKDF-Expand with SHA-256 (RFC 5869, section 2.3)."""
-    return hmac.digest(key, info + b"\x01", "sha256")
 
 
 def statement(label: Label, session: bytes, sender: int, receiver: int) -> bytes:

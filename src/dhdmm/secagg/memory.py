@@ -12,12 +12,12 @@ import struct
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
+from dhdmm.aggregation import wire
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
 from dhdmm.aggregation.journal import format_of
-from dhdmm.secagg import wire
+from dhdmm.aggregation.lists import Encoded
 from dhdmm.secagg.channels import Neighbour
-from dhdmm.secagg.lists import Encoded
 from dhdmm.secagg.shamir import SHARE_BYTES
 from dhdmm.secagg.states import ParticipantState
 

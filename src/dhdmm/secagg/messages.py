@@ -12,21 +12,30 @@ sent twice. Types are numbered in the order in which they occur.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Annotated, Any, ClassVar, NamedTuple, dataclass_transform
+from typing import Annotated, Any, NamedTuple
 
+from dhdmm.aggregation import wire
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason, MalformedMessage
-from dhdmm.secagg import wire
+from dhdmm.aggregation.errors import MalformedMessage
+from dhdmm.aggregation.lists import RecordTable
+from dhdmm.aggregation.messages import (
+    HEADER_BYTES,
+    VERSION,
+    Aborted,
+    Hash,
+    Message,
+    Signature,
+    decode_message,
+    message,
+    type_of_message,
+)
 from dhdmm.secagg.keys import EVIDENCE_BYTES, SEAL_OVERHEAD
-from dhdmm.secagg.lists import RecordTable
 from dhdmm.secagg.shamir import SHARE_BYTES
 
-VERSION = 1
-_HEADER = struct.Struct(">BB32sI")
-HEADER_BYTES = _HEADER.size
+__all__ = ["HEADER_BYTES", "MESSAGES", "VERSION", "Aborted", "Message", "decode", "type_of"]
+
 CIPHERTEXT_BYTES = 2 * SHARE_BYTES + SEAL_OVERHEAD  # a seed share and a mask-key share, sealed
 
 
@@ -71,9 +80,7 @@ class Reveal(NamedTuple):
     share: bytes
 
 
-Hash = Annotated[bytes, wire.Fixed(32)]
 Key = Annotated[bytes, wire.Fixed(32)]
-Signature = Annotated[bytes, wire.Fixed(64)]
 Bits = Annotated[Bitmap, wire.Bits()]
 Evidence = Annotated[Sequence[bytes], wire.Items(EVIDENCE_BYTES, writes_size=True)]
 Ciphertexts = Annotated[Sequence[bytes], wire.Items(CIPHERTEXT_BYTES)]
@@ -92,40 +99,10 @@ REVEALS = wire.Records(
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Message:
-    """What every message carries: the session it belongs to and the participant it concerns."""
-
-    TYPE: ClassVar[int]
-
-    session: bytes
-    position: int
-
-    def encode(self) -> bytes:
-        header = _HEADER.pack(VERSION, self.TYPE, self.session, self.position)
-        return header + wire.encode_fields(self)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of participant {self.position}>"
+TYPES: dict[int, type[Message]] = {}
 
 
-_BY_TYPE: dict[int, type[Message]] = {}
-
-
-@dataclass_transform(frozen_default=True)
-def _message(number: int) -> Callable[[type[Message]], Any]:
-    """A class decorator: a frozen value with this number on the wire."""
-
-    def decorate(declared: type[Message]) -> type[Message]:
-        made = dataclass(frozen=True, slots=True, repr=False)(declared)
-        made.TYPE = number
-        _BY_TYPE[number] = made
-        return made
-
-    return decorate
-
-
-@_message(0x01)
+@message(TYPES, 0x01)
 class Keys(Message):
     """Semi-honest step 2: the participant's public keys, pk¹ for masks and pk² for channels."""
 
@@ -133,35 +110,35 @@ class Keys(Message):
     channel_key: Key
 
 
-@_message(0x02)
+@message(TYPES, 0x02)
 class SignedKeys(Keys):
     """Malicious step 1: public keys signed by the participant's identity."""
 
     signature: Signature
 
 
-@_message(0x03)
+@message(TYPES, 0x03)
 class Root(Message):
     """Malicious step 1 ends: the Merkle root over everybody's signed keys."""
 
     root: Hash
 
 
-@_message(0x04)
+@message(TYPES, 0x04)
 class Choice(Message):
     """Malicious step 2: the out-neighbours the participant drew for itself."""
 
     out_neighbours: Annotated[tuple[int, ...], wire.Positions()]
 
 
-@_message(0x05)
+@message(TYPES, 0x05)
 class Neighbours(Message):
     """Semi-honest step 3 begins: the receiver's neighbours that sent keys."""
 
     neighbours: Annotated[Sequence[PublicKeys], NEIGHBOURS]
 
 
-@_message(0x06)
+@message(TYPES, 0x06)
 class ProvenNeighbours(Message):
     """Malicious step 2 ends: keys of out- and in-neighbours and one Merkle multiproof for all."""
 
@@ -173,7 +150,7 @@ class ProvenNeighbours(Message):
             raise MalformedMessage("an edge without a direction")
 
 
-@_message(0x07)
+@message(TYPES, 0x07)
 class Shares(Message):
     """Step 3: sealed shares for the present out-neighbours, in order, and a commitment to b_i."""
 
@@ -181,7 +158,7 @@ class Shares(Message):
     ciphertexts: Ciphertexts
 
 
-@_message(0x08)
+@message(TYPES, 0x08)
 class RelayedShares(Message):
     """Step 4 begins: which neighbours have shared, and what those said who chose the receiver."""
 
@@ -189,14 +166,14 @@ class RelayedShares(Message):
     ciphertexts: Ciphertexts
 
 
-@_message(0x09)
+@message(TYPES, 0x09)
 class MaskedInput(Message):
     """Semi-honest step 4: y_i, packed."""
 
     vector: Annotated[bytes, wire.Blob()]
 
 
-@_message(0x0A)
+@message(TYPES, 0x0A)
 class EvidencedInput(MaskedInput):
     """Malicious step 4: y_i, M_i over the neighbourhood, evidence to each member of M_i."""
 
@@ -204,28 +181,28 @@ class EvidencedInput(MaskedInput):
     evidence: Evidence
 
 
-@_message(0x0B)
+@message(TYPES, 0x0B)
 class Survivors(Message):
     """Semi-honest step 5: who is in A2, over the roster."""
 
     alive: Bits
 
 
-@_message(0x0C)
+@message(TYPES, 0x0C)
 class EvidencedSurvivors(Survivors):
     """Malicious step 5: A2 over the roster, "included" evidence from each alive neighbour."""
 
     evidence: Evidence
 
 
-@_message(0x0D)
+@message(TYPES, 0x0D)
 class Acks(Message):
     """Malicious step 5: evidence to each alive in-neighbour of having accepted this bitmap."""
 
     evidence: Evidence
 
 
-@_message(0x0E)
+@message(TYPES, 0x0E)
 class RelayedAcks(Message):
     """Malicious step 6 begins: which neighbours acked, over the neighbourhood, and their acks."""
 
@@ -233,7 +210,7 @@ class RelayedAcks(Message):
     evidence: Evidence
 
 
-@_message(0x0F)
+@message(TYPES, 0x0F)
 class Unmask(Message):
     """Step 6: one share of every neighbour whose shares the sender holds."""
 
@@ -244,33 +221,18 @@ class Unmask(Message):
             raise MalformedMessage("a share of neither kind")
 
 
-@_message(0x10)
-class Aborted(Message):
-    """Either way, at any time: the sender has left the session for good, and why."""
-
-    reason: Annotated[AbortReason, wire.Word("u8 length, the reason in ASCII", AbortReason)]
-
-
-MESSAGES = tuple(_BY_TYPE.values())
+TYPES[Aborted.TYPE] = Aborted
+MESSAGES = tuple(TYPES.values())
 
 
 def decode(data: bytes) -> Message:
     """Read a message of any type, or refuse it with `MalformedMessage`."""
-    reader = wire.Reader(data)
-    version, code, session, position = _HEADER.unpack(reader.take(_HEADER.size))
-    if version != VERSION:
-        raise MalformedMessage(f"version {version} is unknown; this is version {VERSION}")
-    if code not in _BY_TYPE:
-        raise MalformedMessage(f"type {code:#04x} is unknown")
-    kind = _BY_TYPE[code]
-    message = kind(session, position, *wire.decode_fields(kind, reader))
-    reader.finish()
-    return message
+    return decode_message(TYPES, data)
 
 
 def type_of(data: bytes) -> type[Message] | None:
     """Of a message by its number, whatever follows."""
-    return _BY_TYPE.get(data[1]) if len(data) >= HEADER_BYTES else None
+    return type_of_message(TYPES, data)
 
 
 def _second_fields(records: Sequence[tuple[Any, ...]]) -> set[int]:

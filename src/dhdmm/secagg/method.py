@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import Checked, Phase, RoundTerms, Store, ThreatModel
+from dhdmm.aggregation.method import (
+    Checked,
+    HelperMachine,
+    Phase,
+    RoundTerms,
+    Store,
+    ThreatModel,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.secagg import messages
 from dhdmm.secagg import parameters as graphs
-from dhdmm.secagg.parameters import FIELDS, GraphParameters
+from dhdmm.secagg.parameters import FIELDS, MODELS, GraphParameters
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import COORDINATOR, PHASES, CoordinatorState
 
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
     from dhdmm.secagg.coordinator import Coordinator
     from dhdmm.secagg.counted import CountedMessages
     from dhdmm.secagg.participant import Participant
+    from dhdmm.secagg.stand_in import StandIn
+
+__all__ = ["MODELS", "SecureAggregation"]
 
 _BY_THRESHOLD = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
 """In these phases as many as the threshold are enough; in those before, u_min are needed."""
@@ -48,6 +58,10 @@ class SecureAggregation:
     @property
     def needs_pinned_roster(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
+
+    @property
+    def has_helper(self) -> bool:
+        return False
 
     @property
     def announces_root(self) -> bool:
@@ -117,6 +131,17 @@ class SecureAggregation:
 
         return Coordinator(round, roster, randomness, store, shard)
 
+    def helper(self, *_: object) -> HelperMachine:
+        raise LocalProtocolError("there is one server, and no helper")
+
+    def recorded_helper(
+        self, round: RoundParameters, account: bytes | None
+    ) -> Callable[[bytes], bytes]:
+        raise LocalProtocolError("there is one server, and no helper")
+
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        raise LocalProtocolError("there is one server, and no helper")
+
     def largest_message(self, round: RoundParameters) -> int:
         """A packed vector, and so much for every neighbour."""
         return round.input_bytes + _PER_NEIGHBOUR * round.participants + _FIXED
@@ -139,6 +164,18 @@ class SecureAggregation:
         from dhdmm.secagg.counted import CountedMessages
 
         return CountedMessages(round)
+
+    def stand_in(
+        self,
+        round: RoundParameters,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> StandIn:
+        from dhdmm.secagg.stand_in import StandIn
+
+        return StandIn(round, identity, position, randomness, gone)
 
     def check_account(
         self,

@@ -7,12 +7,12 @@ have; X and D the numbers of corrupt and of dropped neighbours.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dhdmm.aggregation.method import ParameterError, ThreatModel
+from dhdmm.aggregation.turnout import counts
 from dhdmm.secagg.conditions import (
     CORRECTNESS_BITS,
     SECURITY_BITS,
@@ -25,8 +25,8 @@ from dhdmm.secagg.conditions import (
 )
 from dhdmm.secagg.tails import is_below
 
-MINIMUM_PARTICIPANTS = 3  # of two, each learns the other's input from the sum
-MAXIMUM_PARTICIPANTS = 1_000_000
+MODELS = (ThreatModel.SEMI_HONEST, ThreatModel.MALICIOUS)
+"""Those in which participants mask with neighbours in a graph."""
 LARGEST_DEGREE = 4096  # beyond it sharing among neighbours costs more than a round is worth
 SMALL_ROUND = 200  # up to here a malicious round takes the complete graph: it needs no margin
 
@@ -106,27 +106,6 @@ def check(
         raise ParameterError(f"margin {parameters.margin} is below the {needed} that E7 asks for")
     if parameters.honest_floor < 1:
         raise ParameterError("no honest noise is certain to remain")
-
-
-def counts(
-    participants: int, corrupt_fraction: Fraction | float, max_dropout: Fraction | float
-) -> tuple[int, int]:
-    """(c, s): corrupt participants max(1, ⌊γn⌋) and fewest survivors ⌈(1−δ)n⌉."""
-    if not MINIMUM_PARTICIPANTS <= participants <= MAXIMUM_PARTICIPANTS:
-        raise ParameterError(
-            f"{participants} participants: a round needs {MINIMUM_PARTICIPANTS} to "
-            f"{MAXIMUM_PARTICIPANTS} (the sum of two reveals each to the other)"
-        )
-    corrupt = math.floor(_exact(corrupt_fraction, "corrupt fraction") * participants)
-    dropped = math.floor(_exact(max_dropout, "dropout") * participants)
-    return max(1, corrupt), participants - dropped
-
-
-def _exact(fraction: Fraction | float, name: str) -> Fraction:
-    """The decimal a person wrote: 0.29 means 29/100, not the binary number just below it."""
-    if not 0 <= fraction < 1:  # also refuses NaN
-        raise ParameterError(f"the {name} must be at least 0 and below 1, not {fraction}")
-    return fraction if isinstance(fraction, Fraction) else Fraction(repr(float(fraction)))
 
 
 # Search.

@@ -10,11 +10,10 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
+from dhdmm.aggregation.derivation import session_of
 from dhdmm.aggregation.errors import LocalProtocolError
 from dhdmm.aggregation.method import ThreatModel
 from dhdmm.aggregation.modulus import Modulus, packed_size
-
-_THREAT_BYTE = {ThreatModel.SEMI_HONEST: b"\x00", ThreatModel.MALICIOUS: b"\x01"}
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,7 @@ class RoundParameters:
 
     @cached_property
     def session(self) -> bytes:
-        parts = self.plan_digest, self.round_id, _THREAT_BYTE[self.threat_model], self.roster_digest
-        return hashlib.sha256(b"dhdmm session 1" + b"".join(parts)).digest()
+        return session_of(self.plan_digest, self.round_id, self.threat_model, self.roster_digest)
 
 
 def session_under_root(session: bytes, root: bytes) -> bytes:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation import wire
 from dhdmm.aggregation.merkle import NODE_BYTES
 from dhdmm.aggregation.modulus import packed_size
 from dhdmm.secagg import messages as m
-from dhdmm.secagg import wire
 from dhdmm.secagg.counts import Counts
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState

@@ -10,20 +10,20 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import compress
 
-from dhdmm.aggregation import merkle
+from dhdmm.aggregation import masks, merkle
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.masks import Sign
 from dhdmm.aggregation.modulus import Vector
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster
-from dhdmm.secagg import keys, masks, shamir
+from dhdmm.secagg import keys, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Channels, Neighbour
 from dhdmm.secagg.keys import Endpoint, KeyPair
 from dhdmm.secagg.machine import JournalledMachine
-from dhdmm.secagg.masks import Sign
 from dhdmm.secagg.memory import Held
 from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.round import RoundParameters

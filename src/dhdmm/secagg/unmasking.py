@@ -12,13 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation import masks
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.masks import Sign
 from dhdmm.aggregation.modulus import Vector
-from dhdmm.secagg import keys, masks, shamir
+from dhdmm.secagg import keys, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.collected import Collected
 from dhdmm.secagg.keys import Endpoint, KeyPair
-from dhdmm.secagg.masks import Sign
 from dhdmm.secagg.messages import ShareKind
 from dhdmm.secagg.neighbourhoods import Indices
 

@@ -98,7 +98,7 @@ class Exchange:
     ) -> Reply:
         """The body is kept no longer than this lasts."""
         headers = headers_of(scope)
-        body = await _body(headers, receive, largest)
+        body = await read_body(headers, receive, largest)
         require_announced(headers, body)
         reply = await live.ask(Upload(position, body))
         assert isinstance(reply, Reply)
@@ -222,7 +222,7 @@ def _wait(query: dict[str, str]) -> float:
     return wait
 
 
-async def _body(headers: dict[str, str], receive: Receive, limit: int) -> bytes:
+async def read_body(headers: dict[str, str], receive: Receive, limit: int) -> bytes:
     """As it is, and not a byte more than can be of use."""
     if "content-encoding" in headers:
         raise Problem(415, Reason.ENCODED, "compressed bodies are not read")

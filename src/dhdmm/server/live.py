@@ -19,15 +19,27 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TypeVar
 
+from dhdmm.aggregation.errors import RemoteProtocolError
 from dhdmm.aggregation.method import Reply
+from dhdmm.errors import DhdmmError
 from dhdmm.network.compressed import compress
+from dhdmm.network.helper_link import HelperLink, HelperUnavailable, encode_opening
 from dhdmm.network.problems import LONGEST_RETRY, Problem, Reason
 from dhdmm.network.status import Status
 from dhdmm.server.database import StoreUnavailable
 from dhdmm.server.defects import caught
 from dhdmm.server.metrics import Metrics
 from dhdmm.server.pending import Outbox, RequestQueue, size_of
-from dhdmm.server.requests import Close, EnrolledSeat, Outcome, Request, Upload
+from dhdmm.server.requests import (
+    Abort,
+    AskHelper,
+    Close,
+    EnrolledSeat,
+    HelperAnswer,
+    Outcome,
+    Request,
+    Upload,
+)
 from dhdmm.server.responses import internal_error, store_unavailable
 from dhdmm.server.round_state import RoundState, Seats
 from dhdmm.server.store import status_of
@@ -61,8 +73,13 @@ class LiveRound:
         deadlines: Deadlines,
         metrics: Metrics,
         clock: Clock = time.monotonic,
+        helper: HelperLink | None = None,
     ) -> None:
         self._state, self._metrics, self._clock = state, metrics, clock
+        self._helper = helper
+        self._helper_trouble = Trouble("helper", clock, round=state.row.id)
+        self._consulting: asyncio.Task[None] | None = None
+        self._spoke = state.speaks
         self._phase_clock = PhaseClock(deadlines, state.row.state, state.arrival, clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="round")
         self._work, self._ended = asyncio.Event(), asyncio.Event()
@@ -95,6 +112,8 @@ class LiveRound:
         """Drain, and return when everything that has been asked is answered."""
         self.drain()
         await self._task
+        if self._consulting is not None:
+            await self._consulting
         self._thread.shutdown()
 
     async def ended(self) -> None:
@@ -125,7 +144,11 @@ class LiveRound:
         return compress(self.preview)
 
     def status(self) -> Status:
-        return status_of(self._state.row, self._state.study, self._phase_clock.remaining)
+        status = status_of(self._state.row, self._state.study, self._phase_clock.remaining)
+        if self._state.settled is None:
+            return status
+        away = self._helper_trouble.failing and not self.over
+        return status.model_copy(update={"settled": self._state.settled, "helper_away": away})
 
     async def transcript(self) -> bytes | None:
         if not self.over:
@@ -176,7 +199,7 @@ class LiveRound:
 
     # What can be asked
 
-    async def ask(self, request: Request) -> Reply | EnrolledSeat | None:
+    async def ask(self, request: Request) -> Reply | EnrolledSeat | bytes | None:
         """Serve it in the next turn; the answer is durable."""
         size = size_of(request)
         if self._draining:
@@ -225,6 +248,8 @@ class LiveRound:
             return min(POLL_SECONDS, max(self._store.pause, self._defective.pause))
         if self.over:
             return None
+        if self._state.waits_for_helper:
+            return POLL_SECONDS
         waited_for = self._progress.waiting or self._phase.waiting
         poll = POLL_SECONDS if waited_for else IDLE_POLL_SECONDS
         return min(poll, self._defective.pause or self._phase_clock.remaining or 0.0)
@@ -244,6 +269,48 @@ class LiveRound:
             await self._fetch_messages()
         if self._store.pause:
             self._refuse_all(store_unavailable(self._store.pause))
+        self._begin_consulting()
+
+    def _begin_consulting(self) -> None:
+        """Beside everything else: the helper is asked what there is to ask it."""
+        idle = self._consulting is None or self._consulting.done()
+        if self._state.asks_helper and idle and not self._draining and not self._pausing():
+            self._consulting = asyncio.create_task(self._consult())
+
+    def _pausing(self) -> bool:
+        return bool(self._store.pause or self._helper_trouble.pause or self._defective.pause)
+
+    async def _consult(self) -> None:
+        """Until there is nothing to ask. A helper that is away is asked again, less and less."""
+        with caught(self._metrics, round=self._state.row.id), suppress(Problem):
+            while self._state.asks_helper and not self._draining:
+                request = await self.ask(AskHelper())
+                if not isinstance(request, bytes):
+                    return
+                answer = await self._helper_says(request)
+                if answer is None:
+                    return
+                await self.ask(answer)
+
+    async def _helper_says(self, request: bytes) -> HelperAnswer | Abort | None:
+        if self._helper is None:
+            self._helper_trouble.failed(DhdmmError("no helper is given", hint="--helper"))
+            return None
+        try:
+            answer = await asyncio.to_thread(
+                self._helper.ask, self._state.row.id, request, self._opening
+            )
+        except HelperUnavailable as error:
+            self._helper_trouble.failed(error)
+            return None
+        except RemoteProtocolError as error:
+            return Abort(error.reason)
+        self._helper_trouble.ended()
+        return HelperAnswer(request, answer)
+
+    def _opening(self) -> bytes:
+        assert self.seats is not None
+        return encode_opening(self.seats.agreement.plan, self.seats.agreement.roster)
 
     async def _catch_up(self, look: bool) -> None:
         """Follow other workers, and find out whether a store that failed can commit again."""
@@ -260,7 +327,7 @@ class LiveRound:
     def _closes_now(self) -> bool:
         """Whether all have sent or the time is up, and requests from before that are served."""
         due = self._state.complete or self._phase_clock.remaining == 0.0
-        if not due or self._draining or self._defective.pause:
+        if not due or self._state.waits_for_helper or self._draining or self._defective.pause:
             self._in_time = None
             return False
         if self._in_time is None:
@@ -303,6 +370,10 @@ class LiveRound:
         if row.version != version:
             self._defective.succeeded()
             self._progress.happen()
+        if self._state.speaks != self._spoke:  # the helper's key has come
+            self._spoke = self._state.speaks
+            self._outbox.clear()
+            self._phase.happen()
         if row.state != state:
             self._outbox.clear()
             self._phase_clock.begin(row.state)

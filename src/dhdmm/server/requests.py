@@ -41,6 +41,19 @@ class Abort:
 
 
 @dataclass(frozen=True)
+class AskHelper:
+    """What is the helper to be asked? It is kept before anybody hears of it."""
+
+
+@dataclass(frozen=True)
+class HelperAnswer:
+    """What the helper said."""
+
+    request: bytes = field(repr=False)
+    answer: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
 class EnrolledSeat:
     """An enrolment that holds; `fresh` unless it is the same one again."""
 
@@ -49,5 +62,5 @@ class EnrolledSeat:
     fresh: bool
 
 
-Request = Upload | Enrol | Close | Abort
-Outcome = Reply | EnrolledSeat | None | Problem
+Request = Upload | Enrol | Close | Abort | AskHelper | HelperAnswer
+Outcome = Reply | EnrolledSeat | bytes | None | Problem

@@ -28,7 +28,16 @@ from dhdmm.server.database import Database
 from dhdmm.server.enrolment import close_enrolment, enrol
 from dhdmm.server.logs import logger
 from dhdmm.server.records import RoundRecords
-from dhdmm.server.requests import Abort, Close, Enrol, Outcome, Request, Upload
+from dhdmm.server.requests import (
+    Abort,
+    AskHelper,
+    Close,
+    Enrol,
+    HelperAnswer,
+    Outcome,
+    Request,
+    Upload,
+)
 from dhdmm.server.store import Agreement, Row, StoredStudy, Turn
 from dhdmm.server.tables import releases
 from dhdmm.session.coordinator import CoordinatorSession
@@ -95,10 +104,11 @@ class Running:
 
     def _note(self, row: Row) -> None:
         machine = self.session.machine
-        present = machine.invited - machine.departed.keys()
+        # after every turn, so without a pass over everybody
+        present = len(machine.invited) - sum(i in machine.invited for i in machine.departed)
         row.state, row.departed = str(machine.state), len(machine.departed)
-        row.invited, row.received = len(machine.invited), len(present - machine.awaited)
-        row.alive = len(present if machine.survivors is None else machine.survivors)
+        row.invited, row.received = len(machine.invited), present - len(machine.awaited)
+        row.alive = present if machine.survivors is None else len(machine.survivors)
         row.reason = None if machine.abort_reason is None else machine.abort_reason.value
 
 
@@ -124,6 +134,8 @@ class RoundState:
         """The phase in which people come."""
         self._coming: Seats | None = None  # agreed in this turn, and not committed yet
         self.complete = False
+        self.asks_helper = self.waits_for_helper = self.speaks = False
+        self.settled: int | None = None
         self._published: Transcript | None = None  # read again by the first who asks for a receipt
 
     def turn(self, requests: Sequence[Request]) -> list[Outcome]:
@@ -152,6 +164,7 @@ class RoundState:
         self.row, self.seats = turn.row, self.seats or self._coming
         self._running = None if self.row.over else running
         self.complete = self._is_complete()
+        self._look_at_helper()
         return outcomes
 
     def messages(self, positions: Iterable[int]) -> dict[int, bytes | None]:
@@ -205,6 +218,10 @@ class RoundState:
                 close_enrolment(turn, self.study)
             case Close(state=state) if turn.row.state == state and running is not None:
                 running.close_phase(turn)
+            case AskHelper() if running is not None:
+                return running.session.machine.to_helper()
+            case HelperAnswer() if running is not None:
+                running.session.helper_answered(request.request, request.answer)
             case Abort(reason=reason) if running is not None:
                 running.abort(turn, reason)
             case Abort(reason=reason) if not turn.row.over:
@@ -222,7 +239,17 @@ class RoundState:
     def _is_complete(self) -> bool:
         if self.row.state == ENROLMENT.name:
             return self.row.enrolled >= self.study.maximum
-        return self._running is not None and not self._running.session.machine.awaited
+        machine = None if self._running is None else self._running.session.machine
+        return machine is not None and not machine.awaited and not machine.waits_for_helper
+
+    def _look_at_helper(self) -> None:
+        """What a second server has to do with what happens next, if there is one."""
+        machine = None if self._running is None else self._running.session.machine
+        self.asks_helper = machine is not None and machine.asks_helper
+        self.waits_for_helper = machine is not None and machine.waits_for_helper
+        self.settled = self.settled if machine is None else machine.settled
+        if machine is not None and self.seats is not None and self.seats.plan.method.has_helper:
+            self.speaks = machine.message_for(0) is not None
 
     def _farewell(self, position: int) -> bytes | None:
         """What there is to say after the end: a receipt, or why there is none."""

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from dhdmm.aggregation.errors import AbortReason
@@ -24,6 +34,7 @@ from dhdmm.network.status import Status
 from dhdmm.server.tables import agreements, enrolments, log, releases, rounds, shards, studies
 
 _SAVED = "saved/"
+_FORGOTTEN_AT_ONCE = 500
 
 
 class StoreError(DhdmmError):
@@ -149,6 +160,13 @@ class Turn:
             self.connection.execute(_APPEND, entries)
             self.row.sequence += len(entries)
         return self.row.sequence
+
+    def forget(self, sequences: Sequence[int]) -> None:
+        """Delete these entries of the log."""
+        for start in range(0, len(sequences), _FORGOTTEN_AT_ONCE):
+            some = sequences[start : start + _FORGOTTEN_AT_ONCE]
+            here = (log.c.round == self.row.id) & log.c.sequence.in_(some)
+            self.connection.execute(delete(log).where(here))
 
     def shards(self) -> list[tuple[str, bytes]]:
         found = select(shards.c.name, shards.c.value).where(shards.c.round == self.row.id)

@@ -12,11 +12,13 @@ from sqlalchemy import Connection
 
 from dhdmm.aggregation.identity import Identity
 from dhdmm.errors import DhdmmError
+from dhdmm.network.helper_link import HelperLink
 from dhdmm.network.problems import Problem, Reason
 from dhdmm.network.roster import RosterFile
 from dhdmm.network.status import Status
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import draft
+from dhdmm.planning.plan import Plan
 from dhdmm.server import store
 from dhdmm.server.database import Database
 from dhdmm.server.enrolment import agree, make_tokens
@@ -35,8 +37,15 @@ MOST_LISTED = 200
 """Rounds in one answer; the next ones are asked for."""
 
 
-def stored(study: Study) -> StoredStudy:
+def stored(study: Study, helper: bytes | None = None) -> StoredStudy:
     """A study with the draft that data holders consent to, which takes a while to find."""
+    if study.aggregation.threat_model == "two-servers" and helper is None:
+        raise DhdmmError(
+            f"'{study.name}' is a study with two servers, and no helper is given",
+            hint="dhdmm serve with --helper and --helper-key",
+        )
+    if study.aggregation.threat_model != "two-servers":
+        helper = None
     minimum, maximum = participants_allowed(study.aggregation)
     return StoredStudy(
         digest=study.digest.hex(),
@@ -44,17 +53,23 @@ def stored(study: Study) -> StoredStudy:
         threat_model=study.aggregation.threat_model,
         minimum=minimum,
         maximum=maximum,
-        preview=draft(study).plan(minimum).to_bytes(),
+        preview=draft(study, helper=helper).plan(minimum).to_bytes(),
     )
 
 
-def add_study(database: Database, study: Study) -> StoredStudy:
+def add_study(database: Database, study: Study, helper: bytes | None = None) -> StoredStudy:
     """The study as the store has it; its draft is made if it is new."""
     with database.reading() as connection:
         known = store.read_study(connection, study.digest.hex())
     if known is not None:
+        agreed = Plan.from_bytes(known.preview).helper
+        if agreed and agreed != helper:
+            raise DhdmmError(
+                f"the store has the study '{study.name}' with the helper {agreed.hex()}",
+                hint="give that one, or another store: people consented to a helper",
+            )
         return known
-    made = stored(study)
+    made = stored(study, helper)
     with database.writing() as connection:
         return store.add_study(connection, made)
 
@@ -199,6 +214,8 @@ class Hub:
     draining: bool = False
     name: str = ""
     """Who coordinates, for participants to read."""
+    helper: HelperLink | None = field(default=None, repr=False)
+    """The second server of rounds that have one."""
     _live: dict[str, LiveRound] = field(default_factory=dict, init=False)
     _publishing: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
 
@@ -348,7 +365,8 @@ class Hub:
         return await self.releases.save(status)
 
     def _take_in(self, round_id: str, state: RoundState) -> None:
-        live = LiveRound(state, self.deadlines, self.observer, self.clock)
+        link = None if self.helper is None else self.helper.another()
+        live = LiveRound(state, self.deadlines, self.observer, self.clock, link)
         self._live[round_id] = live
         live.start()
         if round_id not in self._publishing:

@@ -9,6 +9,7 @@ from hashlib import sha256
 import numpy as np
 
 from dhdmm import formats
+from dhdmm.aggregation.errors import RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.method import OVER, Aggregate, CoordinatorMachine, Reply, Store, input_phase
 from dhdmm.aggregation.modulus import Vector
@@ -20,10 +21,12 @@ from dhdmm.release.decode import decode
 from dhdmm.release.made import Made, date_of
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Account, Transcript
-from dhdmm.session.introductions import introduce
+from dhdmm.session.introductions import Introductions
 from dhdmm.session.recorder import Recorder
 
 Clock = Callable[[], datetime]
+Helper = Callable[[bytes], bytes]
+"""Answers what the second server is asked."""
 
 
 class CoordinatorSession:
@@ -47,8 +50,10 @@ class CoordinatorSession:
         archive: Store | None = None,
         shard: str = "only",
         clock: Clock | None = None,
+        helper: Helper | None = None,
     ) -> None:
-        self._plan, self._roster, self._clock = plan, roster, clock
+        self._plan, self._roster, self._clock, self._helper = plan, roster, clock, helper
+        self._introductions = Introductions(roster)
         notes: Store = {} if store is None else store
         self._recorder = Recorder(plan.method.phases, len(roster), notes, archive)
         self._round, drawn = plan.round(round_id), self._recorder.listening(randomness)
@@ -90,6 +95,21 @@ class CoordinatorSession:
             self._recorder.counted(state, position, data)
         return reply
 
+    def consult(self) -> None:
+        """Ask the helper, if it is at hand, all there is to ask it now."""
+        while self._helper is not None and (request := self.machine.to_helper()) is not None:
+            self.helper_answered(request, self._helper(request))
+
+    def helper_answered(self, request: bytes, answer: bytes) -> None:
+        """What the helper accepts is noted now. If it breaks the protocol, the round is over."""
+        try:
+            counted = self.machine.from_helper(request, answer)
+        except RemoteProtocolError as error:
+            self.machine.abort(error.reason)
+            return
+        for position, message in counted.items():
+            self._recorder.counted(self.input_phase, position, message)
+
     def message_for(self, position: int) -> bytes | None:
         """What this participant is to be sent in this phase, as often as it asks.
 
@@ -99,7 +119,7 @@ class CoordinatorSession:
         message = self.machine.message_for(position)
         if message is None or self._plan.roster_digest != self._roster.digest:
             return message
-        return introduce(self._roster, self.machine.introduced(position), message)
+        return self._introductions.before(message, self.machine.introduced(position))
 
     def close_phase(self) -> frozenset[int]:
         """The deadline has passed. Gives those who have a message now."""

@@ -47,8 +47,9 @@ class ParticipantSession:
             self._plan.round(round_id), roster, identity, position, randomness, journal
         )
 
-    def begin(self) -> bytes:
-        """The first message; after a restart, the last one again."""
+    def begin(self) -> bytes | None:
+        """The first message, if it has not to be told something first; after a restart, the last
+        one again."""
         if self.machine.outgoing is None:
             return self.machine.begin()
         return self._paid(self.machine.outgoing)

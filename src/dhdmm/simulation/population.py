@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.method import input_phase
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.cohort.drive import Silent, dropouts
+from dhdmm.cohort.helper import LocalHelper, own_helper
 from dhdmm.cohort.people import Seeded, seeded_randomness
 from dhdmm.errors import Refused
 from dhdmm.planning.plan import Plan
@@ -30,6 +32,14 @@ class Population:
     round_id: bytes
     roster: Roster
     secret: bytes = field(repr=False)
+    identity: Identity | None = field(default=None, repr=False)
+    """Of the second server, where there is one."""
+
+    def helper(self) -> LocalHelper | None:
+        if self.identity is None:
+            return None
+        randomness = seeded_randomness(self.secret + b"helper key")
+        return LocalHelper(self.plan, self.round_id, self.roster, self.identity, randomness)
 
     def randomness(self) -> Randomness:
         """The coordinator's."""
@@ -53,8 +63,11 @@ def population_for(plan: Plan, records_each: int, data: Histogram | None, seed: 
     people = Seeded(secret, records)
     names = tuple(name_of(i + 1) for i in people.positions())
     roster = Roster(names, tuple(people.identity(i).public for i in people.positions()))
-    final = replace(plan, roster_digest=roster.digest)
-    return Population(final, people, secret[:16], roster, secret)
+    helper = own_helper(plan, seeded_randomness(secret + b"helper"))
+    final = replace(
+        plan, roster_digest=roster.digest, helper=b"" if helper is None else helper.public
+    )
+    return Population(final, people, secret[:16], roster, secret, helper)
 
 
 def name_of(number: int) -> str:

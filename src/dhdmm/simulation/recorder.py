@@ -50,4 +50,4 @@ class TraceRecorder:
         self._progress(self._answers, trace.answered.size)
 
     def closed(self, phase: str, seconds: float) -> None:
-        self.trace.closing_seconds[self._rows[phase]] = seconds
+        self.trace.closing_seconds[self._rows[phase]] += seconds

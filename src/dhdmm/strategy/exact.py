@@ -50,6 +50,10 @@ def _parts(block: BlockGram, builder: BasisBuilder) -> list[tuple[Basis, Integer
     return [(select(basis, rows), columns) for rows, columns in found if len(rows)]
 
 
+def _whole(block: BlockGram, builder: BasisBuilder) -> list[tuple[Basis, Integers | slice]]:
+    return [(builder.basis(block), slice(None))]
+
+
 def _require_few(blocks: Sequence[BlockGram], bases: Sequence[Basis]) -> None:
     parts = zip(blocks, bases, strict=True)
     rows = sum(block.multiplicity * basis.rows for block, basis in parts)
@@ -63,9 +67,14 @@ def _require_few(blocks: Sequence[BlockGram], bases: Sequence[Basis]) -> None:
 class SymmetricProblem:
     """The dual problem on symmetric blocks, and the way back to integer bases."""
 
+    together = True
+    """Whether copies of a block are one, and parts that no query joins are blocks."""
+
     def __init__(self, reduction: Reduction, builder: BasisBuilder) -> None:
         self.reduction = reduction
-        split = [(block, *part) for block in reduction.blocks() for part in _parts(block, builder)]
+        parts_of = _parts if self.together else _whole
+        blocks = reduction.blocks(self.together)
+        split = [(block, *part) for block in blocks for part in parts_of(block, builder)]
         if not split:
             raise StrategyError("the workload asks nothing: all its queries are zero")
         self.blocks, self.bases, self._columns = zip(*split, strict=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder, TooLarge
 from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
 from dhdmm.strategy.maximise import TooManyCells
-from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
+from dhdmm.strategy.objective import Largest, Objective, chosen_objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
 from dhdmm.study.workload import Workload
@@ -28,7 +28,7 @@ LONGEST_AXIS = 3000
 LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
 """Operations of a step of the exact path, and entries of its matrices, otherwise."""
 LARGEST_LOSS = 0.0029
-"""Rounding may cost this much of the real strategy's root-mean-square error."""
+"""Rounding may cost this much of the real strategy's error."""
 LARGEST_LOSS_OF_PRODUCTS = 0.0015
 """The same for products, whose entries are products of small ones."""
 FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
@@ -36,7 +36,11 @@ FINEST_SCALE, FINEST_SCALE_OF_PRODUCTS = 2.0**26, 2.0**36
 
 
 def optimise(
-    workload: Workload, *, seconds: float = 60.0, objective: Objective = TOTAL_SQUARED_ERROR
+    workload: Workload,
+    *,
+    seconds: float = 60.0,
+    objective: str | Objective = "total",
+    targets: Mapping[str, float] | None = None,
 ) -> Strategy:
     """Find the integer strategy of least expected error for a workload.
 
@@ -46,13 +50,18 @@ def optimise(
     Args:
         workload: The queries.
         seconds: The longest time to search for the real-valued optimum.
-        objective: What to minimise: by default the total squared error.
+        objective: What to minimise: "total", the sum of squared errors; "per-table", the same with
+            every table counted alike; "max", the largest standard error of any answer.
+        targets: The largest standard error that answers of a table may have, by the table's name;
+            only ratios matter here. Minimises the largest error relative to its target; tables
+            without one are measured with a small part of the budget.
 
     Returns:
         A strategy that answers the workload, with the lower bound on its error.
 
     Raises:
         StrategyError: No strategy was found whose sensitivity can be computed.
+        StudyError: There is no such objective, or no such table.
 
     Example:
         >>> from dhdmm.study.workload import Workload
@@ -61,14 +70,42 @@ def optimise(
     """
     import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
 
+    chosen = chosen_objective(objective, targets)
     with threadpool_limits(limits=1, user_api="blas"):
-        reduction = reduce_workload(workload, objective)
-        if _is_small(reduction):
-            return _exact(workload, reduction, seconds)
-        try:
-            return _by_products(workload, reduction, seconds)
-        except TooLarge:
-            return _residual(workload, reduction)
+        if isinstance(chosen, Largest):
+            return _largest(workload, chosen, seconds)
+        return _least_total(workload, chosen, seconds)
+
+
+def _least_total(workload: Workload, objective: Objective, seconds: float) -> Strategy:
+    """The least sum of squared errors for the objective's weights."""
+    reduction = reduce_workload(workload, objective)
+    if _is_small(reduction):
+        return _exact(workload, reduction, seconds)
+    try:
+        return _by_products(workload, reduction, seconds)
+    except TooLarge:
+        return _residual(workload, reduction)
+
+
+def _largest(workload: Workload, objective: Largest, seconds: float) -> Strategy:
+    """The least largest variance: over all strategies, or by weights of terms."""
+    from dhdmm.strategy.query_classes import by_twins  # brings scipy.linalg
+    from dhdmm.strategy.reweighted import STEPS as REWEIGHTINGS
+    from dhdmm.strategy.reweighted import reweighted
+    from dhdmm.strategy.saddle import SaddleProblem
+
+    objective.require_few(workload)
+    weights = objective.weights(workload)
+    reduction = replace(by_twins(reduce_workload(workload)), objective=objective)
+    if not _is_small(reduction):
+        each = seconds / REWEIGHTINGS
+        return reweighted(workload, objective, lambda w, by: _least_total(w, by, each))
+    problem = SaddleProblem(reduction, BasisBuilder(reduction), weights)
+    optimum = problem.solve(seconds)
+    round_at = partial(problem.round, optimum)
+    search = _ScaleSearch(workload, objective, optimum.bound, problem.axes, round_at)
+    return search.smallest(optimum.achieved, FIRST_RESIDUAL_SCALE)
 
 
 def rank(workload: Workload) -> int | None:
@@ -163,8 +200,10 @@ class _ScaleSearch:
         """Of the objective when rounded at this scale."""
         rounded = self.round_at(scale)
         parts = drop_unused_vectors(self.axes, [r.block for r in rounded])
-        bound = self.objective.figure(self.objective.per_query(self.workload, self.bound))
+        bound = self.objective.figure(self.objective.average(self.workload, self.bound))
         strategy = Strategy(*parts, self.workload, bound, self.objective)
+        if isinstance(self.objective, Largest):
+            return strategy.error**2, strategy
         traces = (r.trace * r.block.copies for r in rounded)
         return self.objective.value(traces, strategy.sensitivity_squared), strategy
 

@@ -175,6 +175,8 @@ class Climb:
     """
 
     q: Floats
+    cuts: tuple[int, ...] = ()
+    """Where q is several vectors one after the other, each of sum 1, these begin here."""
     _places: list[Floats] = field(default_factory=list)
     _residuals: list[Floats] = field(default_factory=list)
 
@@ -191,5 +193,5 @@ class Climb:
             move = residual - (moves + changes) @ combination
         self._places = [*self._places, place][-MEMORY:]
         self._residuals = [*self._residuals, residual][-MEMORY:]
-        logs = place + np.clip(move, -LONGEST_STEP, LONGEST_STEP)
-        self.q = floored(np.exp(logs - logs.max()))
+        parts = np.split(place + np.clip(move, -LONGEST_STEP, LONGEST_STEP), self.cuts)
+        self.q = np.concatenate([floored(np.exp(logs - logs.max())) for logs in parts])

@@ -25,6 +25,7 @@ from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.measuring import Cells, columns_at, measure_blocks, total_count
 from dhdmm.strategy.membership import Membership
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
@@ -52,7 +53,7 @@ class Strategy(Summarised):
     blocks: tuple[Block, ...]
     workload: Workload | None = None
     lower_bound: float | None = None
-    """No strategy has a smaller `rmse`: a numerical certificate."""
+    """No strategy has a smaller `error`: a numerical certificate."""
     objective: Objective = TOTAL_SQUARED_ERROR
 
     def _summary(self) -> dict[str, Any]:
@@ -225,11 +226,12 @@ class Strategy(Summarised):
 
     # -- accuracy: needs the workload -------------------------------------------------------------
 
-    def over(self, workload: Workload) -> Strategy:
+    def over(self, workload: Workload, objective: Objective | None = None) -> Strategy:
         """This strategy for a workload, without checking that it can answer it.
 
         Args:
             workload: A workload over the same attributes.
+            objective: What it is judged by; None leaves that as it is.
 
         Returns:
             The strategy with that workload.
@@ -239,7 +241,7 @@ class Strategy(Summarised):
         """
         if workload.schema.shape != self.shape:
             raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
-        same = replace(self, workload=workload)
+        same = replace(self, workload=workload, objective=objective or self.objective)
         known = vars(self).keys() & {"_encoded", "_pieces", "_entry_bounds"}
         vars(same).update({name: vars(self)[name] for name in known})  # the matrix is the same
         return same
@@ -302,19 +304,31 @@ class Strategy(Summarised):
         with threadpool_limits(limits=1, user_api="blas"):  # many small products
             return np.concatenate([self.reconstruction.variances(term) for term in terms])
 
-    @cached_property
+    @property
     def rmse(self) -> float:
         """Expected root-mean-square error per weighted query at L2 sensitivity 1."""
-        workload, objective = self._attached(), self.objective
+        return self._error(TOTAL_SQUARED_ERROR)
+
+    @property
+    def error(self) -> float:
+        """What the strategy was optimised for, at L2 sensitivity 1: by default `rmse`.
+
+        For `per-table` the root of the mean over tables of their mean squared error, for `max` the
+        largest standard error of any answer, for targets the largest in units of its target.
+        """
+        return self._error(self.objective)
+
+    @memoised
+    def _error(self, objective: Objective) -> float:
+        workload = self._attached()
         with threadpool_limits(limits=1, user_api="blas"):
-            totals = [self.reconstruction.total_variance(term) for term in workload.terms]
-        mean = objective.of_totals(workload, totals)
-        return objective.figure(objective.value([mean], self.sensitivity_squared))
+            value = objective.judge(workload, self.reconstruction)
+        return objective.figure(self.sensitivity_squared * value)
 
     @property
     def ratio(self) -> float | None:
-        """`rmse` / `lower_bound`: 1.002 means at most 0.2 % worse than the best possible."""
-        return None if self.lower_bound is None else self.rmse / self.lower_bound
+        """`error` / `lower_bound`: 1.002 means at most 0.2 % worse than the best possible."""
+        return None if self.lower_bound is None else self.error / self.lower_bound
 
     def estimate(self, measurement: NDArray[Any]) -> Estimate:
         """The least-squares histogram x̂ = A'⁺ M, for any query in the row space.

@@ -240,7 +240,7 @@ class Reduction:
     def orbit_shape(self) -> tuple[int, ...]:
         return tuple(len(axis.sizes) for axis in self.axes)
 
-    def blocks(self) -> list[BlockGram]:
+    def blocks(self, together: bool = True) -> list[BlockGram]:
         """The blocks on which V is not zero; copies that differ only by their attributes are one.
 
         All values of an attribute of one orbit are alike, so of such a residual only its size
@@ -255,7 +255,7 @@ class Reduction:
             parts = ((None if self._is_alike(a) else a, o) for a, o in residuals)
             sizes = (int(self.axes[a].sizes[o]) for a, o in residuals)
             alike = tuple(parts), tuple(sizes), tuple(found[residuals].items())
-            copies.setdefault(alike, []).append(residuals)
+            copies.setdefault(alike if together else residuals, []).append(residuals)
         grams = [self._block_gram(places, found[places[0]]) for places in copies.values()]
         return [block for block in grams if block.summands]
 

@@ -32,14 +32,19 @@ class Account:
     agreed: Mapping[int, bytes]
     blinding: int
     refused: Mapping[int, str]
+    below: bytes = b""
+    """What the way to add up below says, where it says something; and the sums of the limbs."""
+    limbs: tuple[int, ...] = ()
 
     def encode(self) -> bytes:
-        fields = {
+        fields: dict[str, Any] = {
             "commitments": b"".join([one.encode() for one in self.signed]),
             "agreed": dict(self.agreed),
             "blinding": self.blinding.to_bytes(SCALAR_BYTES, "little"),
             "refused": dict(self.refused),
         }
+        if self.below:
+            fields |= {"below": self.below, "limbs": list(self.limbs)}
         return bytes(cbor2.dumps(fields, canonical=True))
 
     @classmethod
@@ -54,6 +59,8 @@ class Account:
                 {_position(i): signature for i, signature in agreed.items()},
                 blinding,
                 {_position(i): str(why) for i, why in fields["refused"].items()},
+                bytes(fields.get("below", b"")),
+                tuple(_limb(one) for one in fields.get("limbs", [])),
             )
             canonical = account.encode() == encoded
         except (cbor2.CBORDecodeError, EncodingError, *_UNEXPECTED):
@@ -69,6 +76,12 @@ _UNEXPECTED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, R
 def _position(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 2**31:
         raise ValueError("not a position")
+    return value
+
+
+def _limb(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("not a sum of limbs")
     return value
 
 

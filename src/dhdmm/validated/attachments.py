@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import NamedTuple
 
-from dhdmm.aggregation.errors import MalformedMessage
+from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
 from dhdmm.aggregation.identity import SIGNATURE_BYTES, Identity, signature_holds
 from dhdmm.validation.group import POINT_BYTES
 
@@ -61,13 +61,17 @@ class SignedCommitment(NamedTuple):
         proof: bytes,
         message: bytes,
     ) -> SignedCommitment:
-        rest = _rest(proof, message)
+        rest = _rest(proof, sha256(message).digest())
         said = _said(session, position, commitment, rest)
         return cls(commitment, identity.sign(said), rest)
 
     def holds(self, public: bytes, session: bytes, position: int) -> bool:
         said = _said(session, position, self.commitment, self.rest)
         return signature_holds(public, said, self.signature)
+
+    def require(self, public: bytes, session: bytes, position: int) -> None:
+        if not self.holds(public, session, position):
+            raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, "of a commitment")
 
     def encode(self) -> bytes:
         return self.commitment + self.signature + self.rest
@@ -91,11 +95,16 @@ def attached_to_input(signed: SignedCommitment, proof: bytes) -> bytes:
 
 def read_input(attachment: bytes, message: bytes) -> tuple[SignedCommitment, bytes]:
     """What was attached to this input: the signed commitment, and the proof."""
+    return read_hashed_input(attachment, sha256(message).digest())
+
+
+def read_hashed_input(attachment: bytes, digest: bytes) -> tuple[SignedCommitment, bytes]:
+    """The same where of the input only SHA-256 is known."""
     if len(attachment) < ATTACHED_BYTES:
         raise MalformedMessage("an input without a signed commitment")
     proof = attachment[ATTACHED_BYTES:]
     commitment, signature = attachment[:POINT_BYTES], attachment[POINT_BYTES:ATTACHED_BYTES]
-    return SignedCommitment(commitment, signature, _rest(proof, message)), proof
+    return SignedCommitment(commitment, signature, _rest(proof, digest)), proof
 
 
 def proof_context(session: bytes, position: int, public: bytes) -> bytes:
@@ -118,8 +127,8 @@ def agreement_holds(public: bytes, session: bytes, root: bytes, signature: bytes
     return signature_holds(public, _AGREED + session + root, signature)
 
 
-def _rest(proof: bytes, message: bytes) -> bytes:
-    return sha256(sha256(proof).digest() + sha256(message).digest()).digest()
+def _rest(proof: bytes, digest: bytes) -> bytes:
+    return sha256(sha256(proof).digest() + digest).digest()
 
 
 def _said(session: bytes, position: int, commitment: bytes, rest: bytes) -> bytes:

@@ -3,7 +3,7 @@ committed to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from hashlib import sha256
 from operator import attrgetter
@@ -12,6 +12,7 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.method import (
     ABORTED,
+    PENDING,
     STATE,
     Aggregate,
     CoordinatorMachine,
@@ -27,11 +28,11 @@ from dhdmm.validated.attachments import (
     agreement_holds,
     attach,
     detach,
-    proof_context,
     read_input,
     root_of,
 )
 from dhdmm.validated.below import Below
+from dhdmm.validated.helper import claim_of, disclose, enclose
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validation.commitment import sum_is_committed
 from dhdmm.validation.group import decode_point
@@ -40,6 +41,9 @@ from dhdmm.validation.verification import Claim
 CLAIM, AGREED, REFUSED = "claim/", "agreed/", "refused/"
 """Names in the store, before a position: of signed commitments, of signatures of their root, and
 of why an input was refused."""
+
+_WAITING, _HASH_BYTES = f"{PENDING}claim/", 32
+"""Of what was attached to an input that the helper has yet to accept, behind the input's hash."""
 
 Faults = Callable[[list[Claim]], dict[int, str]]
 
@@ -58,7 +62,7 @@ class ValidatedCoordinator:
     ) -> None:
         self._round, self._roster, self._store, self.below = round, roster, store, below
         self._carries_input, self._input_phase = method.carries_input, input_phase(method).name
-        self._faults = faults
+        self._faults, self._asked_about = faults, method.asked_about
         self._verdicts: dict[tuple[int, bytes], str | None] = {}
         self._refused = set(self._noted(REFUSED))
         self._mismatch = False
@@ -71,6 +75,9 @@ class ValidatedCoordinator:
     announced = Below[bytes | None](attrgetter("announced"))
     introduced = Below[Callable[[int], Sequence[int]]](attrgetter("introduced"))
     abort = Below[Callable[[AbortReason], frozenset[int]]](attrgetter("abort"))
+    settled = Below[int | None](attrgetter("settled"))
+    asks_helper = Below[bool](attrgetter("asks_helper"))
+    waits_for_helper = Below[bool](attrgetter("waits_for_helper"))
     flush = Below[Callable[[], None]](attrgetter("flush"))
 
     @property
@@ -78,7 +85,7 @@ class ValidatedCoordinator:
         return ABORTED.name if self._mismatch else self.below.state
 
     @property
-    def awaited(self) -> frozenset[int]:
+    def awaited(self) -> Set[int]:
         """Nobody waits for those whose inputs were refused, though they may send others."""
         awaited = self.below.awaited
         return awaited - self._refused if self.state == self._input_phase else awaited
@@ -153,7 +160,12 @@ class ValidatedCoordinator:
         refused = {i: why.decode() for i, why in self._noted(REFUSED).items() if i not in counted}
         signed = tuple(one for _, one in self._signed(result.survivors))
         blinding = self._round.blinding(result.total)
-        return Account(signed, self._noted(AGREED), blinding, refused).encode()
+        limbs = self._round.modulus.reduce(result.total[self._round.length :]).tolist()
+        below = self.below.account or b""
+        agreed = self._noted(AGREED)
+        return Account(
+            signed, agreed, blinding, refused, below, tuple(limbs) if below else ()
+        ).encode()
 
     # Inputs
 
@@ -168,8 +180,10 @@ class ValidatedCoordinator:
         if known is None and self._is_due(position):  # otherwise it is refused below
             self._require_valid(position, data)
         reply = self.below.receive(position, message)
-        if reply is Reply.ACCEPTED:
+        if reply in (Reply.ACCEPTED, Reply.WAITING):
             self._store[name] = signed.encode()
+        if reply is Reply.WAITING:
+            self._store[_WAITING + str(position)] = sha256(message).digest() + attachment
         return reply
 
     def _require_valid(self, position: int, data: bytes) -> None:
@@ -188,10 +202,28 @@ class ValidatedCoordinator:
 
     def _claim(self, position: int, attachment: bytes, message: bytes) -> Claim:
         signed, proof = read_input(attachment, message)
-        session, public = self._round.session, self._roster.identities[position]
-        if not signed.holds(public, session, position):
-            raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, "of a commitment")
-        return Claim(proof_context(session, position, public), signed.commitment, proof)
+        return claim_of(self._round, self._roster, position, signed, proof)
+
+    # The helper, which verifies inputs, too
+
+    def to_helper(self) -> bytes | None:
+        request = self.below.to_helper()
+        if request is None:
+            return None
+        kept = [self._store[_WAITING + str(i)] for i in self._asked_about(request)]
+        return enclose([(one[_HASH_BYTES:], one[:_HASH_BYTES]) for one in kept], request)
+
+    def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
+        """The messages that count, as they came."""
+        _, asked = disclose(request)
+        counted = self.below.from_helper(asked, answer)
+        whole = {i: attach(self._attached(i), message) for i, message in counted.items()}
+        for i in self._asked_about(asked):
+            self._store.pop(_WAITING + str(i), None)
+        return whole
+
+    def _attached(self, position: int) -> bytes:
+        return self._store[_WAITING + str(position)][_HASH_BYTES:]
 
     # What was agreed on
 

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, NoReturn
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import Checked, CountedRound, Method, Phase, RoundTerms, Store
+from dhdmm.aggregation.method import (
+    Checked,
+    CountedRound,
+    Method,
+    Phase,
+    RoundTerms,
+    Secrets,
+    Store,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
-from dhdmm.validated.account import check_account
+from dhdmm.validated.account import Account, check_account
 from dhdmm.validated.attachments import attach, detach
 from dhdmm.validated.below import Below
 from dhdmm.validated.coordinator import ValidatedCoordinator
 from dhdmm.validated.counted import CountedAttachments
+from dhdmm.validated.helper import ValidatedHelper, disclose
 from dhdmm.validated.participant import ValidatedParticipant
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validated.workers import faults_of
@@ -48,6 +57,7 @@ class ValidatedSum:
     version = Below[int](attrgetter("version"))
     phases = Below[tuple[Phase, ...]](attrgetter("phases"))
     needs_pinned_roster = Below[bool](attrgetter("needs_pinned_roster"))
+    has_helper = Below[bool](attrgetter("has_helper"))
     announces_root = Below[bool](attrgetter("announces_root"))
     parameter_names = Below[tuple[str, ...]](attrgetter("parameter_names"))
     choose = Below[Callable[[int, float, float], Any]](attrgetter("choose"))
@@ -86,6 +96,29 @@ class ValidatedSum:
         faults = partial(faults_of, round.statement, os.urandom)
         return ValidatedCoordinator(round, roster, store, below, self.below, faults)
 
+    def helper(
+        self,
+        round: ValidatedRound,
+        roster: Roster,
+        identity: Identity,
+        randomness: Randomness,
+        secrets: Secrets,
+        journal: Journal,
+    ) -> ValidatedHelper:
+        below = self.below.helper(round.below, roster, identity, randomness, secrets, journal)
+        faults = partial(faults_of, round.statement, os.urandom)
+        return ValidatedHelper(round, roster, below, self.below.asked_about, faults)
+
+    def recorded_helper(
+        self, round: ValidatedRound, account: bytes | None
+    ) -> Callable[[bytes], bytes]:
+        said = Account.decode(account or b"").below
+        below = self.below.recorded_helper(round.below, said)
+        return lambda request: below(disclose(request)[1])
+
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        return self.below.asked_about(disclose(request)[1])
+
     def largest_message(self, round: ValidatedRound) -> int:
         attached = round.input_bytes - round.below.input_bytes
         return attached + self.below.largest_message(round.below)
@@ -104,6 +137,16 @@ class ValidatedSum:
     def counted(self, round: ValidatedRound) -> CountedRound:
         return CountedAttachments(self.below.counted(round.below), self.phases, round)
 
+    def stand_in(
+        self,
+        round: ValidatedRound,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> NoReturn:
+        raise LocalProtocolError("a coordinator that verifies inputs cannot be shown stand-ins")
+
     def check_account(
         self,
         round: ValidatedRound,
@@ -114,6 +157,13 @@ class ValidatedSum:
         replayed: bool,
     ) -> Checked:
         found = check_account(round, roster, survivors, measurement, account or b"")
+        if round.helped:
+            said = Account.decode(account or b"")
+            whole = [*measurement, *said.limbs]
+            helped = self.below.check_account(
+                round.below, roster, survivors, whole, said.below, replayed
+            )
+            found = replace(found, holds=[*found.holds, *helped.holds])
         if round.statement is None:
             return replace(found, open=[*found.open, NOTHING_PROVED])
         if not replayed:

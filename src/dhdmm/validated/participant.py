@@ -106,8 +106,8 @@ class ValidatedParticipant:
     def outgoing(self) -> bytes | None:
         return self._journal.outgoing
 
-    def begin(self) -> bytes:
-        return self._sent(self.below.begin())
+    def begin(self) -> bytes | None:
+        return self._sent_or_nothing(self.below.begin())
 
     def abort(self, reason: AbortReason) -> bytes:
         return self._sent(self.below.abort(reason))

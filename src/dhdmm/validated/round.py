@@ -29,6 +29,8 @@ class ValidatedRound:
     statement: Statement | None
     """What inputs are proved to be; None if sums are checked and inputs are not."""
     corrupt: int
+    helped: bool = False
+    """Whether a second server verifies inputs, too, in place of what participants agree on."""
 
     @classmethod
     def over(
@@ -42,7 +44,8 @@ class ValidatedRound:
             raise ParameterError(f"inputs cannot be validated: {error}") from None
         longer = replace(terms, length=terms.length + limbs.count)
         below = method.round(parameters, longer)
-        return cls(below, terms.length, limbs, statement, parameters.corrupt)
+        helped = method.has_helper
+        return cls(below, terms.length, limbs, statement, parameters.corrupt, helped)
 
     session = Below[bytes](attrgetter("session"))
     round_id = Below[bytes](attrgetter("round_id"))
@@ -57,7 +60,7 @@ class ValidatedRound:
         Without proofs that would bind nobody: one survivor that colludes helps the coordinator to
         any sum with the commitment it sends at first.
         """
-        return self.statement is not None
+        return self.statement is not None and not self.helped
 
     @cached_property
     def quorum(self) -> int:

@@ -76,6 +76,8 @@ def progress(status: Status) -> tuple[int, int]:
         return status.enrolled, status.maximum
     if status.over:
         return status.alive, status.enrolled
+    if status.settled is not None and not status.invited:
+        return status.settled, status.alive
     return status.received, status.invited
 
 
@@ -103,10 +105,21 @@ def sentence(status: Status) -> str:
         return f"The round was aborted: {why}. Nothing about the participants was found out."
     if status.finished:
         return f"The round is finished. {status.alive:,} of {status.enrolled:,} were counted."
-    return f"{phase(status).explanation} {gathered(status).capitalize()}."
+    said = f"{phase(status).explanation} {gathered(status).capitalize()}."
+    return f"{said} {second_server(status)}".rstrip()
 
 
-WORDS = SimpleNamespace(phase=phase, gathered=gathered, round_name=round_name)
+def second_server(status: Status) -> str:
+    """How far the helper is, where there is one."""
+    if status.settled is None or status.over:
+        return ""
+    said = f"The helper has accepted {status.settled:,}."
+    return f"{said} It does not answer now; the round waits." if status.helper_away else said
+
+
+WORDS = SimpleNamespace(
+    phase=phase, gathered=gathered, second_server=second_server, round_name=round_name
+)
 """For templates."""
 
 

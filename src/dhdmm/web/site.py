@@ -98,6 +98,7 @@ class Site:
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
             Route("/static/{name}", static_file, methods=["GET"]),
+            Route("/take-part", self._take_part, methods=["GET"]),
         ]
 
     def _sign_in_first(self, request: Request) -> Response:
@@ -106,6 +107,10 @@ class Site:
             return problem_response(Problem(401, Reason.NOT_THE_OPERATOR, "sign in first"))
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
+
+    async def _take_part(self, request: Request) -> Response:
+        """For whoever was sent a link, which says after its '#' what no server is told."""
+        return self.page(request, "take-part.html")
 
     # -- signing in and out -----------------------------------------------------------------------
 

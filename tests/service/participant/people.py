@@ -21,6 +21,7 @@ from dhdmm.client.http import CoordinatorClient
 from dhdmm.client.join import join
 from dhdmm.client.seat import Member, Seat, require_consent, take_seat
 from dhdmm.network import identity as identities
+from dhdmm.network.helper_link import HelperLink
 from dhdmm.network.identity import NamedIdentity
 from dhdmm.network.roster import Pin, RosterFile
 from dhdmm.network.trust import Address, trusting
@@ -37,7 +38,7 @@ from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
-from tests.service.server.rounds import sqlite_in
+from tests.service.server.rounds import database_at, sqlite_in
 from tests.service.walls.servers import Files, certificate, coordinating
 
 OPERATOR = "the operator's token"
@@ -165,16 +166,19 @@ def coordinator(
     *,
     around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     public: bool = False,
+    helper: HelperLink | None = None,
+    helper_key: bytes | None = None,
+    store: str | None = None,
 ) -> Iterator[Coordinator]:
     """A coordinator with one round; `around` may put something hostile before it.
 
     A `public` one has pages, too.
     """
-    database = sqlite_in(folder)
-    round_id = current_round(database, add_study(database, study), roster)
+    database = sqlite_in(folder) if store is None else database_at(store)
+    round_id = current_round(database, add_study(database, study, helper_key), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",
-        Deadlines(600, 600),
+        Deadlines(600, 600), helper=helper,
     )  # fmt: skip
     files = certificate(folder)
     pages = create_pages(hub, OPERATOR, public=True) if public else None

@@ -21,7 +21,7 @@ import numpy as np
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import MalformedMessage
-from dhdmm.secagg.lists import RecordTable, Slots
+from dhdmm.aggregation.lists import RecordTable, Slots
 
 _COUNT = struct.Struct(">I")
 COUNT_BYTES = _COUNT.size
@@ -45,8 +45,12 @@ class Reader:
     def count(self) -> int:
         return int.from_bytes(self.take(4), "big")
 
+    @property
+    def finished(self) -> bool:
+        return self._offset == len(self._data)
+
     def finish(self) -> None:
-        if self._offset != len(self._data):
+        if not self.finished:
             raise MalformedMessage("bytes are left over")
 
 

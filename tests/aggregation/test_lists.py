@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dhdmm.aggregation import wire
 from dhdmm.aggregation.errors import MalformedMessage
+from dhdmm.aggregation.lists import RecordTable, Slots, dtype_of
 from dhdmm.aggregation.randomness import uniform_below
-from dhdmm.secagg import wire
-from dhdmm.secagg.lists import RecordTable, Slots, dtype_of
 from dhdmm.secagg.messages import REVEALS, Reveal
 from tests.secagg.seeded import seeded
 

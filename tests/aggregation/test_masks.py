@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2
 
 from dhdmm.aggregation.errors import LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.masks import add_masks
 from dhdmm.aggregation.modulus import Modulus, pack, packed_size, unpack
-from dhdmm.secagg.masks import add_masks
 from tests.secagg.seeded import seeded
 
 FALSE_ALARM = 1e-6

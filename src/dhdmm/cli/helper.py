@@ -1,0 +1,87 @@
+"""`dhdmm helper`: the second server of rounds with two, run by another than the coordinator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dhdmm.cli import extras, options
+from dhdmm.errors import DhdmmError
+
+
+def helper(
+    identity: Annotated[
+        Path, typer.Option(help="Who you are: made by dhdmm identity; plans name its key.")
+    ],
+    leader: Annotated[
+        list[str],
+        typer.Option(help="A coordinator that you help: its public identity's file, or its key."),
+    ],
+    secrets: Annotated[
+        Path,
+        typer.Option(help="A folder for the keys of rounds: never in a backup or a snapshot."),
+    ],
+    store: options.Store = "sqlite:///helper.sqlite",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8444,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    limits: Annotated[Path | None, typer.Option(help="A YAML file with limits on callers.")] = None,
+    proxies: Annotated[
+        str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
+    ] = "",
+) -> None:
+    """Help coordinators of studies with two servers, until told to stop.
+
+    Participants are safe while you or the coordinator is honest. You see neither their data nor
+    any result; you check every report, add up your shares of them, and give the sum once.
+    """
+    extras.require("serve")
+
+    from dataclasses import replace
+
+    from dhdmm.cli.serve import key_given, screen
+    from dhdmm.network.identity import load
+    from dhdmm.server import logs
+    from dhdmm.server.database import Database
+    from dhdmm.server.helper import LARGEST_OPENING, HelperService
+    from dhdmm.server.helper_store import HelperStore
+    from dhdmm.server.limits import Limits
+    from dhdmm.server.metrics import Metrics
+    from dhdmm.server.process import make_server, run
+
+    named, leaders = load(identity), [key_given(one) for one in leader]
+    if named.identity.public in leaders:
+        raise DhdmmError("you cannot help yourself", hint="the two servers are run by two parties")
+    allowed = replace(
+        Limits(),  # a roster comes in one body
+        body_bytes=LARGEST_OPENING,
+        memory_bytes=2 * LARGEST_OPENING,
+        memory_bytes_per_identity=LARGEST_OPENING,
+    )
+    secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
+    database = Database(store)
+    try:
+        service = HelperService(
+            HelperStore(database), secrets, named, leaders, observer := Metrics()
+        )
+        server = make_server(
+            service,
+            host,
+            port,
+            tls_cert,
+            tls_key,
+            allowed if limits is None else Limits.load(limits),
+            metrics=observer,
+            proxies=proxies,
+            door=service.admit,
+        )
+        shown = screen()
+        logs.configure(as_json=shown is None, console=shown)
+        run(server.serve())
+    finally:
+        database.close()

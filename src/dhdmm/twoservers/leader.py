@@ -1,0 +1,353 @@
+"""The leader: it takes reports, has them settled by the helper in batches, and adds up its shares.
+
+A report is kept whole until the helper has accepted or refused it; then its vector is added and
+forgotten. When reports are closed, what is left is settled, and the set that both have accepted is
+fixed with a commitment to the leader's sum. Only then the helper gives its own sum.
+
+What must survive a restart is in the store. Several leaders may share a round if they take turns:
+any of them may settle what any has taken, and each adds to a shard of the sum of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from itertools import islice
+
+import numpy as np
+
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.identity import signature_holds
+from dhdmm.aggregation.method import (
+    ABORTED,
+    FINISHED,
+    PENDING,
+    STATE,
+    SUM,
+    Aggregate,
+    Phase,
+    Reply,
+    Store,
+)
+from dhdmm.aggregation.modulus import Vector, pack, unpack
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import Roster
+from dhdmm.twoservers import messages as m
+from dhdmm.twoservers import shares
+from dhdmm.twoservers.account import Account
+from dhdmm.twoservers.helper import LARGEST_BATCH
+from dhdmm.twoservers.reports import Reports, require_signed
+from dhdmm.twoservers.round import TwoServersRound
+from dhdmm.twoservers.sealing import number_of
+
+REPORTS = Phase(
+    "collecting-reports",
+    "Reports",
+    "Participants send their sums, with noise, in one message.",
+    carries_input=True,
+)
+SETTLING = Phase("adding-up", "Two servers", "Both servers add up what both have accepted.")
+REPORTED, LEFT = "reported/", "left/"
+"""Names in the store, before a position: of a report's hash and what became of it, and of why
+somebody left. A report that is not settled is under `PENDING`."""
+_KEY, _SALT, _CLOSING, _ANSWER = "helper/key", "helper/salt", "helper/closing", "helper/sum"
+_WAITING, _COUNTED, _REFUSED = b"?", b"+", b"-"
+
+
+class Leader:
+    """One round, once; if its store knows the round, it resumes from there."""
+
+    announced: bytes | None = None
+
+    def __init__(
+        self,
+        round: TwoServersRound,
+        roster: Roster,
+        randomness: Randomness,
+        store: Store,
+        shard: str = "only",
+    ) -> None:
+        if round.roster_digest not in roster.fingerprints or len(roster) != round.participants:
+            raise LocalProtocolError("not the roster of this round")
+        self._round, self._roster, self._store = round, roster, store
+        self._randomness, self._shard = randomness, SUM + shard
+        self._reported = np.zeros(round.participants, np.bool_)
+        self._counted = Reports(round.participants)
+        self._pending: dict[int, None] = {}  # in the order of arrival
+        self._sum, self._sum_is_ahead = round.modulus.zeros(round.length), False
+        self.departed: dict[int, AbortReason] = {}
+        self.state = REPORTS.name
+        self.abort_reason: AbortReason | None = None
+        self.result: Aggregate | None = None
+        if STATE not in store:
+            store[STATE] = self.state.encode()
+        if self._shard in store:
+            self._sum = np.frombuffer(store[self._shard], self._sum.dtype).copy()
+        self.follow([(name, store[name]) for name in store if not name.startswith(PENDING)])
+
+    # Who is where
+
+    @property
+    def invited(self) -> frozenset[int]:
+        reports = self.state == REPORTS.name
+        return frozenset(range(self._round.participants)) if reports else frozenset()
+
+    @property
+    def awaited(self) -> frozenset[int]:
+        if self.state != REPORTS.name:
+            return frozenset()
+        return frozenset(np.flatnonzero(~self._reported).tolist()).difference(self.departed)
+
+    @property
+    def survivors(self) -> Bitmap | None:
+        """U, once it is fixed."""
+        return self._counted.members if _CLOSING in self._store else None
+
+    # Participants
+
+    def prepare(self, messages: Iterable[tuple[int, bytes]]) -> None:
+        """Every check is of one message alone."""
+
+    def receive(self, position: int, data: bytes) -> Reply:
+        message = m.decode(data)
+        if message.position != position or message.session != self._round.session:
+            raise RemoteProtocolError(AbortReason.WRONG_SESSION, status_hint=409)
+        if isinstance(message, m.Aborted):
+            return self._let_go(message)
+        if not isinstance(message, m.Report):
+            raise RemoteProtocolError(AbortReason.WRONG_PHASE, status_hint=409)
+        reported, name = seen_by_helper(message), REPORTED + str(position)
+        known = shares.report_hash(self._round.session, reported, message.sealed)
+        if name in self._store:
+            if self._store[name][:-1] == known:
+                return Reply.REPEATED
+            raise RemoteProtocolError(AbortReason.CONFLICTING_MESSAGE, status_hint=409)
+        if self.state != REPORTS.name:
+            raise RemoteProtocolError(AbortReason.WRONG_PHASE, status_hint=409)
+        self._check(reported, message)
+        self._store[PENDING + str(position)] = data
+        self._store[name] = known + _WAITING
+        self._note(position, known + _WAITING)
+        return Reply.WAITING
+
+    def message_for(self, position: int) -> bytes | None:
+        session = self._round.session
+        if self.abort_reason is not None:
+            return m.Aborted(session, position, self.abort_reason).encode()
+        if self.state != REPORTS.name or _KEY not in self._store:
+            return None
+        key = m.decode(self._store[_KEY])
+        assert isinstance(key, m.HelperKey)
+        return m.HelperKey(session, position, key.key, key.signature).encode()
+
+    def introduced(self, position: int) -> list[int]:
+        return []  # the helper is named by the plan
+
+    def _check(self, reported: m.Reported, message: m.Report) -> None:
+        round = self._round
+        if len(message.sealed) != round.sealed_bytes:
+            raise RemoteProtocolError(AbortReason.MALFORMED, "a sealed seed of another length")
+        unpack(round.modulus, round.length, message.vector)
+        public = self._roster.identities[message.position]
+        require_signed(round.session, reported, message.sealed, public)
+
+    def _let_go(self, message: m.Aborted) -> Reply:
+        if not self._reported[message.position]:
+            self._store[LEFT + str(message.position)] = message.reason.encode()
+            self.departed[message.position] = message.reason
+        return Reply.ACCEPTED
+
+    # The helper
+
+    @property
+    def waits_for_helper(self) -> bool:
+        return self.state == SETTLING.name and _ANSWER not in self._store
+
+    @property
+    def settled(self) -> int:
+        return self._counted.count
+
+    @property
+    def asks_helper(self) -> bool:
+        if self.state == REPORTS.name:
+            return _KEY not in self._store or len(self._pending) >= LARGEST_BATCH
+        return self.waits_for_helper
+
+    def to_helper(self) -> bytes | None:
+        """The key at first; then batches, full ones while reports come; in the end the sum."""
+        if not self.asks_helper:
+            return None
+        if self.state == REPORTS.name and _KEY not in self._store:
+            return m.KeyRequest(self._round.session, 0).encode()
+        return self._batch() if self._pending else self._closing()
+
+    def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
+        asked, said = m.decode(request), m.decode(answer)
+        if said.session != self._round.session:
+            raise RemoteProtocolError(AbortReason.WRONG_SESSION, "of the helper")
+        match asked, said:
+            case m.KeyRequest(), m.HelperKey():
+                self._learn(said)
+                return {}
+            case m.Batch(), m.Accepted():
+                return self._settle(asked, said.accepted)
+            case m.Closing(), m.HelperSum():
+                self._take_sum(asked, said)
+                return {}
+        raise RemoteProtocolError(AbortReason.MALFORMED, "not an answer of the helper")
+
+    def _learn(self, said: m.HelperKey) -> None:
+        statement = shares.key_statement(
+            self._round.session, number_of(self._round.sealing), said.key
+        )
+        self._require_helper(statement, said.signature)
+        if _KEY not in self._store:
+            self._store[_KEY] = said.encode()
+
+    def _batch(self) -> bytes:
+        chosen = sorted(islice(self._pending, LARGEST_BATCH))
+        reports = [self._kept(position) for position in chosen]
+        sealed = b"".join(report.sealed for report in reports)
+        listed = [seen_by_helper(report) for report in reports]
+        return m.Batch(self._round.session, 0, listed, sealed).encode()
+
+    def _settle(self, batch: m.Batch, accepted: Bitmap) -> dict[int, bytes]:
+        if accepted.size != len(batch.reports):
+            raise RemoteProtocolError(AbortReason.MALFORMED, "not a word about each report")
+        counted: dict[int, bytes] = {}
+        round = self._round
+        for index, reported in enumerate(batch.reports):
+            position = reported.position
+            if position not in self._pending:
+                continue  # settled before
+            data, name = self._store[PENDING + str(position)], REPORTED + str(position)
+            if index in accepted:
+                report = m.decode(data)
+                assert isinstance(report, m.Report)
+                round.modulus.add(self._sum, unpack(round.modulus, round.length, report.vector))
+                counted[position], self._sum_is_ahead = data, True
+            record = self._store[name][:-1] + (_COUNTED if index in accepted else _REFUSED)
+            self._store[name] = record
+            self._note(position, record)
+            del self._store[PENDING + str(position)]
+        return counted
+
+    def _closing(self) -> bytes | None:
+        """U and the commitment, fixed before anybody is told."""
+        if _CLOSING not in self._store:
+            members = self._counted.members
+            if len(members) < self._round.minimum_survivors:
+                self.abort(AbortReason.TOO_FEW_PARTICIPANTS)
+                return None
+            salt, session = self._randomness(shares.SALT_BYTES), self._round.session
+            commitment = shares.leader_commitment(session, salt, self._packed_total())
+            self._store[_SALT] = salt
+            self._store[_CLOSING] = m.Closing(session, 0, members, commitment).encode()
+        return self._store[_CLOSING]
+
+    def _take_sum(self, asked: m.Closing, said: m.HelperSum) -> None:
+        """One answer ever. It has to be about the same reports."""
+        if _ANSWER in self._store or asked.encode() != self._store.get(_CLOSING):
+            return
+        statement = shares.sum_statement(
+            self._round.session, asked.commitment, said.root, said.vector
+        )
+        self._require_helper(statement, said.signature)
+        if said.root != self._counted.root:
+            raise RemoteProtocolError(AbortReason.SUM_MISMATCH, "the helper added other reports")
+        unpack(self._round.modulus, self._round.length, said.vector)
+        self._store[_ANSWER] = said.encode()
+
+    def _require_helper(self, statement: bytes, signature: bytes) -> None:
+        if not signature_holds(self._round.helper, statement, signature):
+            raise RemoteProtocolError(AbortReason.BAD_SIGNATURE, "of the helper")
+
+    # The end
+
+    def close_phase(self) -> frozenset[int]:
+        """Reports are over, or the helper has answered; before that nothing is closed."""
+        if self.state == REPORTS.name:
+            if np.count_nonzero(self._reported) < self._round.minimum_survivors:
+                return self.abort(AbortReason.TOO_FEW_PARTICIPANTS)
+            self._move(SETTLING.name)
+        elif self.state == SETTLING.name and not self.waits_for_helper:
+            self._move(FINISHED.name)
+        return frozenset()
+
+    def abort(self, reason: AbortReason) -> frozenset[int]:
+        self._store["reason"] = reason.encode()
+        self._move(ABORTED.name)
+        return frozenset(range(self._round.participants))
+
+    @property
+    def account(self) -> bytes | None:
+        """What the transcript says of the helper."""
+        if self.result is None:
+            return None
+        return Account(self._store[_KEY], self._store[_SALT], self._store[_ANSWER]).encode()
+
+    def flush(self) -> None:
+        if self._sum_is_ahead:
+            self._store[self._shard], self._sum_is_ahead = self._sum.tobytes(), False
+
+    # Memory
+
+    def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
+        """What others have recorded, in their order; or all there is, in any."""
+        for name, value in records:
+            kind, _, place = name.partition("/")
+            if kind + "/" == REPORTED:
+                self._note(int(place), value)
+                if value[-1:] != _WAITING:
+                    self._store.pop(PENDING + place, None)  # settled by another
+            elif kind + "/" == LEFT:
+                self.departed[int(place)] = AbortReason(value.decode())
+        self._recall_state(self._store[STATE].decode())
+
+    def _note(self, position: int, record: bytes) -> None:
+        known, became = record[:-1], record[-1:]
+        self._reported[position] = True
+        if became == _WAITING:
+            self._pending[position] = None
+        else:
+            self._pending.pop(position, None)
+        if became == _COUNTED:
+            self._counted.add([(position, known)])
+
+    def _move(self, state: str) -> None:
+        self._store[STATE] = state.encode()
+        self._recall_state(state)
+
+    def _recall_state(self, state: str) -> None:
+        if state == ABORTED.name:
+            self.abort_reason = AbortReason(self._store["reason"].decode())
+        if state == FINISHED.name and self.result is None:
+            answer = m.decode(self._store[_ANSWER])
+            assert isinstance(answer, m.HelperSum)
+            total, modulus = self._total(), self._round.modulus
+            modulus.add(total, unpack(modulus, self._round.length, answer.vector))
+            self.result = Aggregate(self._counted.members, modulus.reduce(total))
+        self.state = state
+
+    def _kept(self, position: int) -> m.Report:
+        report = m.decode(self._store[PENDING + str(position)])
+        assert isinstance(report, m.Report)
+        return report
+
+    def _packed_total(self) -> bytes:
+        return pack(self._round.modulus, self._total())
+
+    def _total(self) -> Vector:
+        """Σ share_L over all shards; this leader's own is ahead of its record."""
+        modulus, total = self._round.modulus, self._sum.copy()
+        for name in self._shards():
+            modulus.add(total, np.frombuffer(self._store[name], total.dtype))
+        return total
+
+    def _shards(self) -> Iterator[str]:
+        return (name for name in self._store if name.startswith(SUM) and name != self._shard)
+
+
+def seen_by_helper(report: m.Report) -> m.Reported:
+    return m.Reported(report.position, sha256(report.vector).digest(), report.signature)

@@ -1,0 +1,175 @@
+"""Two servers as a way to add up (`dhdmm.aggregation.method`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, MalformedMessage
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.method import Checked, ParameterError, Phase, RoundTerms, Secrets, Store
+from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.roster import KnownRoster, Roster
+from dhdmm.twoservers import messages as m
+from dhdmm.twoservers import round as numbers
+from dhdmm.twoservers import shares
+from dhdmm.twoservers.account import Account, check_account
+from dhdmm.twoservers.counted import CountedReports
+from dhdmm.twoservers.leader import REPORTED, REPORTS, SETTLING, Leader, seen_by_helper
+from dhdmm.twoservers.round import FIELDS, TwoServersParameters, TwoServersRound
+from dhdmm.twoservers.sealing import Sealing
+
+if TYPE_CHECKING:
+    from dhdmm.twoservers.helper import Helper
+    from dhdmm.twoservers.participant import Participant
+
+
+@dataclass(frozen=True)
+class TwoServers:
+    """One message a participant; safe while one of leader and helper is honest."""
+
+    sealing: Sealing = Sealing.HYBRID
+
+    version = m.VERSION
+    phases: tuple[Phase, ...] = (REPORTS, SETTLING)
+    needs_pinned_roster = True
+    has_helper = True
+    announces_root = False
+    parameter_names = FIELDS
+
+    def choose(
+        self, participants: int, corrupt_fraction: float, max_dropout: float
+    ) -> TwoServersParameters:
+        return numbers.choose(participants, corrupt_fraction, max_dropout)
+
+    def check(
+        self,
+        parameters: TwoServersParameters,
+        participants: int,
+        corrupt_fraction: float,
+        max_dropout: float,
+    ) -> None:
+        if parameters != self.choose(participants, corrupt_fraction, max_dropout):
+            raise ParameterError("not the parameters that follow from the fractions")
+
+    def parameters_of(self, fields: Mapping[str, int], participants: int) -> TwoServersParameters:
+        return TwoServersParameters(**{name: fields[name] for name in FIELDS})
+
+    def round(self, parameters: TwoServersParameters, terms: RoundTerms) -> TwoServersRound:
+        return TwoServersRound(
+            plan_digest=terms.plan_digest,
+            round_id=terms.round_id,
+            roster_digest=terms.roster_digest,
+            participants=terms.participants,
+            minimum_survivors=parameters.minimum_survivors,
+            modulus=terms.modulus,
+            length=terms.length,
+            helper=terms.helper,
+            sealing=self.sealing,
+        )
+
+    def fewest_senders(self, round: TwoServersRound, phase: Phase) -> int:
+        return round.minimum_survivors if phase.carries_input else 0
+
+    def participant(
+        self,
+        round: TwoServersRound,
+        roster: KnownRoster,
+        identity: Identity | None,
+        position: int,
+        randomness: Randomness,
+        journal: Journal,
+    ) -> Participant:
+        from dhdmm.twoservers.participant import Participant
+
+        return Participant(round, identity, position, randomness, journal)
+
+    def coordinator(
+        self,
+        round: TwoServersRound,
+        roster: Roster,
+        randomness: Randomness,
+        store: Store,
+        shard: str = "only",
+    ) -> Leader:
+        return Leader(round, roster, randomness, store, shard)
+
+    def helper(
+        self,
+        round: TwoServersRound,
+        roster: Roster,
+        identity: Identity,
+        randomness: Randomness,
+        secrets: Secrets,
+        journal: Journal,
+    ) -> Helper:
+        from dhdmm.twoservers.helper import Helper
+
+        return Helper(round, roster, identity, randomness, secrets, journal)
+
+    def recorded_helper(
+        self, round: TwoServersRound, account: bytes | None
+    ) -> Callable[[bytes], bytes]:
+        recorded = Account.decode(account or b"")
+
+        def answer(request: bytes) -> bytes:
+            match asked := m.decode(request):
+                case m.KeyRequest():
+                    return recorded.key
+                case m.Batch():
+                    everybody = Bitmap.of(len(asked.reports), range(len(asked.reports)))
+                    return m.Accepted(round.session, 0, everybody).encode()
+                case m.Closing():
+                    return recorded.answer
+            raise MalformedMessage("not a question to a helper")
+
+        return answer
+
+    def asked_about(self, request: bytes) -> Sequence[int]:
+        asked = m.decode(request)
+        return [one.position for one in asked.reports] if isinstance(asked, m.Batch) else []
+
+    def largest_message(self, round: TwoServersRound) -> int:
+        return m.HEADER_BYTES + 8 + round.input_bytes + 64
+
+    def carries_input(self, data: bytes) -> bool:
+        return m.type_of(data) is m.Report
+
+    def was_received(
+        self, record: Callable[[str], bytes | None], data: bytes, position: int
+    ) -> bool:
+        message, known = m.decode(data), record(REPORTED + str(position))
+        if known is None or not isinstance(message, m.Report):
+            return False
+        reported = seen_by_helper(message)
+        return known[:-1] == shares.report_hash(message.session, reported, message.sealed)
+
+    def abort_message(self, round: TwoServersRound, position: int, reason: AbortReason) -> bytes:
+        return m.Aborted(round.session, position, reason).encode()
+
+    def counted(self, round: TwoServersRound) -> CountedReports:
+        return CountedReports(round)
+
+    def stand_in(
+        self,
+        round: TwoServersRound,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> NoReturn:
+        raise LocalProtocolError("participants of two servers are quick: they have no stand-ins")
+
+    def check_account(
+        self,
+        round: TwoServersRound,
+        roster: Roster,
+        survivors: Bitmap,
+        measurement: Sequence[int],
+        account: bytes | None,
+        replayed: bool,
+    ) -> Checked:
+        return check_account(round, survivors, measurement, account or b"")

@@ -1,0 +1,136 @@
+"""Validation with two servers: neither can falsify the sum, and both verify inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+import dhdmm
+from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.modulus import pack, unpack
+from dhdmm.aggregation.roster import Roster
+from dhdmm.cohort.helper import LocalHelper
+from dhdmm.errors import RoundAborted
+from dhdmm.session.coordinator import CoordinatorSession
+from dhdmm.study.spec import Study
+from dhdmm.twoservers import messages as m
+from dhdmm.twoservers import shares
+from dhdmm.validated.attachments import SignedCommitment, attached_to_input, detach, read_input
+from dhdmm.validated.helper import disclose, enclose
+from tests.protocol.network import Stream
+from tests.round.small import people, small_text
+
+COUNT = 12
+
+
+class LyingHelper(LocalHelper):
+    """Adds one to the first entry of its sum, and signs that."""
+
+    identity: Identity
+    validated: bool
+
+    def __call__(self, request: bytes) -> bytes:
+        answer = m.decode(super().__call__(request))
+        asked = m.decode(disclose(request)[1] if self.validated else request)
+        if not isinstance(answer, m.HelperSum) or not isinstance(asked, m.Closing):
+            return answer.encode()
+        wrong = unpack(self.round.modulus, self.round.length, answer.vector).copy()
+        wrong[0] += 1
+        packed = pack(self.round.modulus, wrong)
+        said = shares.sum_statement(answer.session, asked.commitment, answer.root, packed)
+        return replace(answer, vector=packed, signature=self.identity.sign(said)).encode()
+
+
+class Setting:
+    """All parties of a small round with validation, or without."""
+
+    def __init__(self, validation: str, helper: type[LocalHelper] = LocalHelper) -> None:
+        random = Stream("validated", validation)
+        self.identities = [Identity.generate(random) for _ in range(COUNT)]
+        names = tuple(f"p{i}" for i in range(COUNT))
+        self.roster = Roster(names, tuple(one.public for one in self.identities))
+        second = Identity.generate(random)
+        text = small_text(threat_model="two-servers", validation=validation)
+        self.plan = dhdmm.plan(Study.from_text(text), roster=self.roster, helper=second.public)
+        self.helper = helper(self.plan, bytes(16), self.roster, second, random)
+        round_ = self.plan.round(bytes(16))
+        self.validated = validation != "none"
+        self.helper.identity, self.helper.validated = second, self.validated
+        self.helper.round = round_.below if self.validated else round_
+        self.leader = CoordinatorSession(
+            self.plan, bytes(16), self.roster, random, helper=self.helper
+        )
+        self.leader.consult()
+
+    def report(self, position: int) -> bytes:
+        return dhdmm.report(
+            self.plan,
+            people(COUNT)[position],
+            self.identities[position],
+            round_id=bytes(16),
+            position=position,
+            key=self.leader.message_for(position),
+        )
+
+    def play(self) -> None:
+        for position in range(COUNT):
+            self.leader.receive(position, self.report(position))
+        self.leader.close_phase()
+        self.leader.consult()
+        self.leader.close_phase()
+
+
+def test_a_helper_that_answers_a_wrong_sum_is_found_out_with_validation() -> None:
+    """Without it nobody notices, as docs/threat-model.md says."""
+    unchecked = Setting("none", LyingHelper)
+    unchecked.play()
+    assert unchecked.leader.release().survivors == COUNT
+    checked = Setting("sum", LyingHelper)
+    checked.play()
+    assert checked.leader.machine.abort_reason is AbortReason.SUM_MISMATCH
+    with pytest.raises(RoundAborted):
+        checked.leader.release()
+
+
+def test_the_helper_verifies_proofs_whatever_the_leader_says() -> None:
+    setting = Setting("bounded")
+    attachment, message = detach(setting.report(1))
+    signed, proof = read_input(attachment, message)
+    broken = proof[:-1] + bytes([proof[-1] ^ 1])
+    again = SignedCommitment.make(
+        setting.identities[1],
+        setting.plan.round(bytes(16)).session,
+        1,
+        signed.commitment,
+        broken,
+        message,
+    )
+    report = m.decode(message)
+    listed = [m.Reported(1, sha256(report.vector).digest(), report.signature)]
+    batch = m.Batch(report.session, 0, listed, report.sealed).encode()
+
+    def accepts(attached: bytes) -> bool:
+        asked = enclose([(attached, sha256(message).digest())], batch)
+        return m.decode(setting.helper.machine.answer(asked)).accepted.members() == (0,)
+
+    assert not accepts(attached_to_input(again, broken))
+    assert not accepts(attached_to_input(signed, broken))
+    assert not accepts(b"")
+    below = setting.helper.machine.below  # a helper that leaves proofs to the leader
+    assert m.decode(below.answer(batch)).accepted.members() == (0,)
+
+
+def test_whoever_does_not_come_is_not_missed() -> None:
+    setting = Setting("bounded")
+    for position in range(COUNT - 1):
+        setting.leader.receive(position, setting.report(position))
+    setting.leader.close_phase()
+    setting.leader.consult()
+    setting.leader.close_phase()
+    release = setting.leader.release()
+    assert release.survivors == COUNT - 1
+    assert np.isfinite(release.answers).all()
