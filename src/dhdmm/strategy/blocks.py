@@ -18,16 +18,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_column_norms
-from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.vectors import common_vectors
 
 WHOLE = -1
 """As a residual's part: all merged values instead of one orbit."""
+LARGEST_ROWS = 2**26
+"""Rows of a strategy: a participant sends one number for each."""
 LARGEST_TABLE = 2**24
 """Entries of a block written out over all orbits of its axes at once."""
 
@@ -64,14 +66,21 @@ class MeasuredAxis:
         everything = np.arange(len(self.orbit))
         return everything if part == WHOLE else np.flatnonzero(self.orbit == part)
 
-    @memoised
-    def positions(self, part: int) -> Integers:
-        """(merged values,): position in the part, −1 outside. Needed for every measurement."""
+    @cached_property
+    def places(self) -> Integers:
+        """(merged values,): position in the value's orbit."""
         allocate(3 * len(self.orbit))
-        found = np.full(len(self.orbit), -1)
-        members = self.part(part)
-        found[members] = np.arange(len(members))
+        order = np.argsort(self.orbit, kind="stable")
+        found = np.empty(len(self.orbit), np.int64)
+        starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        found[order] = np.arange(len(order)) - np.repeat(starts, self.sizes)
         return found
+
+    def positions(self, part: int, values: NDArray[np.integer[Any]]) -> Integers:
+        """(values,): position of merged values in the part, −1 outside."""
+        if part == WHOLE:
+            return values.astype(np.int64)
+        return np.where(self.orbit[values] == part, self.places[values], -1)
 
 
 @dataclass(frozen=True)
@@ -176,10 +185,36 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The Kronecker product of its sides and its residuals' contrasts."""
+    """The Kronecker product of its sides and its residuals' contrasts.
+
+    Copies over other attributes, one below the other, are one block: of two questions with five
+    answers each, or of any pair of sixty such questions, the same is measured.
+    """
 
     residuals: tuple[Residual, ...]
     sides: tuple[Side, ...]
+    others: tuple[tuple[int, ...], ...] = ()
+    """The residuals' attributes in every further copy."""
+
+    @property
+    def copies(self) -> int:
+        return 1 + len(self.others)
+
+    @property
+    def places(self) -> list[tuple[int, ...]]:
+        """The residuals' attributes in every copy."""
+        return [tuple(residual.attribute for residual in self.residuals), *self.others]
+
+    def apart(self) -> list[Block]:
+        """Every copy as a block by itself."""
+        if not self.others:
+            return [self]
+        work(OBJECT * self.copies)
+        return [Block(self._moved(attributes), self.sides) for attributes in self.places]
+
+    def _moved(self, attributes: tuple[int, ...]) -> tuple[Residual, ...]:
+        moved = zip(attributes, self.residuals, strict=True)
+        return tuple(Residual(a, residual.part, residual.contrast) for a, residual in moved)
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
@@ -188,16 +223,21 @@ class Block:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Rows of every side, then rows of every contrast."""
+        """Of one copy: rows of every side, then rows of every contrast."""
         contrasts = (residual.contrast.n - 1 for residual in self.residuals)
         return (*(side.basis.rows for side in self.sides), *contrasts)
 
     @cached_property
     def rows(self) -> int:
-        return math.prod(self.shape)
+        return self.copies * math.prod(self.shape)
 
     def pieces(self, axes: Sequence[MeasuredAxis]) -> SidePieces:
         return [side.pieces(axes) for side in self.sides]
+
+
+def apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Every copy of every block, in the order of the rows."""
+    return tuple(copy for block in blocks for copy in block.apart())
 
 
 def drop_unused_vectors(

@@ -74,6 +74,12 @@ class Contrast:
         return usual, (self.n - 1) * self.r**2
 
     @property
+    def is_level(self) -> bool:
+        """Whether no column is longer than the usual ones, so that the longest is known."""
+        usual, last = self.norms
+        return last <= usual
+
+    @property
     def inner(self) -> tuple[int, int]:
         """Inner products of two different columns: neither is the last, or one is."""
         usual = -2 * self.q * (self.p - self.q) + (self.n - 3) * self.q**2
@@ -136,6 +142,12 @@ def contrasts(n: int) -> tuple[Contrast, ...]:
             if q <= SMALL_Q or candidate.imbalance < min(c.imbalance for c in found):
                 found.append(candidate)
     return tuple(sorted(found, key=lambda contrast: contrast.p))
+
+
+@lru_cache(maxsize=4096)
+def level(n: int) -> tuple[Contrast, ...]:
+    """The candidates of which the last column is not the longest; all if there is none."""
+    return tuple(c for c in contrasts(n) if c.is_level) or contrasts(n)
 
 
 @lru_cache(maxsize=4096)

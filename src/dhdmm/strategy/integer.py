@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import Block, Residual, Side
-from dhdmm.strategy.contrast import Contrast, contrasts
+from dhdmm.strategy.contrast import Contrast, contrasts, level
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 
@@ -38,13 +38,15 @@ class RealBlock:
     T: Floats
     C: Floats
     P: Floats
+    others: tuple[tuple[int, ...], ...] = ()
+    """The residuals' attributes in every further copy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
     block: Block
     trace: float
-    """tr(V_b X_b⁺) of the integer block"""
+    """tr(V_b X_b⁺) of one copy of the integer block"""
 
 
 def contrast_scale(contrast: Contrast) -> float:
@@ -90,13 +92,15 @@ class Rounder:
             Residual(a, part, contrast)
             for (a, part, _), contrast in zip(self.real.residuals, chosen, strict=True)
         )
-        block = Block(residuals, (Side(self.real.axes, self.real.basis, T),))
+        block = Block(residuals, (Side(self.real.axes, self.real.basis, T),), self.real.others)
         return Rounded(block, self.trace(T, chosen))
 
     def _best_for_one_number(self, scale: float) -> list[Contrast]:
         """All combinations of contrasts at once, for T a single number t."""
         unit, norms, inverses = np.array(scale), np.ones(()), np.ones(())
-        options = [contrasts(n) for _, _, n in self.real.residuals]
+        # Copies over many attributes: which of 2^60 cells is longest must be plain to see.
+        candidates_of = level if self.real.others else contrasts
+        options = [candidates_of(n) for _, _, n in self.real.residuals]
         for candidates in options:
             unit = np.divide.outer(unit, [contrast_scale(c) for c in candidates])
             norms = np.multiply.outer(norms, [float(max(c.norms)) for c in candidates])

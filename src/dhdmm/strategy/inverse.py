@@ -21,10 +21,10 @@ from scipy import linalg
 from dhdmm.effort import borrow, work
 from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, Side
 from dhdmm.strategy.contrast import RowSums
-from dhdmm.strategy.estimate import on_merged, outer
+from dhdmm.strategy.estimate import is_constant, on_merged, outer
 from dhdmm.strategy.matrix import FLOAT, Floats
 from dhdmm.strategy.memo import memoised
-from dhdmm.study.factor import Factor, Ranges, group_sums
+from dhdmm.study.factor import Factor, Ranges, gram, group_sums, is_total
 from dhdmm.study.workload import Product
 
 
@@ -85,6 +85,14 @@ class FactorPair:
         self.axes = axes
         self.left = [on_merged(axis, f) for axis, f in zip(axes, left.factors, strict=True)]
         self.right = [on_merged(axis, f) for axis, f in zip(axes, right.factors, strict=True)]
+        both = enumerate(zip(self.left, self.right, strict=True))
+        self.asked = {a: pair for a, pair in both if not all(map(is_total, pair))}
+        """Attributes with more than the total: of the others every share is 1."""
+        self.long = [a for a, (f, _) in self.asked.items() if f.shape[0] > 1]
+        """Attributes of which the products have several rows: an axis of the results each."""
+        self.varying = frozenset(
+            a for a, pair in self.asked.items() if not any(map(is_constant, pair))
+        )
 
     @memoised
     def part(self, a: int, part: int) -> tuple[RowSums, RowSums, Floats]:
@@ -118,9 +126,7 @@ class FactorPair:
 
     def covariance(self, block: Block, sides: Sequence[SideInverse]) -> Floats:
         """Row by row f (A'ᵀA')⁺ gᵀ on this block, shaped by the factors' rows."""
-        result = np.ones([1] * len(self.axes))
-        for a, vector in self._vectors(block).items():
-            result = result * vector.reshape([-1 if b == a else 1 for b in range(len(self.axes))])
+        result = outer((), np.ones(()), self._vectors(block), self.long)
         for side in sides:
             result = result * self._side(side)
         return result
@@ -134,13 +140,17 @@ class FactorPair:
         """Of every attribute outside the sides: its share for each of its rows."""
         residuals = {r.attribute: r for r in block.residuals}
         found: dict[int, Floats] = {}
-        for a, axis in enumerate(self.axes):
+        for a in self.asked:
             if a in residuals:
                 r = residuals[a]
                 found[a] = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
             elif a not in block.axes:
-                found[a] = self.total(a, True) * self.total(a, False) / len(axis.orbit) ** 2
+                found[a] = self._totals(a) / len(self.axes[a].orbit) ** 2
         return found
+
+    @memoised
+    def _totals(self, a: int) -> Floats:
+        return self.total(a, True) * self.total(a, False)
 
     def _side_total(self, side: SideInverse) -> float:
         """Σ_ij S_ij ∏_a v_iᵀ G_a v_j over Kronecker rows i, j, with S = (T·B)⁺ (T·B)⁺ᵀ."""
@@ -155,18 +165,27 @@ class FactorPair:
 
     def _inner(self, a: int, vectors: Floats) -> Floats:
         """v FᵀG wᵀ for vectors v, w over orbits."""
-        left, right = (_dot(self.orbit_rows(a, is_left), vectors.T) for is_left in (True, False))
-        return np.asarray(left.T @ right)
+        if len(vectors) == vectors.shape[1] and np.array_equal(vectors, np.eye(len(vectors))):
+            return self._gram(a)
+        return np.asarray(vectors @ self._gram(a) @ vectors.T)
+
+    @memoised
+    def _gram(self, a: int) -> Floats:
+        """FᵀG over orbits."""
+        left, right = self.orbit_rows(a, True), self.orbit_rows(a, False)
+        if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+            return np.asarray(_dense(left).T @ _dense(right))
+        return np.asarray(gram(left, right), np.float64)
 
     def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
-        total = np.zeros([1] * len(self.axes))
+        if not side.side.axes:
+            return np.asarray(np.sum(side.inverse**2))
+        total = np.zeros([1] * len(self.long))
+        vectors = {a: self._totals(a) for a in side.side.axes}
         for left, right in itertools.product(side.tables, repeat=2):
             held, tensor = self._contract(left, right)
-            vectors = [np.ones(1)] * len(self.axes)
-            for a in side.side.axes:
-                vectors[a] = self.total(a, True) * self.total(a, False)
-            total = total + outer(held, tensor, vectors)
+            total = total + outer(held, tensor, vectors, self.long)
         return total
 
     def _contract(
@@ -220,7 +239,8 @@ class FactorPair:
             table = np.moveaxis(_dot(rows, np.moveaxis(table, i, 0)), 0, i)
         totals = [self.total(a, is_left) for a in axes] + [np.ones(table.shape[-1])]
         places = [axes.index(a) for a in held]
-        return outer((*places, len(axes)), table, totals)
+        every = range(len(axes) + 1)
+        return outer((*places, len(axes)), table, dict(enumerate(totals)), every)
 
     def _shrinking(self, a: int) -> float:
         """Where the rows are few for an axis of this length, it is contracted first."""

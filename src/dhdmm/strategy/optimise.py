@@ -204,7 +204,7 @@ class _ScaleSearch:
         strategy = Strategy(*parts, self.workload, bound, self.objective)
         if isinstance(self.objective, Largest):
             return strategy.error**2, strategy
-        traces = (r.trace for r in rounded)
+        traces = (r.trace * r.block.copies for r in rounded)
         return self.objective.value(traces, strategy.sensitivity_squared), strategy
 
     def smallest(self, achieved: float, first: float) -> Strategy:

@@ -54,6 +54,8 @@ class Variances:
 class SaddleProblem(SymmetricProblem):
     """The dual problem over cells and queries; `dual` is that for the weights p last set."""
 
+    together = False  # every block has queries of its own
+
     def __init__(
         self, reduction: Reduction, builder: BasisBuilder, weights: Sequence[float]
     ) -> None:

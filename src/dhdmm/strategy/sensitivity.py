@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -25,6 +26,7 @@ from dhdmm.strategy.blocks import (
     MeasuredAxis,
     Piece,
     SidePieces,
+    apart,
 )
 from dhdmm.strategy.kinds import Kinds, Pairs, find_kinds, number_type
 from dhdmm.strategy.matrix import Exact, multiply, squared_column_norms
@@ -97,24 +99,52 @@ def all_norms(
     direct: int = DIRECT,
 ) -> tuple[list[Kinds], list[NormTable]]:
     """‖a_u‖² as a sum of tables over kinds."""
-    kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
-    domain = dict(enumerate(len(k.first) for k in kinds))
-    total = TableSum(domain, _held(blocks, pieces), dtype, direct)
+    dtype = number_type(blocks, pieces)
+    kinds = find_kinds(axes, blocks, only_longer=direct > 0)
+    total = _table_sum([len(kind.first) for kind in kinds], blocks, pieces, dtype, direct)
     own = [kind.own() for kind in kinds]
     for block, mine in zip(blocks, pieces, strict=True):
-        for table in inner_tables(block, mine, own, dtype):
-            total.add(table)
+        for copies, one in _different_copies(block, own):
+            for held, T in inner_tables(one, mine, own, dtype):
+                total.add(_without_single(held, np.asarray(copies * T)))
     return kinds, total.tables
 
 
-def _held(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> list[tuple[int, ...]]:
-    """The attribute sets of all tables of these blocks."""
+def _different_copies(block: Block, pairs: Sequence[Pairs]) -> list[tuple[int, Block]]:
+    """Copies with different tables, and how many there are of each."""
+    for attributes in zip(*block.places, strict=True):
+        if len({*attributes}) > 1 and any(len(pairs[a].i) > 1 for a in attributes):
+            return [(1, copy) for copy in block.apart()]
+    return [(block.copies, replace(block, others=()))]
+
+
+def _without_single(held: tuple[int, ...], T: NDArray[Any]) -> NormTable:
+    """Without the attributes of which there is one kind."""
+    return tuple(a for a, size in zip(held, T.shape, strict=True) if size > 1), T.squeeze()
+
+
+def _table_sum(
+    sizes: Sequence[int],
+    blocks: Sequence[Block],
+    pieces: Sequence[SidePieces],
+    dtype: Any,
+    direct: int = DIRECT,
+) -> TableSum:
+    """For the tables of these blocks, over the attributes of which there are several kinds."""
+    domain = {a: size for a, size in enumerate(sizes) if size > 1}
+    return TableSum(domain, _held(blocks, pieces, domain.keys()), dtype, direct)
+
+
+def _held(
+    blocks: Sequence[Block], pieces: Sequence[SidePieces], domain: Set[int]
+) -> list[tuple[int, ...]]:
+    """The sets of these attributes that the blocks' tables are over."""
     found: set[tuple[int, ...]] = {()}
     for block, sides in zip(blocks, pieces, strict=True):
-        residuals = [r.attribute for r in block.residuals]
         meeting = [[{*p.axes, *q.axes} for p in side for q in side] for side in sides]
-        for sets in itertools.product(*meeting):
-            found.add(tuple(sorted(set(residuals).union(*sets))))
+        varying = {tuple(a for a in place if a in domain) for place in block.places}
+        for place, *sets in itertools.product(varying, *meeting):
+            found.add(tuple(sorted({*place}.union(*sets) & domain)))
     return sorted(found)
 
 
@@ -159,15 +189,19 @@ def largest_by_orbit(
     if len(tables) > 1:
         return None
     held, values = tables[0]
-    sizes = dict(zip(held, values.shape, strict=True))
-    values = values.reshape([sizes.get(a, 1) for a in range(len(axes))])
-    found = np.zeros([len(axis.sizes) for axis in axes])
-    everywhere = [k.orbit if a in sizes else np.zeros(1, np.int64) for a, k in enumerate(kinds)]
+    long = [a for a, axis in enumerate(axes) if len(axis.sizes) > 1]
+    # an attribute of a single orbit may still have two kinds
+    short = tuple(i for i, a in enumerate(held) if a not in long)
+    values = values.max(axis=short) if short else values
+    sizes = {a: n for a, n in zip(held, tables[0][1].shape, strict=True) if a in long}
+    values = values.reshape([sizes.get(a, 1) for a in long])
+    found = np.zeros([len(axes[a].sizes) for a in long])
+    everywhere = [kinds[a].orbit if a in sizes else np.zeros(1, np.int64) for a in long]
     index = np.broadcast_arrays(*np.ix_(*everywhere))
     np.maximum.at(found, tuple(index), values.astype(np.float64))
-    for a, axis in enumerate(axes):
+    for i, a in enumerate(long):
         if a not in sizes:
-            found = np.repeat(found.take([0], axis=a), len(axis.sizes), axis=a)
+            found = np.repeat(found.take([0], axis=i), len(axes[a].sizes), axis=i)
     return found
 
 
@@ -175,26 +209,28 @@ def replace_sensitivity_squared(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
+    pieces = [mine for b, mine in zip(blocks, pieces, strict=True) for _ in range(b.copies)]
+    blocks = apart(blocks)
     different = _different_columns(axes, blocks)
     if different is not None and different.shape[1] <= MOST_COMPARED:
         inner = multiply(different.T, different).astype(object)
         own = np.diag(inner)
-        apart = own[:, None] + own[None, :] - 2 * inner
-        return max(int(own.max()), int(apart.max()))
+        distances = own[:, None] + own[None, :] - 2 * inner
+        return max(int(own.max()), int(distances.max()))
     compared = largest_distance(axes, blocks, pieces)
     if compared is not None:
         return max(compared, sensitivity_squared(axes, blocks, pieces))
     kinds, norms = all_norms(axes, blocks, pieces, direct=0)
     dtype = number_type(blocks, pieces)
-    _require_room(kinds, _held(blocks, pieces))
+    _require_room(kinds, _held(blocks, pieces, {*range(len(axes))}))
     pairs = [kind.pairs() for kind in kinds]
-    total = TableSum(dict(enumerate(len(p.i) for p in pairs)), _held(blocks, pieces), dtype)
+    total = _table_sum([len(p.i) for p in pairs], blocks, pieces, dtype)
     for held, T in norms:
         total.add((held, T[np.ix_(*(pairs[a].i for a in held))]))
         total.add((held, T[np.ix_(*(pairs[a].j for a in held))]))
     for block, mine in zip(blocks, pieces, strict=True):
         for held, T in inner_tables(block, mine, pairs, dtype):
-            total.add((held, np.asarray(-2 * T)))
+            total.add(_without_single(held, np.asarray(-2 * T)))
     return max(maximum(total.tables), sensitivity_squared(axes, blocks, pieces))
 
 

@@ -287,7 +287,7 @@ class Component:
             for side, T, top in zip(self.sides, triangles, largest, strict=True)
         ]
         residuals = tuple(Residual(a, o, c) for (a, o, _), c in zip(parts, chosen, strict=True))
-        block = Block(residuals, tuple(side for side, _ in rounded))
+        block = Block(residuals, tuple(side for side, _ in rounded), self.block.others)
         inverse = math.prod(contrast.inverse_trace for contrast in chosen)
         return Rounded(block, self._trace([t for _, t in rounded]) / self.others * inverse)
 
@@ -298,7 +298,8 @@ class Component:
         H = side.mixed(self._weights) / self.others
         inverse = linalg.solve_triangular(side.L, np.eye(len(side.L)), lower=True)
         P = side.L @ side.D @ side.L.T * (self.mean * self.others / self.block.multiplicity)
-        real = RealBlock(parts, side.axes, side.basis, T, root(H) @ inverse, np.asarray(P))
+        C, P = root(H) @ inverse, np.asarray(P)
+        real = RealBlock(parts, side.axes, side.basis, T, C, P, self.block.others)
         return Rounder(real, objective.bound(total), objective).round(scale)
 
 
