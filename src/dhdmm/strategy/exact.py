@@ -1,30 +1,51 @@
 """The optimum over all strategies on symmetric blocks, rounded to integers.
 
-q: mass of the dual weights d per orbit of cells; X: the strategy's AᵀA, scaled to max X_uu = 1.
+Dual weights have one number per different column: of orbits of cells on which all rows agree, one
+is kept. Where even these are too many, weights are put on few of them at a time: the optimum needs
+no more, and all columns are looked at to see which are still too long (columns.py).
+
+q: mass of the dual weights d per column; X: the strategy's AᵀA, scaled to max X_uu = 1; C: (r, r)
+with V = (CB)ᵀ(CB) on a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
+from scipy import linalg
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis
+from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum
+from dhdmm.strategy.optimum import TOLERANCE, Climb, Dual, DualBlock, Optimum, floored
+from dhdmm.strategy.rows import Rows
 from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import BlockGram, Reduction
+from dhdmm.strategy.watch import Watch
 
+LONGEST_AXIS = 3000
+"""Orbits up to which the optimum is computed if they are those of one attribute."""
+LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
+"""Operations of a step, and entries of its matrices, otherwise."""
+FEW_CELLS = 2**12
+"""Orbits of cells that need no search for equal columns."""
+MOST_QUERIES = 1500
+"""Rows of a block whose columns are taken up one after the other."""
 EQUALISING_STEPS = 15
 NEARLY_EQUAL = 1e-3
 """How far columns may exceed the mean while blocks are left that will equalise them anew."""
 NEARLY_FIXED = 1.05
 """How far a column may exceed the mean at weights that hardly move any more."""
+LONG_ENOUGH = 5e-3
+"""How far columns may exceed the mean when the search for longer ones ends."""
+SAMPLE = 32
+"""The first searches see one in so many columns."""
 
 Unit = Callable[[Floats], float]
 
@@ -33,59 +54,134 @@ class SymmetricProblem:
     """The dual problem on symmetric blocks, and the way back to integer bases."""
 
     def __init__(self, reduction: Reduction, builder: BasisBuilder) -> None:
-        self.reduction, self.blocks = reduction, reduction.blocks()
+        self.reduction, self.builder, self.blocks = reduction, builder, reduction.blocks()
         if not self.blocks:
             raise StrategyError("the workload asks nothing: all its queries are zero")
-        self.bases = [builder.basis(block) for block in self.blocks]
-        self.axes = tuple(
-            MeasuredAxis(axis.merged, axis.orbit, book.extra)
-            for axis, book in zip(reduction.axes, builder.books, strict=True)
-        )
-        sizes = [axis.sizes.astype(np.float64) for axis in reduction.axes]
-        volume = reduce(np.multiply.outer, sizes)
-        self._cells = np.arange(volume.size).reshape(volume.shape)
-        self.B = [
-            basis.dense([builder.books[a].vectors for a in block.axes])
-            for block, basis in zip(self.blocks, self.bases, strict=True)
+        self.cells: Integers | Columns | None = self._different_cells()
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the optimum over all strategies can be computed."""
+        return self.cells is not None
+
+    def _different_cells(self) -> Integers | Columns | None:
+        """Orbits of all different cells; their columns if they are too many; None if these are."""
+        shape = self.reduction.orbit_shape
+        orbits, long = math.prod(shape), sum(n > 1 for n in shape)
+        ranks = [self.builder.rank_bound(block) for block in self.blocks]
+        if long > 1 and not self._fits(ranks, [1] * len(ranks)):
+            return None
+        if orbits <= (FEW_CELLS if long > 1 else LONGEST_AXIS):
+            cells = np.indices(shape).reshape(len(shape), -1).T
+        elif long == 1:
+            return None
+        else:
+            try:
+                columns = Columns.of(self._tables())
+            except TooManyColumns:
+                return None
+            if not self._fits(ranks, [columns.most] * len(ranks)):
+                alone = len(self.blocks) == 1 and not self.blocks[0].residuals
+                return columns if alone and ranks[0] <= MOST_QUERIES else None
+            cells = columns.all_codes()
+        sizes = [int(self._inside(block, cells).sum()) for block in self.blocks]
+        return cells if long == 1 or self._fits(ranks, sizes) else None
+
+    def _fits(self, ranks: Sequence[int], sizes: Sequence[int]) -> bool:
+        both = list(zip(ranks, sizes, strict=True))
+        step = sum(rank**2 * max(rank, size) for rank, size in both)
+        return step <= LARGEST_STEP and sum(r * n for r, n in both) <= LARGEST_MATRICES
+
+    def _tables(self) -> list[Integers]:
+        """For every attribute (products of all blocks, orbits); a residual sees its orbit only."""
+        found: list[list[Integers]] = [[] for _ in self.reduction.axes]
+        for block in self.blocks:
+            ids, fixed = self.builder.basis(block).ids, dict(block.residuals)
+            for a, axis in enumerate(self.reduction.axes):
+                own = np.ones((len(ids), len(axis.sizes)), np.int64)
+                if a in block.axes:
+                    own = self.builder.books[a].vectors[ids[:, block.axes.index(a)]]
+                elif a in fixed:
+                    own = np.tile(np.arange(len(axis.sizes)) == fixed[a], (len(ids), 1)) * 1
+                found[a].append(own)
+        return [np.concatenate(parts) for parts in found]
+
+    def _inside(self, block: BlockGram, cells: Integers) -> Integers:
+        """Which cells lie in the orbits of the block's residuals."""
+        inside = np.ones(len(cells), bool)
+        for a, o in block.residuals:
+            inside &= cells[:, a] == o
+        return inside
+
+    def solve(self, watch: Watch) -> Optimum:
+        self._rows = [
+            Rows(self.reduction, self.builder.books, block.axes, self.builder.basis(block))
+            for block in self.blocks
         ]
-        duals = [
-            DualBlock(self._root(block, B), self._block_cells(block), block.multiplicity)
-            for block, B in zip(self.blocks, self.B, strict=True)
-        ]
-        self.dual = Dual(duals, volume.ravel(), reduction.objective)
+        self._C = [self._root(b, rows) for b, rows in zip(self.blocks, self._rows, strict=True)]
+        if isinstance(self.cells, Columns):
+            return self._solve_by_columns(self.cells, watch)
+        assert self.cells is not None
+        self._use(self.cells)
+        return self.dual.solve(watch)
 
-    def _block_cells(self, block: BlockGram) -> Integers:
-        fixed = dict(block.residuals)
-        index = tuple(fixed.get(a, slice(None)) for a in range(self._cells.ndim))
-        return self._cells[index].ravel()
-
-    def _lengths(self, block: BlockGram) -> Floats:
-        """√(merged cells) of each coordinate: B's values on orbits → orthonormal coordinates."""
-        fixed = dict(block.residuals)
-        sizes = [axis.sizes for a, axis in enumerate(self.reduction.axes) if a not in fixed]
-        return np.sqrt(reduce(np.multiply.outer, sizes, np.ones(())).ravel())
-
-    def _root(self, block: BlockGram, B: Integers) -> Floats:
-        """R with V = RᵀR on the block, of as many rows as B."""
-        Q = np.linalg.qr((B * self._lengths(block)).T)[0]
-        VQ = block.apply(Q)
-        H = Q.T @ VQ
+    def _root(self, block: BlockGram, rows: Rows) -> Floats:
+        """C, of as many rows as B."""
+        H = rows.workload(block.axes, block.pairs.items())
         if not np.isclose(np.trace(H), block.trace, rtol=1e-9):
             raise StrategyError("an integer basis of the workload was not found")
-        return np.asarray(np.linalg.cholesky((H + H.T) / 2).T @ Q.T)
+        return np.asarray(linalg.cholesky(H) @ rows.inverse)
+
+    def _use(self, cells: Integers) -> None:
+        """Dual weights on these columns."""
+        self.codes = cells
+        sizes = np.stack([x.sizes[cells[:, a]] for a, x in enumerate(self.reduction.axes)], axis=1)
+        self.B, blocks = [], []
+        for block, rows, C in zip(self.blocks, self._rows, self._C, strict=True):
+            mine = np.flatnonzero(self._inside(block, cells))
+            B = rows.at(cells[mine])
+            fixed = set(dict(block.residuals))
+            lengths = np.sqrt(sizes[mine][:, [a not in fixed for a in range(sizes.shape[1])]].prod(axis=1, dtype=float))
+            self.B.append(B)
+            blocks.append(DualBlock(C @ B * lengths, mine, block.multiplicity))
+        self.dual = Dual(blocks, sizes.prod(axis=1, dtype=float), self.reduction.objective)
+
+    def _solve_by_columns(self, columns: Columns, watch: Watch) -> Optimum:
+        """Weights on few columns; those that are too long join until no column is."""
+        rank, C, objective = len(self._C[0]), self._C[0], self.reduction.objective
+        self._use(columns.holding(10))
+        q, every = self.dual.uniform(), SAMPLE
+        mixing = self._rows[0].basis.written_out
+        while True:
+            reached = self.dual.solve(watch, q, tolerance=TOLERANCE * every)
+            q = reached.q
+            S = (C @ mixing).T @ self.dual.inverse_root(self.dual.blocks[0], q) @ (C @ mixing)
+            F = self.dual.evaluate(q)[0]
+            found = list(columns.largest(S.astype(np.float32), every))
+            norms, cells = (np.concatenate(part) for part in zip(*found, strict=True))
+            longest = float(norms.max()) / F
+            if every == 1:
+                watch.report(objective.figure(longest))
+            if longest <= 1 + LONG_ENOUGH or watch.is_over:
+                if every == 1 or watch.is_over:
+                    break
+                every = max(every // 4, 1)
+            new = np.argsort(-norms)[: 3 * rank]
+            new, kept = new[norms[new] > F * (1 + LONG_ENOUGH / 2)], q > 1e-9
+            self._use(np.concatenate([self.codes[kept], cells[new]]))
+            q = floored(np.concatenate([q[kept], np.full(len(new), 0.1 / max(len(new), 1))]))
+        return replace(reached, achieved=objective.value([F], longest * F))
 
     def real_block(self, i: int, q: Floats, largest: float) -> RealBlock:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
-        block, dual = self.blocks[i], self.dual.blocks[i]
-        inverse = np.linalg.pinv(self.B[i] * self._lengths(block))
-        half = self.dual.half(dual, q) @ inverse
-        S = half.T @ half / largest
+        block, dual, C = self.blocks[i], self.dual.blocks[i], self._C[i]
+        S = C.T @ self.dual.inverse_root(dual, q) @ C / largest
         return RealBlock(
             tuple((a, o, int(self.reduction.axes[a].sizes[o])) for a, o in block.residuals),
-            block.axes,
-            self.bases[i],
-            np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
-            dual.R @ inverse,
+            self._rows[i].axes,
+            self._rows[i].basis,
+            np.asarray(linalg.cholesky((S + S.T) / 2), np.float64),
+            C,
             (self.B[i] * q[dual.cells]) @ self.B[i].T,
         )
 
@@ -131,12 +227,18 @@ class SymmetricProblem:
         norms = largest_by_orbit(self.axes, held)
         if norms is None or q.size == 1:
             return q
+        own = norms[tuple(self.codes.T)] / scale**2
         blocks = [block for i, block in enumerate(self.dual.blocks) if i not in done]
         open_, climb = replace(self.dual, blocks=blocks), Climb(q)
         for _ in range(EQUALISING_STEPS):
-            X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / unit(climb.q)
+            X = own + open_.evaluate(climb.q)[1] / unit(climb.q)
             x = self.dual.objective.gradient(X, float(climb.q @ X))
             if x.max() <= 1 + excess:
                 break
             climb.step(x)
         return climb.q
+
+    @property
+    def axes(self) -> tuple[MeasuredAxis, ...]:
+        return self.builder.measured_axes
+

@@ -18,15 +18,12 @@ from dhdmm.strategy.maximise import TooManyCells
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction, reduce_workload
+from dhdmm.strategy.watch import Watch
 from dhdmm.study.workload import Workload
 
 if TYPE_CHECKING:
     from dhdmm.strategy.integer import Rounded
 
-LONGEST_AXIS = 3000
-"""Orbits of cells up to which the exact path is taken if they are those of one attribute."""
-LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
-"""Operations of a step of the exact path, and entries of its matrices, otherwise."""
 LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's root-mean-square error."""
 LARGEST_LOSS_OF_PRODUCTS = 0.0015
@@ -62,9 +59,12 @@ def optimise(
     import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
 
     with threadpool_limits(limits=1, user_api="blas"):
+        from dhdmm.strategy.exact import SymmetricProblem
+        watch = Watch(seconds)
         reduction = reduce_workload(workload, objective)
-        if _is_small(reduction):
-            return _exact(workload, reduction, seconds)
+        problem = SymmetricProblem(reduction, BasisBuilder(reduction))
+        if problem.is_small:
+            return _exact(workload, problem, watch)
         try:
             return _by_products(workload, reduction, seconds)
         except TooLarge:
@@ -91,27 +91,11 @@ def rank(workload: Workload) -> int | None:
     return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
 
 
-def _is_small(reduction: Reduction) -> bool:
-    """Whether the optimum over all strategies can be computed."""
-    lengths = [orbits for orbits in reduction.orbit_shape if orbits > 1]
-    if len(lengths) <= 1:
-        return math.prod(lengths) <= LONGEST_AXIS
-    if math.prod(lengths) > LARGEST_MATRICES:
-        return False
-    builder, blocks = BasisBuilder(reduction), reduction.blocks()
-    sizes = [(builder.rank_bound(block), block.dimension) for block in blocks]
-    step = sum(rank**2 * dimension for rank, dimension in sizes)
-    return step <= LARGEST_STEP and sum(rank * n for rank, n in sizes) <= LARGEST_MATRICES
-
-
-def _exact(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
+def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
-    from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
-
-    problem = SymmetricProblem(reduction, BasisBuilder(reduction))
-    optimum = problem.dual.solve(seconds)
-    round_at = partial(problem.round, optimum)
-    search = _ScaleSearch(workload, reduction.objective, optimum.bound, problem.axes, round_at)
+    optimum = problem.solve(watch)
+    round_at, objective = partial(problem.round, optimum), problem.reduction.objective
+    search = _ScaleSearch(workload, objective, optimum.bound, problem.axes, round_at)
     return search.smallest(optimum.achieved, FIRST_SCALE)
 
 

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.strategy.blocks import (
-    LARGEST_TABLE,
     Block,
     MeasuredAxis,
     Piece,
     Residual,
     SidePieces,
 )
+from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.matrix import Exact, Integers, multiply, squared_column_norms
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
 
@@ -212,31 +212,25 @@ def sensitivity_squared(
     """max_u ‖a_u‖² over every cell."""
     different = _different_columns(axes, blocks)
     if different is not None:
-        return int(squared_column_norms(different).max())
+        columns, A = different
+        return max(int(norms.max()) for norms, _ in columns.largest(multiply(A.T, A)))
     return maximum(all_norms(axes, blocks, pieces)[1])
 
 
-def _different_columns(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> Exact | None:
-    """All columns of a strategy of one side alone, equal ones once; None if another way is better.
+def _different_columns(
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block]
+) -> tuple[Columns, Exact] | None:
+    """(the different columns of Kronecker rows, A with A' = A K) if there is one side alone.
 
-    A few conditions on many attributes tell few cells apart. Cells are extended one attribute at a
-    time, and those on which all Kronecker rows agree so far are one.
+    A few conditions on many attributes tell few cells apart.
     """
     if len(blocks) > 1 or blocks[0].residuals or len(blocks[0].sides) > 1:
         return None
     (side,) = blocks[0].sides
     if math.prod(len(axes[a].sizes) for a in side.axes) <= FEW_CELLS:
         return None
-    found = np.ones((len(side.basis.ids), 1), np.int64)
-    for i, a in enumerate(side.axes):
-        rows = np.unique(axes[a].vectors[side.basis.ids[:, i]], axis=1)
-        if found.size * rows.shape[1] > LARGEST_TABLE:
-            return None
-        borrow(3 * found.size * rows.shape[1])
-        work(10 * found.size * rows.shape[1])
-        extended = (found[:, :, None] * rows[:, None, :]).reshape(len(found), -1)
-        found = np.unique(extended, axis=1)
-    return multiply(multiply(side.T, side.basis.written_out), found)
+    tables = [axes[a].vectors[side.basis.ids[:, i]] for i, a in enumerate(side.axes)]
+    return Columns.of(tables), multiply(side.T, side.basis.written_out)
 
 
 def largest_by_orbit(
@@ -264,8 +258,8 @@ def replace_sensitivity_squared(
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
     different = _different_columns(axes, blocks)
-    if different is not None and different.shape[1] <= MOST_COMPARED:
-        inner = multiply(different.T, different).astype(object)
+    if different is not None:
+        inner = _inner_products(*different)
         own = np.diag(inner)
         apart = own[:, None] + own[None, :] - 2 * inner
         return max(int(own.max()), int(apart.max()))
@@ -280,3 +274,14 @@ def replace_sensitivity_squared(
         for held, T in inner_tables(block, mine, pairs, dtype):
             total.add((held, np.asarray(-2 * T)))
     return max(maximum(total.tables), sensitivity_squared(axes, blocks, pieces))
+
+
+def _inner_products(columns: Columns, A: Exact) -> Exact:
+    """⟨a_u, a_v⟩ of all different columns."""
+    if columns.most > MOST_COMPARED**2:
+        raise TooManyColumns("the strategy has too many different columns to compare them")
+    K = columns.all_columns()
+    if len(K) > MOST_COMPARED:
+        raise TooManyColumns(f"{len(K):,} different columns are too many to compare each with each")
+    different = multiply(A, K.T.astype(np.int64))
+    return multiply(different.T, different).astype(object)
