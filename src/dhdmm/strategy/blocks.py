@@ -99,7 +99,7 @@ class Piece:
 
     @property
     def entries(self) -> int:
-        return len(self.mixing) * math.prod(vectors.shape[1] for vectors in self.vectors)
+        return len(self.mixing) * math.prod(int(v.shape[1]) for v in self.vectors)
 
     @cached_property
     def table(self) -> Exact:
@@ -114,14 +114,15 @@ class Piece:
         """At least every |entry|, and exactly where it is cheap to write them out."""
         if self.entries <= CHEAP_TABLE:
             return largest(self.table)
-        held = (largest(v[ids]) for v, ids in zip(self.vectors, self.ids.T, strict=True))
-        return int(np.abs(self.mixing.astype(object)).sum(axis=1).max()) * math.prod(held)
+        held = [largest(v[ids]) for v, ids in zip(self.vectors, self.ids.T, strict=True)]
+        row = max(int(total) for total in np.abs(self.mixing.astype(object)).sum(axis=1))
+        return row * math.prod(held)
 
     def at(self, orbits: Sequence[Integers]) -> Exact:
         """(r, cells), for cells with these orbits on every attribute."""
         if self.entries <= CHEAP_TABLE:
             cells: tuple[Any, ...] = (slice(None), *(orbits[a] for a in self.axes))
-            return self.table[cells].reshape(len(self.mixing), -1)
+            return np.asarray(self.table[cells].reshape(len(self.mixing), -1))
         K = np.ones((len(self.ids), len(orbits[0])), np.int64)
         for i, a in enumerate(self.axes):
             K *= self.vectors[i][self.ids[:, i]][:, orbits[a]]

@@ -27,9 +27,8 @@ from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import lowered_roots
 from dhdmm.strategy.symmetry import ReducedAxis, Reduction
 
-CUTS = ((None, 1), (0.25, 1), (0.75, 1), (0.1, 12), (0.25, 12), (0.5, 12))
-"""Where θ lies between its least value and 1 (or that nothing is cut) and the dimensions of K:
-tried one after the other."""
+KEPT, SHARES = (1, 3, 12), (0.1, 0.25, 0.5, 0.75)
+"""Dimensions of K, and where θ lies between its least value and 1: tried one after the other."""
 LARGEST = 1600
 """Rows of a block that is written out."""
 SAFETY = 1e-9
@@ -128,7 +127,11 @@ class ProductBound:
 
     @property
     def value(self) -> float:
-        return max(self.root_trace(*cut) for cut in CUTS) * (1 - SAFETY)
+        """The largest found: without a cut, by the best K, and by the best θ for that."""
+        found = {kept: self.root_trace(SHARES[1], kept) for kept in KEPT}
+        best = max(found, key=lambda kept: found[kept])
+        shares = [self.root_trace(share, best) for share in (None, *SHARES)]
+        return max(found[best], *shares) * (1 - SAFETY)
 
     def root_trace(self, share: float | None, kept: int) -> float:
         axes = [WeighedAxis(*x, share, kept) for x in zip(self.reduction.axes, self.d, strict=True)]

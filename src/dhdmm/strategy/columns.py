@@ -37,13 +37,13 @@ class Columns:
 
     codes: Integers
     """(columns, axes): a cell of each; 0 on the last axis."""
-    values: Integers
+    values: Exact
     """(columns, products)"""
     last: int
     """Which axis is the last."""
     last_codes: Integers
     """Values of the last axis, one for each of its different columns."""
-    last_values: Integers
+    last_values: Exact
     """(values of the last axis that differ, products)"""
 
     @classmethod
@@ -96,7 +96,9 @@ class Columns:
         """For every product at most so many cells where it is not 0, from all over them."""
         found: list[Integers] = []
         for own, last in zip(self.values.T, self.last_values.T, strict=True):
-            places = [np.flatnonzero(x)[:: max(np.count_nonzero(x) // each, 1)] for x in (own, last)]
+            places = [
+                np.flatnonzero(x)[:: max(np.count_nonzero(x) // each, 1)] for x in (own, last)
+            ]
             cells = self.codes[places[0][:each]]
             cells[:, self.last] = self.last_codes[np.resize(places[1], len(cells))]
             found.append(cells)
@@ -130,7 +132,7 @@ class Columns:
 
 
 def _largest(S: Exact, values: Integers, last: Integers) -> tuple[Exact, Integers]:
-    """max over rows l of `last` of kᵀSk, k = v ∘ l, for every row v of values; and which l it is."""
+    """For every row v of values the largest kᵀSk, k = v ∘ l, over rows l of `last`; and which l."""
     k = (values * last[0]).astype(S.dtype)
     G = k @ S
     norms = (k * G).sum(axis=1)

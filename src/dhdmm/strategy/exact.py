@@ -23,7 +23,7 @@ from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import TOLERANCE, Climb, Dual, DualBlock, Optimum, floored
+from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum, floored
 from dhdmm.strategy.rows import Rows
 from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import BlockGram, Reduction
@@ -53,8 +53,9 @@ Unit = Callable[[Floats], float]
 class SymmetricProblem:
     """The dual problem on symmetric blocks, and the way back to integer bases."""
 
-    def __init__(self, reduction: Reduction, builder: BasisBuilder) -> None:
-        self.reduction, self.builder, self.blocks = reduction, builder, reduction.blocks()
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction, self.builder = reduction, BasisBuilder(reduction)
+        self.blocks = reduction.blocks()
         if not self.blocks:
             raise StrategyError("the workload asks nothing: all its queries are zero")
         self.cells: Integers | Columns | None = self._different_cells()
@@ -141,7 +142,11 @@ class SymmetricProblem:
             mine = np.flatnonzero(self._inside(block, cells))
             B = rows.at(cells[mine])
             fixed = set(dict(block.residuals))
-            lengths = np.sqrt(sizes[mine][:, [a not in fixed for a in range(sizes.shape[1])]].prod(axis=1, dtype=float))
+            lengths = np.sqrt(
+                sizes[mine][:, [a not in fixed for a in range(sizes.shape[1])]].prod(
+                    axis=1, dtype=float
+                )
+            )
             self.B.append(B)
             blocks.append(DualBlock(C @ B * lengths, mine, block.multiplicity))
         self.dual = Dual(blocks, sizes.prod(axis=1, dtype=float), self.reduction.objective)
@@ -153,7 +158,7 @@ class SymmetricProblem:
         q, every = self.dual.uniform(), SAMPLE
         mixing = self._rows[0].basis.written_out
         while True:
-            reached = self.dual.solve(watch, q, tolerance=TOLERANCE * every)
+            reached = self.dual.solve(watch, q, tolerance=LONG_ENOUGH / 4)
             q = reached.q
             S = (C @ mixing).T @ self.dual.inverse_root(self.dual.blocks[0], q) @ (C @ mixing)
             F = self.dual.evaluate(q)[0]
@@ -241,4 +246,3 @@ class SymmetricProblem:
     @property
     def axes(self) -> tuple[MeasuredAxis, ...]:
         return self.builder.measured_axes
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,16 +11,15 @@ from typing import TYPE_CHECKING
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.block_basis import BasisBuilder, TooLarge
 from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
-from dhdmm.strategy.maximise import TooManyCells
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.strategy import Strategy
-from dhdmm.strategy.symmetry import Reduction, reduce_workload
-from dhdmm.strategy.watch import Watch
+from dhdmm.strategy.symmetry import reduce_workload
+from dhdmm.strategy.watch import Report, Watch, nobody
 from dhdmm.study.workload import Workload
 
 if TYPE_CHECKING:
+    from dhdmm.strategy.exact import SymmetricProblem
     from dhdmm.strategy.integer import Rounded
 
 LARGEST_LOSS = 0.0029
@@ -33,7 +31,11 @@ FINEST_SCALE, FINEST_SCALE_OF_PRODUCTS = 2.0**26, 2.0**36
 
 
 def optimise(
-    workload: Workload, *, seconds: float = 60.0, objective: Objective = TOTAL_SQUARED_ERROR
+    workload: Workload,
+    *,
+    seconds: float = 60.0,
+    objective: Objective = TOTAL_SQUARED_ERROR,
+    report: Report = nobody,
 ) -> Strategy:
     """Find the integer strategy of least expected error for a workload.
 
@@ -44,6 +46,8 @@ def optimise(
         workload: The queries.
         seconds: The longest time to search for the real-valued optimum.
         objective: What to minimise: by default the total squared error.
+        report: Called with the ratio of the best strategy so far to the best bound, while it
+            searches.
 
     Returns:
         A strategy that answers the workload, with the lower bound on its error.
@@ -58,37 +62,25 @@ def optimise(
     """
     import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
 
+    from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
+
+    watch = Watch(seconds, report)
     with threadpool_limits(limits=1, user_api="blas"):
-        from dhdmm.strategy.exact import SymmetricProblem
-        watch = Watch(seconds)
-        reduction = reduce_workload(workload, objective)
-        problem = SymmetricProblem(reduction, BasisBuilder(reduction))
+        problem = SymmetricProblem(reduce_workload(workload, objective))
         if problem.is_small:
             return _exact(workload, problem, watch)
-        try:
-            return _by_products(workload, reduction, seconds)
-        except TooLarge:
-            return _residual(workload, reduction)
+        return _by_products(workload, problem, watch)
 
 
-def rank(workload: Workload) -> int | None:
-    """rank(W): the fewest rows of any strategy; None where it is not known."""
-    reduction = reduce_workload(workload)
-    if not _is_small(reduction):
-        from dhdmm.strategy.product_dual import LARGEST_SIDE  # brings scipy.linalg
-        from dhdmm.strategy.residual import rank_by_components
-        from dhdmm.strategy.sides import Split
+def rank(workload: Workload) -> int:
+    """rank(W): the fewest rows of any strategy; more where `optimise` takes more."""
+    from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
+    from dhdmm.strategy.split import split
 
-        builder = BasisBuilder(reduction)
-        try:
-            splits = [
-                Split.of(reduction, builder, block, LARGEST_SIDE) for block in reduction.blocks()
-            ]
-            return sum(split.rank(builder) for split in splits)
-        except TooLarge:
-            return rank_by_components(reduction)
-    builder = BasisBuilder(reduction)
-    return sum(block.multiplicity * builder.basis(block).rows for block in reduction.blocks())
+    problem = SymmetricProblem(reduce_workload(workload))
+    if problem.is_small:
+        return sum(b.multiplicity * problem.builder.basis(b).rows for b in problem.blocks)
+    return sum(part.rows for block in problem.blocks for part in split(problem.builder, block))
 
 
 def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strategy:
@@ -99,37 +91,18 @@ def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strat
     return search.smallest(optimum.achieved, FIRST_SCALE)
 
 
-def _by_products(workload: Workload, reduction: Reduction, seconds: float) -> Strategy:
-    """The best strategy that is a product on every block, for dual weights that are a product."""
+def _by_products(workload: Workload, given: SymmetricProblem, watch: Watch) -> Strategy:
+    """The best strategy that is a product on every component, for weights that are a product."""
     from dhdmm.strategy.product_dual import ProductDual  # brings scipy.linalg
 
-    problem = ProductDual(reduction)
-    problem.solve(seconds)
-    objective = reduction.objective
+    problem = ProductDual(given.reduction, given.builder, given.blocks)
+    problem.solve(watch.part(0.5))
+    objective = given.reduction.objective
     search = _ScaleSearch(
         workload, objective, problem.bound, problem.axes, problem.round, LARGEST_LOSS_OF_PRODUCTS
     )
-    achieved, _ = search.value(FINEST_SCALE_OF_PRODUCTS)
+    achieved, _ = search.value(FINEST_SCALE_OF_PRODUCTS if problem.is_plain else FINEST_SCALE)
     return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
-
-
-def _residual(workload: Workload, reduction: Reduction) -> Strategy:
-    """A good strategy by components of attribute sets: equal dual weights, or equalising ones."""
-    from dhdmm.strategy.residual import ResidualProblem  # brings scipy.linalg
-
-    problem = ResidualProblem(reduction)
-    choices = [problem.uniform, problem.equalised()]
-    bound = max(problem.bound(d) for d in choices)
-    found: list[tuple[float, _ScaleSearch]] = []
-    for d in choices:
-        round_at = partial(problem.round, problem.solve(d))
-        search = _ScaleSearch(workload, reduction.objective, bound, problem.axes, round_at)
-        with suppress(TooManyCells):
-            found.append((search.value(FINEST_SCALE)[0], search))
-    if not found:
-        raise StrategyError("no strategy was found whose sensitivity can be computed")
-    achieved, best = min(found, key=lambda pair: pair[0])
-    return best.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
 
 @dataclass(frozen=True, eq=False)

@@ -152,12 +152,11 @@ def root(M: Floats) -> Floats:
 
 
 def weighted_root(V: Floats, D: Floats) -> Floats:
-    """X = D^-½ (D^½ V D^½)^½ D^-½: least tr(V X⁻¹) + tr(D X)."""
-    eigenvalues, U = np.linalg.eigh((D + D.T) / 2)
-    eigenvalues = np.maximum(eigenvalues, eigenvalues[-1] * 1e-12)
-    half = (U * np.sqrt(eigenvalues)) @ U.T
-    inverse = (U / np.sqrt(eigenvalues)) @ U.T
-    return np.asarray(inverse @ root(half @ V @ half) @ inverse)
+    """X = L^-T (Lᵀ V L)^½ L⁻¹ with D = L Lᵀ: least tr(V X⁻¹) + tr(D X)."""
+    least = np.trace(D) / len(D) * 1e-12  # no value's weight is nothing
+    L = np.linalg.cholesky((D + D.T) / 2 + least * np.eye(len(D)))
+    half = np.linalg.solve(L.T, root(L.T @ V @ L))
+    return np.asarray(np.linalg.solve(L.T, half.T))
 
 
 def floored(mass: Floats) -> Floats:

@@ -69,7 +69,9 @@ class Rows:
             table = vectors @ gram @ vectors.T
         return np.asarray(table[np.ix_(place.ravel(), place.ravel())])
 
-    def workload(self, axes: tuple[int, ...], summands: Iterable[tuple[tuple[Pair, ...], float]]) -> Floats:
+    def workload(
+        self, axes: tuple[int, ...], summands: Iterable[tuple[tuple[Pair, ...], float]]
+    ) -> Floats:
         """Σ c V in orthonormal coordinates, V named by a Gram per axis."""
         total = np.zeros((self.basis.rows,) * 2)
         for key, c in summands:

@@ -11,14 +11,14 @@ Report = Callable[[float], None]
 """Called with the ratio of the best strategy found so far to the best bound."""
 
 
-def _nobody(ratio: float) -> None:
+def nobody(ratio: float) -> None:
     del ratio
 
 
 @dataclass(frozen=True)
 class Watch:
     seconds: float = math.inf
-    report: Report = _nobody
+    report: Report = nobody
     _start: float = field(default_factory=time.monotonic)
 
     @property
