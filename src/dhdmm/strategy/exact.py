@@ -74,7 +74,7 @@ class SymmetricProblem:
             return None
         if orbits <= (FEW_CELLS if long > 1 else LONGEST_AXIS):
             cells = np.indices(shape).reshape(len(shape), -1).T
-        elif long == 1:
+        elif long <= 1:
             return None
         else:
             try:
@@ -86,7 +86,7 @@ class SymmetricProblem:
                 return columns if alone and ranks[0] <= MOST_QUERIES else None
             cells = columns.all_codes()
         sizes = [int(self._inside(block, cells).sum()) for block in self.blocks]
-        return cells if long == 1 or self._fits(ranks, sizes) else None
+        return cells if long <= 1 or self._fits(ranks, sizes) else None
 
     def _fits(self, ranks: Sequence[int], sizes: Sequence[int]) -> bool:
         both = list(zip(ranks, sizes, strict=True))

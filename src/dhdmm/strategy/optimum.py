@@ -141,7 +141,7 @@ class Dual:
 def lowered_roots(M: Floats) -> Floats:
     """Roots of the eigenvalues of a symmetric M, these lowered by their rounding error."""
     eigenvalues = np.linalg.eigvalsh(M)
-    allowance = ROUNDING * len(M) * eigenvalues[-1]
+    allowance = ROUNDING * len(M) * eigenvalues.max(initial=0.0)
     return np.asarray(np.sqrt(np.maximum(eigenvalues - allowance, 0)))
 
 

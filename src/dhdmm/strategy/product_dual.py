@@ -25,6 +25,8 @@ from dhdmm.strategy.watch import Watch
 
 STEPS = 25
 NEARLY_EQUAL = 2e-4
+SMALLEST_SHARE = 1e-4
+"""No value's weight falls below this part of the average."""
 
 
 class ProductDual:
@@ -35,7 +37,8 @@ class ProductDual:
     ) -> None:
         self.reduction, self.builder = reduction, builder
         splits = [part for block in blocks for part in split(self.builder, block)]
-        self.components = [Component.of(reduction, self.builder, split) for split in splits]
+        found = (Component.of(reduction, self.builder, split) for split in splits)
+        self.components = [component for component in found if component.is_needed]
         self.d: list[Floats] = [axis.sizes / axis.sizes.sum() for axis in reduction.axes]
 
     @property
@@ -55,7 +58,8 @@ class ProductDual:
                 break
             for a, x in excess.items():
                 climbs[a].step(x)
-                self.d[a] = climbs[a].q
+                least = np.maximum(climbs[a].q, SMALLEST_SHARE / len(x))
+                climbs[a].q = self.d[a] = least / least.sum()
 
     def _excess(self) -> dict[int, Floats]:
         """For every axis: the mean squared column given the value's orbit, over the mean of all."""

@@ -29,6 +29,8 @@ from dhdmm.strategy.rows import Pair, Rows
 from dhdmm.strategy.split import Split
 from dhdmm.strategy.symmetry import BlockGram, Reduction
 
+LEAST = 1e-6
+"""An eigenvalue of V, relative to their mean, below which rows are not needed."""
 Weights = Sequence[Floats]
 """Mass of d on every orbit of every attribute, each summing to 1."""
 
@@ -68,7 +70,9 @@ class SideProblem(Rows):
 
     def solve(self, coefficients: Floats) -> None:
         """The best X for Σ c V, scaled so that its mean is 1."""
-        self.X = weighted_root(self.mixed(coefficients), self.D)
+        V = self.mixed(coefficients)
+        least = LEAST * np.trace(V) / len(V)  # all rows of the basis are measured, if only a little
+        self.X = weighted_root(V + least * np.eye(len(V)), self.D)
         self.X = self.X / float(np.sum(self.X * self.D))
 
     def root_trace(self, coefficients: Floats, D: Floats) -> float:
@@ -119,6 +123,12 @@ class Component:
             keys = [tuple(key[i] for i in held) for key in pairs]
             sides.append(SideProblem(reduction, builder, axes, basis, keys, weights))
         return cls(reduction, split, sides, np.array([1.0] if alone else list(pairs.values())))
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether V is not zero here: of a sum of products the summands may cancel."""
+        least = 1e-12 * math.fsum(abs(c) for c in self.split.block.pairs.values())
+        return self._trace([side.traces(np.eye(len(side.L))) for side in self.sides]) > least
 
     @property
     def block(self) -> BlockGram:

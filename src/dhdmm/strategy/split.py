@@ -99,7 +99,17 @@ def _alike(axes: Axes, pairs: Iterable[tuple[tuple[int, int], ...]]) -> Axes:
 
 
 def _cut(builder: BasisBuilder, block: BlockGram) -> list[Split]:
-    sets = {S: _spans(builder, block, S) for S in _sets(builder, block)}
+    """Sets that V mixes are one component as far as they are small."""
+    seen = {S: _spans(builder, block, S) for S in _sets(builder, block)}
+    sets = {S: spans for S, spans in seen.items() if all(map(len, spans.values()))}
+    return [
+        component
+        for group in _mixed(builder, block, sets)
+        for component in _group(builder, block, {S: sets[S] for S in group})
+    ]
+
+
+def _group(builder: BasisBuilder, block: BlockGram, sets: Mapping[Axes, Spans]) -> list[Split]:
     rows = {S: math.prod(len(span) for span in spans.values()) for S, spans in sets.items()}
     together: list[Axes] = []
     for S in sorted(sets, key=lambda S: rows[S]):
@@ -107,17 +117,37 @@ def _cut(builder: BasisBuilder, block: BlockGram) -> list[Split]:
             _volume(block, {*S, *T}) <= LARGEST_TABLE for T in [*together, S]
         ):
             together.append(S)
-    joint = concatenate([_grid(block.axes, sets[S]) for S in together], len(block.axes))
+    if len(together) < 2:
+        together = []
     alone = [_alone(builder, block, S, sets[S]) for S in sets if S not in together]
+    joint = concatenate([_grid(block.axes, sets[S]) for S in together], len(block.axes))
     closed = all(component.is_closed for component in alone)
     first = Split(block, block.pairs, [(block.axes, joint)], False, closed)
     return [first, *alone] if together else alone
 
 
+def _mixed(builder: BasisBuilder, block: BlockGram, sets: Iterable[Axes]) -> list[list[Axes]]:
+    """The sets in groups: V maps the vectors of a set to those of its group."""
+    group = {S: [S] for S in sets}
+    for key in block.pairs:
+        pairs = dict(zip(block.axes, key, strict=True))
+        free = {a for a, pair in pairs.items() if not builder.books[a].commutes(pair)}
+        first: dict[frozenset[int], Axes] = {}
+        for S in group:
+            if _sees(builder, block, key, S):
+                one = group[first.setdefault(frozenset(S) - free, S)]
+                if one is not group[S]:
+                    one += group[S]
+                    group.update((T, one) for T in group[S])
+    return list({id(found): found for found in group.values()}.values())
+
+
 def _alone(builder: BasisBuilder, block: BlockGram, S: Axes, spans: Spans) -> Split:
     """One set, its axes as sides; the axes in which it is constant are with the last one."""
-    if _volume(block, S) > LARGEST_TABLE or max(map(len, spans.values())) > LONGEST:
+    if _volume(block, S) > LARGEST_TABLE or any(len(span) > LONGEST for span in spans.values()):
         raise TooLarge("columns depend on too many different cells")
+    if not S:
+        return Split(block, block.pairs, [(block.axes, _grid(block.axes, {}))], False, True)
     *others, last = S
     rest = tuple(a for a in block.axes if a not in others)
     sides = [((a,), _grid((a,), {a: spans[a]})) for a in others]
