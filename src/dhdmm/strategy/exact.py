@@ -131,7 +131,10 @@ class SymmetricProblem:
         H = rows.workload(block.axes, block.pairs.items())
         if not np.isclose(np.trace(H), block.trace, rtol=1e-9):
             raise StrategyError("an integer basis of the workload was not found")
-        return np.asarray(linalg.cholesky(H) @ rows.inverse)
+        held = {*block.axes, *dict(block.residuals)}
+        sizes = [len(axis.orbit) for a, axis in enumerate(self.reduction.axes) if a not in held]
+        # an integer row holds ones along attributes of a single orbit
+        return np.asarray(linalg.cholesky(H) @ rows.inverse / math.sqrt(math.prod(sizes)))
 
     def _use(self, cells: Integers) -> None:
         """Dual weights on these columns."""
