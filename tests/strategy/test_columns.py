@@ -60,7 +60,7 @@ def test_norms_are_exact_whatever_the_size_of_entries(seed: int) -> None:
 
 
 def test_columns_that_are_too_many_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr(columns_module, "LARGEST", 10)
+    monkeypatch.setattr(columns_module, "LARGEST", 100)
     with pytest.raises(TooManyColumns, match="too many cells"):
         Columns.of([np.eye(6, dtype=np.int64)] * 3)
 

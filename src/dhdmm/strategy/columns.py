@@ -22,7 +22,7 @@ from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import BIG, FLOAT, Exact, Integers, largest
 
 LARGEST = 2**27
-"""Entries of the columns that are extended at once: bytes, where rows hold small numbers."""
+"""Bytes of the columns that are extended at once."""
 CHUNK = 2**19
 """Entries of S K that are written out at once."""
 
@@ -60,9 +60,9 @@ class Columns:
         for a in order:
             own = tables[a].T[firsts[a]].astype(kind)
             entries = len(values) * own.size
-            if entries > LARGEST:
+            if entries * own.itemsize > LARGEST:
                 raise TooManyColumns("the queries tell too many cells apart")
-            borrow(2 * entries * np.dtype(kind).itemsize / 8)
+            borrow(entries * own.itemsize / 4)
             work(OBJECT + 10 * entries)
             values = (values[:, None, :] * own[None, :, :]).reshape(-1, products)
             codes = np.repeat(codes, len(own), axis=0)

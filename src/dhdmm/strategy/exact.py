@@ -215,6 +215,15 @@ class SymmetricProblem:
                     done[i] = Rounder(real, optimum.achieved, self.dual.objective).round(scale)
         return [done[i] for i in range(len(self.blocks))]
 
+    @property
+    def largest_known(self) -> Callable[[Sequence[Rounded]], float] | None:
+        """The longest column of rounded blocks, of those with weight, where not all are seen."""
+        return self._largest_of_these if isinstance(self.cells, Columns) else None
+
+    def _largest_of_these(self, rounded: Sequence[Rounded]) -> float:
+        A = rounded[0].block.sides[0].T @ self.B[0]
+        return float(np.einsum("iu,iu->u", A, A).max())
+
     def _unit(self, q: Floats) -> Unit:
         """max X_uu at weights near q, the unit that all blocks are in.
 

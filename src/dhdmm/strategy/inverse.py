@@ -24,7 +24,7 @@ from dhdmm.strategy.contrast import RowSums
 from dhdmm.strategy.estimate import on_merged, outer
 from dhdmm.strategy.matrix import FLOAT, Floats
 from dhdmm.strategy.memo import memoised
-from dhdmm.study.factor import Factor, Ranges, group_sums
+from dhdmm.study.factor import Factor, Ranges, gram, group_sums
 from dhdmm.study.workload import Product
 
 
@@ -154,11 +154,40 @@ class FactorPair:
 
     def _inner(self, a: int, vectors: Floats) -> Floats:
         """v FᵀG wᵀ for vectors v, w over orbits."""
-        left, right = (_dot(self.orbit_rows(a, is_left), vectors.T) for is_left in (True, False))
-        return np.asarray(left.T @ right)
+        if len(vectors) == vectors.shape[1] and np.array_equal(vectors, np.eye(len(vectors))):
+            return self._gram(a)
+        return np.asarray(vectors @ self._gram(a) @ vectors.T)
+
+    @memoised
+    def _gram(self, a: int) -> Floats:
+        """FᵀG over orbits."""
+        left, right = self.orbit_rows(a, True), self.orbit_rows(a, False)
+        if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+            return np.asarray(_dense(left).T @ _dense(right))
+        return np.asarray(gram(left, right), np.float64)
+
+    def _products(self, side: SideInverse, is_left: bool) -> Floats:
+        """(rows of the side's axes…, products): every row with every Kronecker row."""
+        found = np.ones((1, len(side.side.basis.ids)))
+        for i, a in enumerate(side.side.axes):
+            vectors = self.axes[a].vectors[side.side.basis.ids[:, i]].astype(np.float64)
+            own = _dot(self.orbit_rows(a, is_left), vectors.T)
+            found = (found[:, None, :] * own[None, :, :]).reshape(-1, found.shape[1])
+        return found
+
+    def _few_rows(self, side: SideInverse) -> bool:
+        """Whether all rows of the products are fewer than the cells that they are over."""
+        axes = side.side.axes
+        rows = math.prod(self.left[a].shape[0] for a in axes)
+        return rows < math.prod(len(self.axes[a].sizes) for a in axes)
 
     def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
+        if self._few_rows(side):
+            rows = [self._products(side, is_left) @ side.inverse for is_left in (True, False)]
+            held = [a in side.side.axes for a in range(len(self.axes))]
+            shape = [f.shape[0] if own else 1 for f, own in zip(self.left, held, strict=True)]
+            return np.asarray((rows[0] * rows[1]).sum(axis=1).reshape(shape))
         tables = side.tables(side.inverse)
         total = np.zeros([1] * len(self.axes))
         for left, right in itertools.product(tables, tables):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
@@ -44,7 +46,7 @@ def optimise(
 
     Args:
         workload: The queries.
-        seconds: The longest time to search for the real-valued optimum.
+        seconds: About how long to search; a larger workload takes a little longer to round.
         objective: What to minimise: by default the total squared error.
         report: Called with the ratio of the best strategy so far to the best bound, while it
             searches.
@@ -65,11 +67,28 @@ def optimise(
     from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
 
     watch = Watch(seconds, report)
-    with threadpool_limits(limits=1, user_api="blas"):
+    with threadpool_limits(limits=1, user_api="blas"), _in_words():
         problem = SymmetricProblem(reduce_workload(workload, objective))
         if problem.is_small:
             return _exact(workload, problem, watch)
         return _by_products(workload, problem, watch)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """What numerical libraries complain about, as an error of ours."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise StrategyError(
+            f"no strategy was found for these queries: {error}",
+            hint="ask for fewer tables at once, or coarser ones",
+        ) from error
+    except MemoryError as error:
+        raise StrategyError(
+            "the strategy for these queries needs more memory than this machine has",
+            hint="ask for fewer tables at once, or coarser ones",
+        ) from error
 
 
 def rank(workload: Workload) -> int:
@@ -85,9 +104,13 @@ def rank(workload: Workload) -> int:
 
 def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
-    optimum = problem.solve(watch)
+    optimum = problem.solve(watch.part(0.6))
     round_at, objective = partial(problem.round, optimum), problem.reduction.objective
-    search = _ScaleSearch(workload, objective, optimum.bound, problem.axes, round_at)
+    search = _ScaleSearch(
+        workload, objective, optimum.bound, problem.axes, round_at, LARGEST_LOSS, watch
+    )
+    if problem.largest_known is not None:
+        search = replace(search, largest=problem.largest_known)
     return search.smallest(optimum.achieved, FIRST_SCALE)
 
 
@@ -98,8 +121,9 @@ def _by_products(workload: Workload, given: SymmetricProblem, watch: Watch) -> S
     problem = ProductDual(given.reduction, given.builder, given.blocks)
     problem.solve(watch.part(0.5))
     objective = given.reduction.objective
+    most = LARGEST_LOSS_OF_PRODUCTS
     search = _ScaleSearch(
-        workload, objective, problem.bound, problem.axes, problem.round, LARGEST_LOSS_OF_PRODUCTS
+        workload, objective, problem.bound, problem.axes, problem.round, most, watch
     )
     achieved, _ = search.value(FINEST_SCALE_OF_PRODUCTS if problem.is_plain else FINEST_SCALE)
     return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
@@ -114,7 +138,10 @@ class _ScaleSearch:
     bound: float
     axes: tuple[MeasuredAxis, ...]
     round_at: Callable[[float], Sequence[Rounded]]
-    most: float = LARGEST_LOSS
+    most: float
+    watch: Watch
+    largest: Callable[[Sequence[Rounded]], float] | None = None
+    """The longest column as far as it is known, where all columns take long."""
 
     def value(self, scale: float) -> tuple[float, Strategy]:
         """Of the objective when rounded at this scale."""
@@ -122,8 +149,10 @@ class _ScaleSearch:
         parts = drop_unused_vectors(self.axes, [r.block for r in rounded])
         bound = self.objective.figure(self.objective.per_query(self.workload, self.bound))
         strategy = Strategy(*parts, self.workload, bound, self.objective)
-        traces = (r.trace for r in rounded)
-        return self.objective.value(traces, strategy.sensitivity_squared), strategy
+        largest = self.largest(rounded) if self.largest else strategy.sensitivity_squared
+        value = self.objective.value((r.trace for r in rounded), largest)
+        self.watch.report(self.objective.figure(value / self.bound))
+        return value, strategy
 
     def smallest(self, achieved: float, first: float) -> Strategy:
         def loss_at(scale: float) -> tuple[float, Strategy]:
@@ -138,12 +167,14 @@ class _ScaleSearch:
         if loss > self.most:
             raise StrategyError(f"no integer scale keeps the loss below {self.most:.2%}")
         factor = self._room(loss) if scale == first else 1
-        while factor > 1:
+        while factor > 1 and not self.watch.is_over:
             smaller_loss, smaller = loss_at(scale / factor)
             if smaller_loss <= self.most:
                 scale, loss, best = scale / factor, smaller_loss, smaller
             factor = min(self._room(loss), factor // 2)
-        if math.sqrt(2) * loss > self.most:  # the loss grows at least as the scale shrinks
+        if (
+            self.watch.is_over or math.sqrt(2) * loss > self.most
+        ):  # the loss grows at least as the scale shrinks
             return best
         smaller_loss, smaller = loss_at(scale / math.sqrt(2))
         return smaller if smaller_loss <= self.most else best
