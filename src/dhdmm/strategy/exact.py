@@ -158,10 +158,11 @@ class SymmetricProblem:
         """Weights on few columns; those that are too long join until no column is."""
         rank, C, objective = len(self._C[0]), self._C[0], self.reduction.objective
         self._use(columns.holding(10))
-        q, every = self.dual.uniform(), SAMPLE
+        q, every, longest = self.dual.uniform(), SAMPLE, 2.0
         mixing = self._rows[0].basis.written_out
         while True:
-            reached = self.dual.solve(watch, q, tolerance=LONG_ENOUGH / 4)
+            # weights on these columns need not be better than the choice of columns is
+            reached = self.dual.solve(watch, q, max(LONG_ENOUGH / 4, (longest - 1) / 10))
             q = reached.q
             S = (C @ mixing).T @ self.dual.inverse_root(self.dual.blocks[0], q) @ (C @ mixing)
             F = self.dual.evaluate(q)[0]

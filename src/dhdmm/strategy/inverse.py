@@ -185,8 +185,8 @@ class FactorPair:
         """The side's share, with axes of length 1 for attributes outside it."""
         if self._few_rows(side):
             rows = [self._products(side, is_left) @ side.inverse for is_left in (True, False)]
-            held = [a in side.side.axes for a in range(len(self.axes))]
-            shape = [f.shape[0] if own else 1 for f, own in zip(self.left, held, strict=True)]
+            mine = [a in side.side.axes for a in range(len(self.axes))]
+            shape = [f.shape[0] if own else 1 for f, own in zip(self.left, mine, strict=True)]
             return np.asarray((rows[0] * rows[1]).sum(axis=1).reshape(shape))
         tables = side.tables(side.inverse)
         total = np.zeros([1] * len(self.axes))
