@@ -21,6 +21,26 @@ def dense_rmse(W: np.ndarray, A: np.ndarray) -> float:
     return float(np.sqrt(sensitivity * np.square(W @ np.linalg.pinv(A)).sum() / len(W)))
 
 
+def dense_optimum(W: np.ndarray, steps: int = 400) -> tuple[float, float]:
+    """(a bound, what is reached) of the best root mean square error, by nothing but W's SVD.
+
+    d_u ← d_u X_uu / F with F = ‖W D^½‖_*, X = Wᵀ (W D Wᵀ)^-½ W, over all different columns.
+    """
+    W = np.unique(W, axis=1)
+    W = W[:, np.any(W, axis=0)]
+    d = np.full(W.shape[1], 1 / W.shape[1])
+    bound, reached = 0.0, np.inf
+    for _ in range(steps):
+        U, s, _ = np.linalg.svd(W * np.sqrt(d), full_matrices=False)
+        kept = s > s[0] * 1e-9
+        X = np.square((U[:, kept] / np.sqrt(s[kept])).T @ W).sum(axis=0)
+        F = s.sum()
+        bound, reached = max(bound, F), min(reached, np.sqrt(F * X.max()))
+        d = np.maximum(d * X, 1e-12)
+        d /= d.sum()
+    return bound, reached
+
+
 def unweighted(w: Workload) -> np.ndarray:
     weights = np.repeat([t.weight for t in w.terms], [t.queries for t in w.terms])
     return w.to_sparse().toarray() / weights[:, None]

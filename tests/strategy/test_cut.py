@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from dense import check_against_dense, random_workload
 from workloads import marginal_factors, plain
@@ -57,7 +58,9 @@ def test_cut_blocks_match_dense_arithmetic(cut, monkeypatch, seed):
     w = random_workload(seed)
     strategy = optimise(w)
     check_against_dense(strategy, w, more_rows=strategy.rows)
-    assert strategy.rows == rank(w)
+    least = np.linalg.matrix_rank(w.to_sparse().toarray())
+    assert rank(w) in (None, least)
+    assert strategy.rows == least or rank(w) is None, "a participant would refuse it"
     monkeypatch.undo()
     assert strategy.lower_bound <= optimise(w).rmse
 
@@ -68,6 +71,7 @@ def test_tables_of_ranges_and_values_keep_rank_many_rows(cut, monkeypatch, make,
     w = make(kind)
     strategy = optimise(w)
     check_against_dense(strategy, w)
+    assert strategy.rows == rank(w)
     assert Strategy.from_bytes(strategy.to_bytes()).to_bytes() == strategy.to_bytes()
     monkeypatch.undo()
     best = optimise(w)

@@ -91,15 +91,16 @@ def _in_words() -> Iterator[None]:
         ) from error
 
 
-def rank(workload: Workload) -> int:
-    """rank(W): the fewest rows of any strategy; more where `optimise` takes more."""
+def rank(workload: Workload) -> int | None:
+    """rank(W): the fewest rows of any strategy; None where it is not known."""
     from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
     from dhdmm.strategy.split import split
 
     problem = SymmetricProblem(reduce_workload(workload))
     if problem.is_small:
         return sum(b.multiplicity * problem.builder.basis(b).rows for b in problem.blocks)
-    return sum(part.rows for block in problem.blocks for part in split(problem.builder, block))
+    parts = [part for block in problem.blocks for part in split(problem.builder, block)]
+    return sum(part.rows for part in parts) if all(part.is_minimal for part in parts) else None
 
 
 def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strategy:

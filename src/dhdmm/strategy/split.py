@@ -57,6 +57,8 @@ class Split:
     """Whether no X of the block is better for d: what its sides share is a single Gram each."""
     is_closed: bool
     """The same for equal weights."""
+    is_minimal: bool = True
+    """Whether all components of the block together have no more rows than W has there."""
 
     @property
     def rows(self) -> int:
@@ -102,11 +104,28 @@ def _cut(builder: BasisBuilder, block: BlockGram) -> list[Split]:
     """Sets that V mixes are one component as far as they are small."""
     seen = {S: _spans(builder, block, S) for S in _sets(builder, block)}
     sets = {S: spans for S, spans in seen.items() if all(map(len, spans.values()))}
+    minimal = all(_is_spanned(builder, block, S, spans) for S, spans in sets.items())
     return [
-        component
+        replace(component, is_minimal=minimal)
         for group in _mixed(builder, block, sets)
         for component in _group(builder, block, {S: sets[S] for S in group})
     ]
+
+
+def _is_spanned(builder: BasisBuilder, block: BlockGram, S: Axes, spans: Spans) -> bool:
+    """Whether some table alone has all rows of the set: queries for each of its vectors."""
+    return any(
+        all(
+            i == j and builder.books[a].splits(i) for a, (i, j) in zip(block.axes, key, strict=True)
+        )
+        and all(
+            len(builder.books[a].zero_sum_spanning((i,))) == len(spans[a])
+            for a, (i, _) in zip(block.axes, key, strict=True)
+            if a in S
+        )
+        for key in block.pairs
+        if _sees(builder, block, key, S)
+    ) and not any(len(term.indices) > 1 for term in builder.reduction.terms)
 
 
 def _group(builder: BasisBuilder, block: BlockGram, sets: Mapping[Axes, Spans]) -> list[Split]:
@@ -164,8 +183,12 @@ def _alone(builder: BasisBuilder, block: BlockGram, S: Axes, spans: Spans) -> Sp
 
 def _sees(builder: BasisBuilder, block: BlockGram, key: Key, S: Axes) -> bool:
     """Whether a summand is not zero on the set."""
-    pairs = zip(block.axes, key, strict=True)
-    return all(builder.books[a].varies(i) for a, pair in pairs if a in S for i in pair)
+    books = builder.books
+    return all(
+        books[a].varies(i) if a in S else books[a].has_total(i)
+        for a, pair in zip(block.axes, key, strict=True)
+        for i in pair
+    )
 
 
 def _sets(builder: BasisBuilder, block: BlockGram) -> list[Axes]:
@@ -178,7 +201,8 @@ def _sets(builder: BasisBuilder, block: BlockGram) -> list[Axes]:
             raise TooLarge(f"a table of {len(seen)} long attributes is too large")
         work(OBJECT * 2 ** len(seen))
         for size in range(len(seen) + 1):
-            found.update(dict.fromkeys(itertools.combinations(seen, size)))
+            sets = itertools.combinations(seen, size)
+            found.update((S, None) for S in sets if _sees(builder, block, key, S))
     return list(found)
 
 

@@ -87,6 +87,16 @@ class VectorBook:
         return bool(np.any(rows != rows[:, :1]))
 
     @memoised
+    def has_total(self, index: int) -> bool:
+        """Whether some row of a factor does not sum to zero."""
+        return bool(np.any(self.means(self.axis.factors[index]) @ self.axis.sizes))
+
+    def splits(self, index: int) -> bool:
+        """Whether the total and zero-sum vectors span the rows of a factor: it sees both or one."""
+        apart = int(self.has_total(index)) + len(self.zero_sum_spanning((index,)))
+        return len(self.spanning(index)) == apart
+
+    @memoised
     def commutes(self, pair: tuple[int, int]) -> bool:
         """Whether 1 is an eigenvector of a Gram, with equal weight for all merged values."""
         rows = self.axis.summed[pair].sum(axis=1)

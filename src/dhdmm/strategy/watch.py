@@ -19,7 +19,7 @@ def nobody(ratio: float) -> None:
 class Watch:
     seconds: float = math.inf
     report: Report = nobody
-    _start: float = field(default_factory=time.monotonic)
+    _start: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def left(self) -> float:
