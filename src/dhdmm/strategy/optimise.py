@@ -126,7 +126,7 @@ def _by_products(workload: Workload, given: SymmetricProblem, watch: Watch) -> S
     search = _ScaleSearch(
         workload, objective, problem.bound, problem.axes, problem.round, most, watch
     )
-    achieved, _ = search.value(FINEST_SCALE_OF_PRODUCTS if problem.is_plain else FINEST_SCALE)
+    achieved, _ = search.value(FINEST_SCALE if problem.is_cut else FINEST_SCALE_OF_PRODUCTS)
     return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
 
 

@@ -73,9 +73,11 @@ class ProductDual:
         return found
 
     @property
-    def is_plain(self) -> bool:
-        """Whether every side is over one axis, so that even large entries are quickly added up."""
-        return all(len(side.axes) <= 1 for component in self.components for side in component.sides)
+    def is_cut(self) -> bool:
+        """Whether blocks fell into components; then large entries take long to add up."""
+        return len({component.block.residuals for component in self.components}) < len(
+            self.components
+        )
 
     @property
     def bound(self) -> float:
