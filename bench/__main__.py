@@ -8,12 +8,14 @@ import sys
 
 NAMES = (
     "strategy",
+    "checks",
     "noise",
     "primitives",
     "secagg",
     "validation",
     "round",
     "simulation",
+    "coordinator",
     "tabulate",
     "warehouse",
     "adjust",

@@ -18,6 +18,7 @@ import dhdmm
 from bench.primitives import COORDINATES, composed_keys, composed_masks, microseconds
 from dhdmm.planning.plan import Plan
 from dhdmm.secagg.costs import MICROSECONDS
+from dhdmm.simulation.engines import Engine
 from dhdmm.simulation.model import put_modelled_seconds
 from dhdmm.simulation.network import Network
 from dhdmm.simulation.population import population_for, silent_ones
@@ -56,13 +57,13 @@ def report(study: Study, strategy: Strategy, size: int) -> None:
     )
 
 
-def measured_and_modelled(plan: Plan) -> tuple[Trace, Trace]:
+def measured_and_modelled(plan: Plan, engine: Engine) -> tuple[Trace, Trace]:
     """The same round twice: seconds as measured, and from counts."""
     population = population_for(plan, 1, None, 0)
     counted = plan.method.counted(population.plan.round(population.round_id))
     trace = Trace.empty(plan.method.phases, plan.participants)
     recorder = TraceRecorder(trace, lambda _done, _of: None, counted)
-    execute(population, recorder, silent_ones(DROPOUT, plan, 0), "processes", None)
+    execute(population, recorder, silent_ones(DROPOUT, plan, 0), engine, None)
     modelled = deepcopy(recorder.trace)
     put_modelled_seconds(modelled, counted, plan.strategy.rows)
     return recorder.trace, modelled
@@ -110,7 +111,7 @@ def main() -> None:
             study.with_aggregation(threat_model=model), participants=size, strategy=strategy
         )
         print(f"\n{model}, {size:,}: participant ms, model/measured; coordinator s, the same")
-        print("\n".join(ratios(*measured_and_modelled(plan))))
+        print("\n".join(ratios(*measured_and_modelled(plan, "processes"))))
     print("\nunit costs, µs: here, and in the model")
     for name, cost in unit_costs().items():
         print(f"  {name:<16}{cost:>12.4f}{MICROSECONDS[name]:>12.4f}")

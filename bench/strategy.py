@@ -20,6 +20,7 @@ from bench.wide import WIDE
 from dhdmm.cohort.usage import peak_bytes
 from dhdmm.planning.draft import plan
 from dhdmm.planning.plan import Plan
+from dhdmm.strategy.objective import OBJECTIVES
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -27,6 +28,7 @@ from dhdmm.study.workload import Workload
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NUMERIC = ("age", "fnlwgt", "capital-gain", "capital-loss", "hours-per-week")
+FOR_OBJECTIVES = ("SF1", "Adult-5, 2-way", "Adult-14, 2-way", "AllRange 256", "Prefix 256")
 LONGEST, LONGEST_WIDE = 900, 120
 """Seconds before a preset, or a wide workload, is given up."""
 
@@ -106,10 +108,27 @@ def measure_wide(load: Callable[[], Workload]) -> dict[str, Any]:
     }
 
 
-def measure_apart(name: str) -> dict[str, Any] | str:
+def measure_objectives(load: Callable[[], Study]) -> dict[str, Any]:
+    """The workload's largest variance, and mean over tables, by each objective's strategy."""
+    workload, found = load().workload, {}
+    for name in OBJECTIVES:
+        start = process_time()
+        strategy = optimise(workload, objective=name)
+        found[name] = {
+            "seconds": process_time() - start,
+            "largest": float(strategy.variances().max()) * strategy.sensitivity_squared,
+            "rmse": strategy.rmse,
+            "per_table": strategy.over(workload, OBJECTIVES["per-table"]).error,
+            "ratio": strategy.ratio,
+            "entry_bits": strategy.max_entry.bit_length(),
+        }
+    return found
+
+
+def measure_apart(name: str, *more: str) -> dict[str, Any] | str:
     """The figures from a process of their own, or why there are none."""
     longest = LONGEST if name in PRESETS else LONGEST_WIDE
-    command = [sys.executable, "-m", "bench.strategy", "--only", name]
+    command = [sys.executable, "-m", "bench.strategy", "--only", name, *more]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=longest, check=False)
     except subprocess.TimeoutExpired:
@@ -126,7 +145,14 @@ def main() -> None:
     names = [*PRESETS, *WIDE]
     options.add_argument("--only", choices=names, help="measure here and print JSON")
     options.add_argument("--wide", action="store_true", help="workloads beyond the presets")
+    options.add_argument("--objectives", action="store_true", help="the presets by each objective")
     given = options.parse_args()
+    if given.objectives:
+        if given.only:
+            print(json.dumps(measure_objectives(PRESETS[given.only])))
+        else:
+            draw_objectives()
+        return
     if given.only:
         is_preset = given.only in PRESETS
         figures = measure(PRESETS[given.only]) if is_preset else measure_wide(WIDE[given.only])
@@ -141,6 +167,26 @@ def main() -> None:
         found = measure_apart(name)
         print(f"{name:<17}{' ' + found if isinstance(found, str) else row(found)}", flush=True)
     print("s, MB: processor time, peak memory for the strategy; kB, ms: a plan and its check")
+
+
+def draw_objectives() -> None:
+    print("At L2 sensitivity 1 and noise 1; ratio: of the objective's own error to its bound")
+    print(
+        f"{'workload':<17}{'objective':<10}{'largest variance':>17}{'rms':>9}{'per table':>10}"
+        f"{'ratio':>8}{'bits':>5}{'s':>7}"
+    )
+    for name in FOR_OBJECTIVES:
+        found = measure_apart(name, "--objectives")
+        if isinstance(found, str):
+            print(f"{name:<17}{found}", flush=True)
+            continue
+        for objective, one in found.items():
+            print(
+                f"{name:<17}{objective:<10}{one['largest']:>17.2f}{one['rmse']:>9.4f}"
+                f"{one['per_table']:>10.4f}{one['ratio']:>8.4f}{one['entry_bits']:>5}"
+                f"{one['seconds']:>7.1f}",
+                flush=True,
+            )
 
 
 def row(found: dict[str, Any]) -> str:

@@ -17,7 +17,6 @@ ADULT_14 = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)
 NUMERIC = (0, 2, 9, 10, 11)
 CONDITIONS = (100, 16, 7, 15, 6, 42)
 Kind = Callable[[int], Factor]
-Summand = tuple[int, Sequence[Factor]]
 """A coefficient, and a factor per attribute."""
 
 

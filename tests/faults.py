@@ -127,6 +127,18 @@ ROWS = {
         "Rounds, rosters and releases are asked for without credentials",
         "401, the same whether there is such a round or not",
     ),
+    57: Row(
+        "The store keeps the messages of rounds that are long over",
+        "purged when the operator says so; transcripts and the fact of rounds stay",
+    ),
+    58: Row(
+        "A study is repeated for as long as the coordinator lives",
+        "one round a period; whoever has no budget left stays out, and the others go on",
+    ),
+    59: Row(
+        "Somebody else begins, closes or aborts a round, or asks who is missing",
+        "refused; the operator does",
+    ),
 }
 
 HEAD = """# Faults and attacks

@@ -1,4 +1,4 @@
-"""All tables and figures, in the paper's order."""
+"""All tables and figures: the paper's in its order, then those beyond it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dhdmm.errors import DhdmmError, ExitCode
 from dhdmm.study.names import nearest
-from research.paper import complexity, dropout, epsilon, kappa, table_2, theta, validation
+from research.paper import complexity, dropout, epsilon, kappa, table_2, theta, validation, whole
 from research.paper.item import PaperItem
 from research.paper.over_participants import (
     COMMUNICATION,
@@ -16,7 +16,7 @@ from research.paper.over_participants import (
     TOTAL_SEMI_HONEST,
 )
 
-ITEMS: tuple[PaperItem, ...] = (
+PAPER: tuple[PaperItem, ...] = (
     table_2.ITEM,
     COMPUTATION,
     TOTAL_SEMI_HONEST,
@@ -29,8 +29,14 @@ ITEMS: tuple[PaperItem, ...] = (
     complexity.ITEM,
     kappa.ITEM,
 )
-BEYOND: tuple[PaperItem, ...] = (validation.COSTS, validation.POISONING)
-"""What the paper leaves open; made when it is named."""
+BEYOND: tuple[PaperItem, ...] = (
+    whole.ITEM,
+    dropout.READINESS,
+    validation.COSTS,
+    validation.POISONING,
+)
+"""What the paper leaves open."""
+ITEMS = (*PAPER, *BEYOND)
 
 
 class UnknownItem(DhdmmError):
@@ -38,9 +44,9 @@ class UnknownItem(DhdmmError):
 
 
 def chosen(names: Sequence[str]) -> tuple[PaperItem, ...]:
-    """The items with these names, in the paper's order; all of the paper's if none is named."""
-    known = [item.name for item in (*ITEMS, *BEYOND)]
+    """The items with these names, in their order; all if none is named."""
+    known = [item.name for item in ITEMS]
     for name in names:
         if name not in known:
             raise UnknownItem(f"there is no item '{name}'", hint=nearest(name, known))
-    return tuple(item for item in (*ITEMS, *BEYOND) if item.name in names) or ITEMS
+    return tuple(item for item in ITEMS if item.name in names) or ITEMS

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from research.paper import simulations, style
 from research.paper.item import Column, Found, Needed, PaperItem, Row, group, significant
 from research.paper.settings import MODELS, Settings
+from research.paper.simulations import EXECUTED
 
 COSTS = {
     "participant_ms": ("participant's computation", "ms", "log² n + k log n"),
@@ -27,12 +28,12 @@ SIZES = {"n": "participants", "k": "rows"}
 
 
 def _needed(settings: Settings) -> Iterator[Needed]:
-    for model, n, units in simulations.by_participants(settings):
-        yield {"over": "n", "threat_model": model, "size": n}, units
+    for model, n, by, units in simulations.by_participants(settings):
+        yield {"over": "n", "threat_model": model, "size": n, "by": by}, units
     for model in MODELS:
         for rows in settings.rows:
             unit = simulations.counting(settings, rows, model)
-            yield {"over": "k", "threat_model": model, "size": rows}, [unit]
+            yield {"over": "k", "threat_model": model, "size": rows, "by": EXECUTED}, [unit]
 
 
 def _rows(found: Found) -> list[Row]:
@@ -40,9 +41,11 @@ def _rows(found: Found) -> list[Row]:
     rows = []
     for over in SIZES:
         for model in MODELS:
-            mine = group(measured, over=over, threat_model=model)
-            sizes = [row["size"] for row in mine]
+            everything = group(measured, over=over, threat_model=model)
             for cost, (name, unit, published) in COSTS.items():
+                # participants' seconds are counted where only the coordinator is executed
+                mine = [r for r in everything if cost != "participant_ms" or r["by"] == EXECUTED]
+                sizes = [row["size"] for row in mine]
                 values = [row[cost] for row in mine]
                 rows.append(
                     {

@@ -1,7 +1,9 @@
-"""Dropouts: what participants who fall silent cost, in time and in accuracy.
+"""Dropouts: what participants who fall silent cost, and what it costs to be ready for them.
 
-Every round is planned to survive the largest dropout shown, so noise and graph are the same
-throughout. Those who drop out take their noise with them: the error of what is left falls.
+Every round of the first item is planned to survive the largest dropout shown, so noise and graph
+are the same throughout. Those who drop out take their noise with them: the error of what is left
+falls. In the second nobody drops out, and what is varied is what the round could have survived, or
+how many may be corrupt.
 """
 
 from __future__ import annotations
@@ -16,6 +18,12 @@ from research.paper.item import Column, Needed, PaperItem, Row, group
 from research.paper.settings import MODELS, Settings
 
 PANELS = {"total_s": "total time (s)", "coordinator_s": "coordinator (s)", "rmse": "RMSE (ε = 1)"}
+READY = {
+    "degree": "degree",
+    "participant_ms": "participant's computation (ms)",
+    "participant_all_kb": "participant's traffic in all (KB)",
+    "expected_rmse": "expected RMSE (ε = 1)",
+}
 
 
 def _needed(settings: Settings) -> Iterator[Needed]:
@@ -61,7 +69,10 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     for model in MODELS:
         first, *_, last = group(rows, threat_model=model)
         yield (
-            f"{model}: from no dropout to {last['dropout']:.0%}, the coordinator's time goes from"
+            f"{model}: a round that survives {last['dropout']:.0%} has degree {first['degree']:,},"
+            f" and takes a participant {first['participant_ms']:.0f} ms and"
+            f" {first['participant_all_kb']:.0f} KB; from no"
+            f" dropout to {last['dropout']:.0%}, the coordinator's time goes from"
             f" {first['coordinator_s']:.2f} to {last['coordinator_s']:.2f} s, the expected RMSE"
             f" from {first['expected_rmse']:.3g} to {last['expected_rmse']:.3g}."
         )
@@ -80,6 +91,9 @@ ITEM = PaperItem(
         Column("threat_model", "threat model"),
         Column("dropout", "dropout", 2),
         Column("survivors", "survivors"),
+        Column("degree", "degree"),
+        Column("participant_ms", "participant ms", 3),
+        Column("participant_all_kb", "participant KB in all", 3),
         Column("total_s", "total s", 3),
         Column("coordinator_s", "coordinator s", 3),
         Column("expected_rmse", "RMSE, expected", 4),
@@ -87,4 +101,74 @@ ITEM = PaperItem(
     ),
     draw=_draw,
     remarks=_remarks,
+)
+
+
+# ---- what readiness costs ------------------------------------------------------------------------
+
+
+def _ready(settings: Settings) -> Iterator[Needed]:
+    n = settings.dropout_participants
+    for model in MODELS:
+        for theta in settings.ready_thetas:
+            labels = {"varied": "corrupt fraction θ", "at": theta}
+            yield labels, [simulations.round_of(settings, n, model, theta=theta)]
+        for dropout in settings.dropouts[1:]:
+            labels = {"varied": "dropout allowed", "at": dropout}
+            yield labels, [simulations.round_of(settings, n, model, max_dropout=dropout)]
+
+
+def _draw_ready(rows: Sequence[Row]) -> Figure:
+    figure, panels = style.panels(2 * len(READY), 3.9, across=len(READY))
+    varied = list(dict.fromkeys(row["varied"] for row in rows))
+    places = [(what, key) for what in varied for key in READY]
+    for axes, (what, key) in zip(panels, places, strict=True):
+        for model in MODELS:
+            mine = group(rows, threat_model=model, varied=what)
+            style.series(axes, mine, "at", key, model, style.ours(model))
+        axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
+        axes.set_xlabel(what)
+        axes.set_title(READY[key], loc="left", fontsize="medium")
+    panels[0].legend(frameon=False)
+    figure.suptitle(f"{rows[0]['participants']:,} participants, nobody gone", fontsize="medium")
+    return figure
+
+
+def _ready_remarks(rows: Sequence[Row]) -> Iterator[str]:
+    for what in dict.fromkeys(row["varied"] for row in rows):
+        for model in MODELS:
+            mine = group(rows, threat_model=model, varied=what)
+            first, last = mine[0], mine[-1]
+            yield (
+                f"{model}, {what} from {first['at']:.0%} to {last['at']:.0%}: degree"
+                f" {first['degree']:,} to {last['degree']:,}, a participant's time"
+                f" {first['participant_ms']:.1f} to {last['participant_ms']:.1f} ms, its traffic"
+                f" {first['participant_all_kb']:.1f} to {last['participant_all_kb']:.1f} KB,"
+                f" the expected RMSE {first['expected_rmse']:.3g} to {last['expected_rmse']:.3g}."
+            )
+
+
+READINESS = PaperItem(
+    name="readiness",
+    title="What it costs to be ready for the corrupt and for dropouts (not in the paper)",
+    paper=(
+        "The paper's rounds are planned for θ = 0.05 and for no dropout. More corrupt participants,"
+        " and in the malicious model more dropouts, need many more neighbours; and more noise."
+    ),
+    needed=_ready,
+    rows=simulations.averages,
+    columns=(
+        Column("threat_model", "threat model"),
+        Column("varied", "varied"),
+        Column("at", "at", 2),
+        Column("degree", "degree"),
+        Column("participant_ms", "participant ms", 3),
+        Column("participant_all_kb", "participant KB in all", 3),
+        Column("coordinator_s", "coordinator s", 3),
+        Column("coordinator_mb", "coordinator MB", 3),
+        Column("participants 1 Mbps", "total s at 1 Mbit/s", 3),
+        Column("expected_rmse", "RMSE, expected", 4),
+    ),
+    draw=_draw_ready,
+    remarks=_ready_remarks,
 )

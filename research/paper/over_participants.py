@@ -1,7 +1,8 @@
 """Figures over the number of participants: computation, total time, traffic, slower networks.
 
-Beyond the rounds that are executed stands one whose operations are counted. The times on slower
-networks (RQ2) are all replayed from one execution of each round.
+Beyond the rounds that are executed stand some of which only the coordinator is, and one whose
+operations are all counted. What is counted is never joined with what is measured. The times on
+slower networks (RQ2) are all replayed from one execution of each round.
 """
 
 from __future__ import annotations
@@ -15,42 +16,42 @@ from matplotlib.figure import Figure
 from research.paper import simulations, style
 from research.paper.item import Column, Found, Needed, PaperItem, Row, group, significant
 from research.paper.settings import MALICIOUS, MODELS, SEMI_HONEST, Settings
-from research.paper.simulations import NETWORKS
+from research.paper.simulations import COORDINATOR, EXECUTED, NETWORKS
 
-MEASURED, COUNTED = "measured", "counted"
 MODEL_AND_SIZE = (Column("threat_model", "threat model"), Column("participants", "n"))
+SLOW = "participants 1 Mbps"
 SIDES = {"coordinator": ("MB", 1e6), "participant": ("KB", 1e3)}
 DIRECTIONS = {"sent": "--", "received": ":"}
 NETWORK_LINES = {
     "unlimited": style.line(style.BLACK, "o", "-"),
-    "participants 1 Mbps": style.line(style.SKY, "^", "--"),
+    SLOW: style.line(style.SKY, "^", "--"),
     "coordinator 1000 Mbps": style.line(style.GREEN, "v", "-."),
     "coordinator 100 Mbps": style.line(style.VERMILLION, "s", ":"),
     "participants 1, coordinator 100 Mbps": style.line(style.PURPLE, "D", "-"),
 }
 
 
-def _executed(settings: Settings, models: Sequence[str] = MODELS) -> Iterator[Needed]:
-    for *_, units in simulations.by_participants(settings, models):
-        yield {"by": MEASURED}, units
+def _needed(
+    settings: Settings, models: Sequence[str] = MODELS, *, counted: bool = False
+) -> Iterator[Needed]:
+    for _, _, by, units in simulations.by_participants(settings, models, counted=counted):
+        yield {"by": by}, units
 
 
-def _executed_and_counted(settings: Settings, models: Sequence[str] = MODELS) -> Iterator[Needed]:
-    yield from _executed(settings, models)
-    for model in models:
-        for n in settings.counted_participants:
-            yield {"by": COUNTED}, [simulations.counted(settings, n, model)]
+def _measured(row: Row, key: str) -> bool:
+    """A coordinator's time is measured in every round that has a coordinator."""
+    by = row["by"]
+    return by == EXECUTED or (by == COORDINATOR and key == "coordinator_s")
 
 
 def _lines(axes: Axes, rows: Sequence[Row], key: str, model: str, label: str) -> None:
     """Ours, with what is counted apart from what is measured, beside the paper's."""
+    mine = group(rows, threat_model=model)
+    measured = [row for row in mine if _measured(row, key)]
+    counted = [row for row in mine if not _measured(row, key)]
+    style.series(axes, measured, "participants", key, label, style.ours(model))
     crosses = style.ours(model, linestyle="none", marker="x", markersize=8)
-    for by, suffix, look in [
-        (MEASURED, "", style.ours(model)),
-        (COUNTED, ", operations counted", crosses),
-    ]:
-        mine = group(rows, threat_model=model, by=by)
-        style.series(axes, mine, "participants", key, label + suffix, look)
+    style.series(axes, counted, "participants", key, f"{label}, operations counted", crosses)
     style.printed(axes, model, key, label)
 
 
@@ -69,7 +70,7 @@ COMPUTATION = PaperItem(
     name="computation",
     title="Computation against the number of participants",
     paper="Server and mean client computation, bandwidth unlimited; numbers only in Table 2.",
-    needed=_executed_and_counted,
+    needed=partial(_needed, counted=True),
     rows=simulations.averages,
     columns=(
         *MODEL_AND_SIZE,
@@ -91,9 +92,10 @@ COMPUTATION = PaperItem(
 def _draw_total(model: str, rows: Sequence[Row]) -> Figure:
     figure, [axes] = style.panels(1, 6.4)
     _lines(axes, rows, "total_s", model, "total")
+    computed = [row for row in rows if _measured(row, "coordinator_s")]
     axes.plot(
-        [row["participants"] for row in rows],
-        [row["coordinator_s"] for row in rows],
+        [row["participants"] for row in computed],
+        [row["coordinator_s"] for row in computed],
         color=style.GREY,
         linestyle="--",
         label="of which the coordinator computes",
@@ -108,7 +110,7 @@ def _total(model: str) -> PaperItem:
         name=f"total-{model}",
         title=f"Total time, {model}",
         paper="Total running time against the number of clients; numbers only in Table 2.",
-        needed=partial(_executed_and_counted, models=[model]),
+        needed=partial(_needed, models=[model], counted=True),
         rows=simulations.averages,
         columns=(
             Column("participants", "n"),
@@ -165,7 +167,7 @@ COMMUNICATION = PaperItem(
         "Two figures, megabytes of the server and kilobytes of a client, sent and received;"
         " numbers only in Table 2, both ways together."
     ),
-    needed=_executed,
+    needed=_needed,
     rows=_traffic,
     columns=(
         *MODEL_AND_SIZE,
@@ -217,6 +219,12 @@ def _network_remarks(rows: Sequence[Row]) -> Iterator[str]:
         mine = group(rows, threat_model=model, participants=most)
         times = "; ".join(f"{row['network']} {significant(row['total_s'], 3)} s" for row in mine)
         yield f"{model}, {most:,} participants: {times}."
+        slow = group(rows, threat_model=model, network=SLOW)
+        ratios = ", ".join(f"{r['to_unlimited']:.2f} at {r['participants']:,}" for r in slow)
+        yield (
+            f"{model}: participants at 1 Mbit/s are not negligible where there are few. A round"
+            f" takes this many times as long as on unlimited links: {ratios}."
+        )
 
 
 NETWORK = PaperItem(
@@ -227,7 +235,7 @@ NETWORK = PaperItem(
         " clients hardly matter, a slow server does. No numbers are printed but that 100 Mbps takes"
         " tens of seconds up to 3,000 clients."
     ),
-    needed=_executed,
+    needed=_needed,
     rows=_by_network,
     columns=(
         *MODEL_AND_SIZE,

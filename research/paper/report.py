@@ -1,4 +1,5 @@
-"""What a run writes: a CSV file and two pictures an item, one page of HTML, one of Markdown.
+"""What a run writes: a CSV file and two pictures an item, one page of HTML, one of Markdown, and
+the lines that README shows.
 
 The HTML page is self-contained: pictures are inside it and no other host is asked for anything. The
 Markdown page, results.md, shows the pictures of the folder beside it.
@@ -25,6 +26,7 @@ from research.paper.item import PaperItem, Row
 from research.paper.records import description
 from research.paper.settings import Settings
 from research.paper.style import DOTS_PER_INCH
+from research.paper.summary import readme
 
 PICTURES = "results"
 LIBRARIES = ("cryptography", "numpy", "pynacl", "scipy")
@@ -63,6 +65,9 @@ def write(folder: Path, finished: Sequence[Finished], settings: Settings, comman
         figure.set_layout_engine("none")  # found once, the layout fits the second picture too
         drawn[name] = _svg(figure)
         (pictures / f"{name}.svg").write_bytes(drawn[name])
+    summary = readme({done.item.name: done.rows for done in finished})
+    if summary is not None:
+        (folder / "readme.md").write_text(summary, encoding="utf-8")
     about = _about(settings, command)
     (folder / "results.md").write_text(_markdown(finished, about, settings), encoding="utf-8")
     (folder / "report.html").write_text(_html(finished, about, settings, drawn), encoding="utf-8")
@@ -115,8 +120,9 @@ def _markdown(finished: Sequence[Finished], about: dict[str, str], settings: Set
     parts = [
         "# Results",
         "The published evaluation, repeated: every table and figure, ours beside the paper's."
-        " Participants are real sessions with real cryptography; only the network is a model."
-        " This page is written by `python -m research`.",
+        " Participants are real sessions with real cryptography; the network is a model, and the"
+        " web server, its store and TLS are left out. Of rounds beyond the paper's sizes the"
+        " coordinator alone is executed. This page is written by `python -m research`.",
     ]
     if settings.label != "full":
         parts.append(f"**{QUICK}**")

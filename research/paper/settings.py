@@ -24,10 +24,10 @@ class Settings:
 
     participants: tuple[int, ...] = (100, 1000, 3000)
     """As in the paper's table."""
-    repetitions: int = 5
+    repetitions: int = 3
     records: tuple[int, ...] = (1, 100)
     more_participants: tuple[int, ...] = (10_000, 100_000)
-    """Simulated once each."""
+    """Simulated once each, the coordinator alone."""
     counted_participants: tuple[int, ...] = (1_000_000,)
     """Not executed: messages and operations are counted, at fixed unit costs."""
 
@@ -38,9 +38,12 @@ class Settings:
     rounds: int = 3
     """Of the whole protocol, beside the ideal sum."""
 
-    dropouts: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3)
+    dropouts: tuple[float, ...] = (0.0, 0.1, 0.3)
     dropout_participants: int = 1000
-    dropout_repetitions: int = 3
+    dropout_repetitions: int = 1
+    ready_thetas: tuple[float, ...] = (0.05, 0.2, 0.33, 0.49)
+    """Whose cost is measured."""
+    validated_participants: tuple[int, ...] = (100, 1000)
     rows: tuple[int, ...] = (3112, 33_184, 100_000)
     """Measurements of a strategy: ours for SF1, the paper's for SF1, and more."""
     rows_participants: int = 100
@@ -49,10 +52,6 @@ class Settings:
     """Whose accuracy is shown."""
     simulated: str = "census-sf1"
     """Whose rounds are timed."""
-
-    @property
-    def all_participants(self) -> tuple[int, ...]:
-        return self.participants + self.more_participants
 
 
 def quick(seed: int = SEED, adult: Path | None = None) -> Settings:
@@ -69,6 +68,6 @@ def quick(seed: int = SEED, adult: Path | None = None) -> Settings:
         thetas=(0.0, 0.1, 0.2, 0.3),
         rounds=1,
         dropout_participants=100,
-        dropout_repetitions=1,
+        validated_participants=(100,),
         rows_participants=30,
     )

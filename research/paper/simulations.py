@@ -35,6 +35,11 @@ NETWORKS = {
 }
 """All but the first with 100 ms of latency each way."""
 
+EXECUTED, COORDINATOR, COUNTED = "measured", "coordinator measured", "counted"
+"""How a round's figures come about. In the second participants' operations are counted; their
+traffic, in all three, is that of real messages."""
+ENGINES: dict[str, Engine] = {EXECUTED: "processes", COORDINATOR: "coordinator", COUNTED: "model"}
+
 MEASURED = (
     "participant_ms",
     "coordinator_s",
@@ -43,6 +48,9 @@ MEASURED = (
     "total_s",
     "participant_kb",
     "coordinator_mb",
+    "participant_all_kb",
+    "participant_all_ms",
+    "rounds_s",
 )
 
 
@@ -54,6 +62,7 @@ def round_of(
     records: int = 1,
     repetition: int = 0,
     dropout: float = 0.0,
+    engine: Engine = "processes",
     **variation: Any,
 ) -> Unit:
     """A round of Census SF1, unless the settings say otherwise."""
@@ -70,9 +79,10 @@ def round_of(
             "records": records,
             "dropout": dropout,
             "seed": seed,
+            "engine": engine,
             **variation,
         },
-        lambda: _simulated(study(), seed, records, dropout),
+        lambda: _simulated(study(), seed, records, dropout, engine),
     )
 
 
@@ -89,36 +99,28 @@ def counting(settings: Settings, rows: int, threat_model: str) -> Unit:
     )
 
 
-def counted(settings: Settings, participants: int, threat_model: str) -> Unit:
-    """The same round as `round_of`, not executed: its messages and operations are counted."""
-    name, seed = settings.simulated, settings.seed
-    parameters = {
-        "study": name,
-        "participants": participants,
-        "threat_model": threat_model,
-        "seed": seed,
-    }
-    return Unit(
-        "counted",
-        parameters,
-        lambda: _simulated(_varied(name, participants, threat_model), seed, engine="model"),
-    )
-
-
 def _varied(name: str, participants: int, threat_model: str, **variation: Any) -> Study:
     base = studies.study(name)
     return studies.varied(base, participants, threat_model=threat_model, **variation)
 
 
 def by_participants(
-    settings: Settings, models: Sequence[str] = MODELS
-) -> Iterator[tuple[str, int, list[Unit]]]:
-    """For every model and size the repetitions with one record each; large sizes once."""
+    settings: Settings, models: Sequence[str] = MODELS, *, counted: bool = False
+) -> Iterator[tuple[str, int, str, list[Unit]]]:
+    """For every model and size the rounds with one record each, and how they are made.
+
+    Up to the paper's sizes they are executed, repeatedly; larger ones once, the coordinator alone.
+    If asked for, those follow that are not executed.
+    """
+    sizes = {EXECUTED: settings.participants, COORDINATOR: settings.more_participants}
+    if counted:
+        sizes[COUNTED] = settings.counted_participants
     for threat_model in models:
-        for n in settings.all_participants:
-            times = settings.repetitions if n in settings.participants else 1
-            units = [round_of(settings, n, threat_model, repetition=i) for i in range(times)]
-            yield threat_model, n, units
+        for by, participants in sizes.items():
+            times = settings.repetitions if by == EXECUTED else 1
+            for n in participants:
+                make = partial(round_of, settings, n, threat_model, engine=ENGINES[by])
+                yield threat_model, n, by, [make(repetition=i) for i in range(times)]
 
 
 def averages(found: Found) -> list[Row]:
@@ -159,6 +161,8 @@ def _simulated(
         "agreement_us": (before + agreement_us()) / 2,
         "participant_kb": participant / 1e3,
         "coordinator_mb": coordinator / 1e6,
+        "participant_all_kb": kept["participant_bytes"] / 1e3,
+        "participant_all_ms": kept["participant_ms"] + kept["plan_check_ms"],
         "rounds_s": kept["coordinator_s"] - kept["optimisation_s"],
         **{network: simulation.replay(link).total_s for network, link in NETWORKS.items()},
         **_errors(simulation, records, seed),

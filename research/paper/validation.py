@@ -210,12 +210,10 @@ PANELS = {
 
 def _rounds_needed(settings: Settings) -> Iterator[Needed]:
     for level in LEVELS:
-        for n in settings.participants:
-            units = [
-                simulations.round_of(settings, n, MALICIOUS, repetition=i, validation=level)
-                for i in range(settings.repetitions)
-            ]
-            yield {"validation": level, "participants": n}, units
+        for n in settings.validated_participants:
+            asked: dict[str, Any] = {} if level == "none" else {"validation": level}
+            unit = simulations.round_of(settings, n, MALICIOUS, **asked)
+            yield {"validation": level, "participants": n}, [unit]
 
 
 def _cost_rows(found: Found) -> list[Row]:

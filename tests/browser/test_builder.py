@@ -110,8 +110,24 @@ def test_figures_follow_the_budget_and_the_tables(builder: Page):
     expect(builder.locator("#items tr")).to_have_count(3)
 
 
+def test_an_objective_or_targets_say_what_is_made_small(builder: Page):
+    describe_small_study(builder)
+    planned(builder)
+    builder.get_by_label("Make as small as possible").select_option("max")
+    words = "largest error of any answer at most"
+    expect(builder.locator("#facts")).to_contain_text(words, timeout=PATIENCE)
+    expect(builder.locator("#yaml")).to_contain_text("objective: max")
+    builder.get_by_label("Make as small as possible").select_option("total")
+    builder.locator("#tables summary").first.click()
+    builder.get_by_label("Target").first.fill("3")
+    expect(builder.locator("#facts")).to_contain_text("The targets take", timeout=PATIENCE)
+    expect(builder.locator("#facts")).to_contain_text("more than the budget: they are missed")
+    expect(builder.locator("#items")).to_contain_text("(target 3)")
+    expect(builder.locator("#yaml")).to_contain_text("target: 3")
+
+
 def _number(words: str) -> float:
-    return float(words.removeprefix("± ").replace(",", ""))
+    return float(words.replace(",", ""))
 
 
 def test_mistakes_are_shown_at_their_field(builder: Page):
@@ -184,11 +200,12 @@ workload:
   - {name: several, terms: [{by: [some]}, {by: [zip], where: "age > 3"}, {total: true}]}
   - {name: asked, sql: "SELECT zip, COUNT(*) FROM data WHERE age >= 5 GROUP BY zip"}
   - {name: everybody, total: true}
+objective: per-table
 privacy:
   unit: {person: {column: id, max_records: 3, max_participants: 2}}
   rho: 0.05
   corrupt_fraction: 0.1
-  relation: zero-out
+  relation: replace
 aggregation: {threat_model: semi-honest, participants: 40, max_records_per_participant: 5000}
 """
 

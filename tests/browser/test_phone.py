@@ -24,6 +24,7 @@ schema:
   triage: {type: category, values: [immediate, very urgent, urgent, standard, non-urgent]}
   sex: {type: category, values: [female, male]}
   place: {type: category, values: [University Hospital of the Northern District, Harbour, Hill]}
+  day: {type: date, range: [2024-01-01, 2024-01-05]}
 workload:
   - {name: bars, by: [triage]}
   - {name: heat, by: [place, triage], with_totals: [place, triage]}
@@ -34,6 +35,8 @@ workload:
   - {name: ranges, ranges: {of: week, kind: all}}
   - {name: three ways, by: [triage, sex, place]}
   - {name: everybody, total: true}
+  - {name: middle days, quantiles: {of: day, at: [0.25, 0.5], by: [place]}}
+  - {name: mean week, mean: {of: week, by: [triage]}}
   - {name: rows, coverage: true}
 privacy: {unit: record, epsilon: 1.0, delta: 1e-6, corrupt_fraction: 0.1}
 aggregation: {threat_model: malicious, participants: 12, max_records_per_participant: 200000}
@@ -77,8 +80,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, 
         base = f"/releases/{first}"
         tables = [f"{base}/tables/{i + 1}" for i in range(len(study.workload.items))]
         asked = f"{base}/ask?sql=SELECT+sex,+COUNT(*)+FROM+data+GROUP+BY+sex"
+        asked_first = f"{asked}+ORDER+BY+COUNT(*)+DESC+LIMIT+1"
         others = ["/", f"/studies/{study.digest.hex()}", f"/rounds/{live}", base, f"{base}/ask"]
-        yield here, [*others, f"{base}/compare?with={second}", asked, *tables]
+        yield here, [*others, f"{base}/compare?with={second}", asked, asked_first, *tables]
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -133,7 +137,7 @@ def test_a_participants_own_page_is_read_without_scrolling_sideways(
         assert page.evaluate("document.documentElement.scrollWidth") <= WIDTH
         assert page.evaluate(SCROLLING) == []
         tables = page.get_by_role("region", name="Tables")
-        errors = tables.locator("td.n").filter(has_text="±")
+        errors = tables.locator("td[data-before='standard error']")
         assert errors.count() > 1
         for box in (one.bounding_box() for one in errors.all()):
             assert box is not None

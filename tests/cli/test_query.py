@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,3 +80,25 @@ def test_a_directory_with_files_is_left_alone(saved, tmp_path):
     with pytest.raises(DhdmmError, match="not empty"):
         called(adjust, saved, "--integers", "--out", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+LOADED = """
+import atexit, sys
+slow = {"pandas", "scipy.special"}
+atexit.register(lambda: print("loaded:", sorted(slow & set(sys.modules)), file=sys.stderr))
+from dhdmm.cli.main import main
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments", [["show"], ["query", BY_SEX], ["adjust", "--nonnegative", "--out", "adjusted"]]
+)
+def test_reading_a_release_loads_nothing_that_takes_long_to_import(saved, tmp_path, arguments):
+    """pandas and scipy.special take half a second each; pyarrow would import pandas by itself."""
+    name, *others = arguments
+    command = [sys.executable, "-c", LOADED, name, str(saved), *others]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "loaded: []" in done.stderr

@@ -152,6 +152,18 @@ def test_every_distribution_bounds_the_error_of_every_strategy(seed: int) -> Non
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_every_pair_of_distributions_bounds_the_largest_variance(seed: int) -> None:
+    W, rng = workload(seed), np.random.default_rng(seed)
+    for _ in range(20):
+        d, p = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(len(W)))
+        A = rng.normal(size=(5, 4))
+        X = A.T @ A
+        bound = np.linalg.norm(np.sqrt(p)[:, None] * W * np.sqrt(d), "nuc") ** 2
+        variances = np.diag(W @ np.linalg.pinv(X) @ W.T)
+        assert bound <= np.diag(X).max() * variances.max() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_unmixed_gram_lies_below_the_gram(seed: int) -> None:
     F = np.random.default_rng(seed).normal(size=(9, 7))
     gram = F.T @ F

@@ -104,9 +104,18 @@ aggregation: {participants: 5, max_records_per_participant: 8}
 privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
 aggregation: {{{ROUND}}}
 """,
+    "largest": f"""
+objective: max
+privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
+aggregation: {{{ROUND}}}
+""",
+    "targets": f"""
+privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
+aggregation: {{{ROUND}}}
+""",
 }
-"""By name: units record, person and participant, both relations, both threat models; `more` and
-`answers` have the keys that 0.1.0 did not know.
+"""By name: units record, person and participant, both relations, both threat models; `more`,
+`answers`, `largest` and `targets` have the keys that 0.1.0 did not know.
 """
 
 POLICY = Policy(
@@ -118,6 +127,8 @@ REVIEWING = POLICY.model_copy(update={"person_columns": ["who"]})
 
 def text_of(name: str) -> str:
     questions = ANSWERS if name == "answers" else QUESTIONS
+    if name == "targets":
+        questions = questions.replace("weight: 2", "target: 2.5")
     return f"study: museum {name}\n{questions.lstrip()}{TERMS[name].lstrip()}"
 
 

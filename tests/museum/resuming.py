@@ -23,11 +23,10 @@ from dhdmm.planning.plan import Plan
 from dhdmm.release.transcript import Transcript
 from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
-from dhdmm.server.limits import Limits
 from dhdmm.server.studies import Hub
 from dhdmm.server.waiting import Deadlines
 from tests.museum.cast import COORDINATOR, REGISTRAR, noise_of, records_of
-from tests.service.walls.servers import Files, certificate, running
+from tests.service.walls.servers import Files, certificate, coordinating
 
 OPERATOR = "operator"
 
@@ -98,8 +97,6 @@ def resumed(url: str, round_id: bytes, folder: Path) -> Iterator[Resumed]:
     database.migrate()
     hub = Hub(database, COORDINATOR, folder / "releases", Deadlines(600, 600))
     files = certificate(folder)
-    app = create_app(hub, OPERATOR)
-    door = app.state.callers.admit
-    with running(app, Limits(), files, on_drain=hub.drain, door=door) as server:
+    with coordinating(create_app(hub, OPERATOR), files) as server:
         yield Resumed(f"https://localhost:{server.port}", files, hub, round_id)
     database.close()

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from research.paper import published
-from research.paper.catalogue import ITEMS, UnknownItem, chosen
+from research.paper.catalogue import ITEMS, PAPER, UnknownItem, chosen
+from research.paper.item import significant
 from research.paper.report import Finished
 from research.paper.run import WORK, reproduce
+from research.paper.simulations import COORDINATOR
 from research.paper.work import ResultStore, Unit
 from tests.paper.tiny import TINY
 
@@ -75,10 +77,12 @@ def test_results_page_names_all_items_and_how_they_came_about(
 
 def test_committed_results_are_complete_and_of_a_full_run() -> None:
     page = (DOCS / "results.md").read_text(encoding="utf-8")
-    assert re.findall(r"^## (.*)$", page, re.M) == [item.title for item in ITEMS]
+    shown = re.findall(r"^## (.*)$", page, re.M)
+    assert shown == [item.title for item in ITEMS if item.title in shown]
+    assert set(shown) >= {item.title for item in PAPER}
     assert "\n- Run: full\n" in page
     pictures = {path.stem for path in (DOCS / "results").glob("*.svg")}
-    assert pictures == {item.name for item in ITEMS}
+    assert pictures == {item.name for item in ITEMS if item.title in shown}
 
 
 def test_nothing_is_computed_twice(
@@ -157,6 +161,54 @@ def test_participants_traffic_is_the_coordinators(finished: dict[str, Finished])
         assert row["coordinator_mb"] * 1000 == pytest.approx(
             row["participant_kb"] * row["participants"]
         )
+
+
+def test_a_whole_round_is_more_than_its_messages(finished: dict[str, Finished]) -> None:
+    """And what is counted stands beside every measured point."""
+    for row in finished["whole-round"].rows:
+        parts = row["joining_kb"] + row["participant_kb"] + row["ending_kb"]
+        assert row["participant_all_kb"] == pytest.approx(parts)
+        assert row["participant_all_ms"] > row["participant_ms"] > 0
+        assert 0.1 < row["coordinator_ratio"] < 10
+        assert (row["participant_ratio"] is None) == (row["by"] == COORDINATOR)
+    for remark in finished["whole-round"].item.remarks(finished["whole-round"].rows):
+        assert "nan" not in remark
+
+
+def test_the_run_writes_the_lines_of_the_readme(
+    folder: Path, finished: dict[str, Finished]
+) -> None:
+    written = (folder / "readme.md").read_text(encoding="utf-8")
+    most = max(TINY.participants)
+    for row in finished["whole-round"].rows:
+        if row["participants"] == most:
+            assert f"| {row['threat_model']} |" in written
+            assert f"{significant(row['participant_all_kb'], 3)} kB |" in written
+    assert f"{max(TINY.more_participants)} participants" in written
+
+
+def test_counted_times_are_not_fitted_with_measured_ones(finished: dict[str, Finished]) -> None:
+    for row in finished["complexity"].rows:
+        sizes = [int(size) for size in row["sizes"].split()]
+        if row["over"] == "n":
+            more = () if row["key"] == "participant_ms" else TINY.more_participants
+            assert sizes == [*TINY.participants, *more], row["key"]
+
+
+def test_no_line_joins_counted_and_measured_points(finished: dict[str, Finished]) -> None:
+    """Of every drawn line that joins points, all are executed ones; for the coordinator's time
+    also those where it alone was executed."""
+    for name in ("computation", "total-malicious", "total-semi-honest"):
+        figure = finished[name].item.draw(finished[name].rows)
+        joined = [
+            line
+            for axes in figure.axes
+            for line in axes.get_lines()
+            if line.get_linestyle() not in ("None", "none", "")
+        ]
+        assert joined
+        counted = max(TINY.counted_participants)
+        assert all(max(line.get_xdata(), default=0) < counted for line in joined), name
 
 
 def test_distributed_error_follows_the_corrupt_fraction(finished: dict[str, Finished]) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from dhdmm.errors import StudyError
 from dhdmm.planning.draft import draft, plan
+from dhdmm.planning.plan import Plan
 from dhdmm.planning.targets import Targets, guessed_answers, study_for
+from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
@@ -92,3 +94,100 @@ def test_plan_takes_another_budget_a_target_and_a_total(
     assert max(map(len, shown.splitlines())) <= 80
     wrong = shell("plan", "study.yaml", "--target", "bothh: 5")
     assert (wrong.code, "did you mean 'both'?" in wrong.err) == (3, True)
+
+
+WANTED = {"both": 40.0, "young": 6.0}
+
+
+def test_a_plan_for_targets_reaches_them_with_less_budget_than_the_least_total_error() -> None:
+    made = plan(SMALL, targets=WANTED)
+    errors = made.expected_error().by_item()
+    reached = [float(errors[name].max()) / target for name, target in WANTED.items()]
+    assert all(0.98 < one <= 1 for one in reached), "none is better than it has to be"
+    assert made.study.targets == WANTED
+    usual = study_for(SMALL, optimise(SMALL.workload), Targets(WANTED))
+    assert made.promise.epsilon < 0.95 * usual.privacy.epsilon
+    assert made.strategy.ratio < 1.005
+
+
+def test_targets_of_a_study_are_planned_at_its_own_budget() -> None:
+    study = SMALL.with_targets(WANTED)
+    made = plan(study)
+    assert made.promise.epsilon == pytest.approx(study.privacy.epsilon, rel=1e-3)
+    errors = made.expected_error().by_item()
+    missed = [float(errors[name].max()) / target for name, target in WANTED.items()]
+    assert max(missed) == pytest.approx(min(missed), rel=0.02), "all alike"
+    read = Plan.from_bytes(made.to_bytes())
+    assert read.strategy.objective == made.strategy.objective == objective_of(study)
+    assert read.strategy.error == pytest.approx(made.strategy.error)
+
+
+def test_a_study_says_what_is_made_small_and_older_ones_keep_their_digest() -> None:
+    text = small_text()
+    changed = Study.from_text(text + "objective: max\n")
+    assert objective_of(changed).name == "max"
+    assert changed.digest != SMALL.digest == Study.from_text(text + "objective: total\n").digest
+    assert SMALL.with_objective("max").digest == changed.digest
+    assert Study.from_canonical_bytes(changed.canonical_bytes()).model == changed.model
+    assert Study.from_text(changed.to_yaml()).digest == changed.digest
+    again = changed.with_targets(WANTED)
+    assert (again.model.objective, again.targets) == ("total", WANTED)
+    assert again.with_objective("total").digest == SMALL.digest
+    largest = plan(SMALL, objective="max").expected_error().standard_errors.max()
+    assert largest < plan(SMALL).expected_error().standard_errors.max()
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ("{name: one, by: [sex], target: 0}", "target"),
+        ("{name: one, by: [sex], target: 5, weight: 2}", "a 'weight' or a 'target', not both"),
+        ("{name: one, terms: [{by: [sex], weight: 2}], target: 5}", "not both"),
+        ("{name: one, quantiles: {of: age, at: [0.5]}, target: 5}", "not with 'quantiles'"),
+    ],
+)
+def test_a_target_that_cannot_be_one_is_refused_at_its_line(entry: str, what: str) -> None:
+    with pytest.raises(StudyError, match=what) as refused:
+        Study.from_text(small_text().replace("workload:", f"workload:\n  - {entry}"))
+    assert "workload[0]" in str(refused.value)
+
+
+def test_an_objective_beside_targets_is_refused() -> None:
+    with pytest.raises(StudyError, match="objective: tables with a 'target' say"):
+        Study.from_text(SMALL.with_targets(WANTED).to_yaml() + "objective: max\n")
+    with pytest.raises(StudyError, match="no table 'bothh'") as refused:
+        SMALL.with_targets({"bothh": 5})
+    assert refused.value.hint == "did you mean 'both'?"
+    with pytest.raises(StudyError, match="'largest' is not one of total, per-table, max"):
+        SMALL.with_objective("largest")
+
+
+def test_plan_says_what_was_made_small_and_what_targets_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    shell = Shell(tmp_path, monkeypatch, capsys)
+    (tmp_path / "study.yaml").write_text(small_text())
+    (tmp_path / "targets.yaml").write_text(SMALL.with_targets(WANTED).to_yaml())
+    shown = shell("plan", "study.yaml", "--objective", "max").out
+    assert "The largest error of any answer is at most" in shown
+    assert "largest " in shown[shown.index("error  ") :]
+    alike = json.loads(shell("plan", "study.yaml", "--objective", "per-table", "--json").out)
+    assert alike["objective"] == "per-table"
+    assert alike["error_unit"] / alike["lower_bound_unit"] == pytest.approx(alike["ratio"])
+    assert alike["error_unit"] != pytest.approx(alike["rmse_unit"])
+    found = json.loads(shell("plan", "targets.yaml", "--json").out)
+    asked = [f"--target={name}: {target}" for name, target in WANTED.items()]
+    needed = json.loads(shell("plan", "study.yaml", "--json", *asked).out)
+    assert found["privacy_needed"]["epsilon"] == pytest.approx(needed["epsilon"], rel=2e-3)
+    assert {item["name"]: item.get("target") for item in found["items"]}["both"] == 40
+    shown = shell("plan", "targets.yaml").out
+    assert "largest error relative to its target" in shown
+    words = "the study spends more" if needed["epsilon"] < 1 else "the study spends less"
+    assert words in " ".join(shown.split())
+    compared = json.loads(
+        shell("plan", "study.yaml", "--objective", "max", "--compare", "--json").out
+    )
+    assert {one["ratio"] for one in compared["compare"]} == {None}
+    wrong = shell("plan", "study.yaml", "--objective", "max", "--target", "both: 5")
+    assert (wrong.code, "not both" in wrong.err) == (3, True)
+    assert "made small" in shell("describe", "targets.yaml").out

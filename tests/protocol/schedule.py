@@ -130,7 +130,9 @@ class Run:
         return self.coordinator
 
     def _step(self) -> None:
-        weather, dice = self.weather, self.dice
+        weather, dice, coordinator = self.weather, self.dice, self.coordinator
+        heard = coordinator._senders(), coordinator.departed
+        assert coordinator.awaited == coordinator.invited.difference(*heard)
         waiting = len(self._up) + len(self._down)
         if not waiting or not self.coordinator.awaited or dice.chance(weather.deadline):
             self._close()

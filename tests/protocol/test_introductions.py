@@ -16,7 +16,7 @@ from dhdmm.privacy.keystream import KeyStream
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
-from dhdmm.session.introductions import introduce, split
+from dhdmm.session.introductions import Introductions, split
 from dhdmm.session.participant import ParticipantSession
 from tests.participant.data_holder import POLICY, ROSTER
 from tests.planning.studies import planned, records
@@ -90,7 +90,7 @@ def test_the_message_comes_after_an_introduction_of_those_whose_signatures_it_ha
     scene = Scene(robbed=False)
     introduced, message = scene.neighbours()
     told = scene.session.message_for(VICTIM)
-    assert told == introduce(ROSTER, introduced, message)
+    assert told == Introductions(ROSTER).before(message, introduced)
     assert isinstance(m.decode(scene.people[VICTIM].receive(told) or b""), m.Shares)
     chosen = [j.position for j in m.decode(message).neighbours if j.direction & m.Direction.OUT]
     assert introduced == chosen == [i for i in range(12) if i != VICTIM]
@@ -102,8 +102,10 @@ def test_a_key_in_somebodys_place_is_not_believed(how: str):
     scene = Scene(robbed=True)
     introduced, message = scene.neighbours()
     told = {
-        "another key is shown": introduce(scene.shown, introduced, message),
-        "it is left out": introduce(ROSTER, [i for i in introduced if i != ROBBED], message),
+        "another key is shown": Introductions(scene.shown).before(message, introduced),
+        "it is left out": Introductions(ROSTER).before(
+            message, [i for i in introduced if i != ROBBED]
+        ),
         "nobody is introduced": message,
     }[how]
     assert refusal(scene.people[VICTIM], told) is AbortReason.BAD_PROOF
@@ -118,14 +120,14 @@ def test_without_the_proof_shares_would_go_to_the_key_in_its_place(
     )
     scene = Scene(robbed=True)
     introduced, message = scene.neighbours()
-    said = scene.people[VICTIM].receive(introduce(scene.shown, introduced, message))
+    said = scene.people[VICTIM].receive(Introductions(scene.shown).before(message, introduced))
     assert isinstance(m.decode(said or b""), m.Shares)
 
 
 def test_the_true_key_does_not_vouch_for_keys_that_another_signed():
     scene = Scene(robbed=True)
     introduced, message = scene.neighbours()
-    told = introduce(ROSTER, introduced, message)
+    told = Introductions(ROSTER).before(message, introduced)
     assert refusal(scene.people[VICTIM], told) is AbortReason.BAD_SIGNATURE
 
 
@@ -148,7 +150,7 @@ def test_an_entry_that_is_not_on_the_roster_is_refused(change: str):
 
 @given(cut=st.integers(min_value=1), flip=st.integers(min_value=0))
 def test_an_introduction_that_is_cut_off_or_changed_is_refused_or_another(cut: int, flip: int):
-    whole = introduce(ROSTER, [1, 4, 7], b"\x01 message")
+    whole = Introductions(ROSTER).before(b"\x01 message", [1, 4, 7])
     assert split(whole).message == b"\x01 message"
     changed = bytearray(whole)
     changed[flip % len(whole)] ^= 1 << flip % 7

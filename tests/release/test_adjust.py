@@ -212,3 +212,8 @@ def test_nothing_to_do_and_one_replicate_are_refused(release):
         release.adjusted()
     with pytest.raises(DhdmmError, match="at least 2"):
         release.adjusted(integers=True, replicates=1)
+
+
+def test_rounding_each_answer_costs_little_beside_the_noise(release):
+    effect = release.adjusted(integers=True, consistent=False).effect
+    assert effect.largest_shift_in_errors < 0.6

@@ -177,6 +177,36 @@ def test_intervals_of_growth_between_rounds_hold_as_often_as_they_say(rounds):
     assert 0.93 < np.mean([(low <= 0) & (high >= 0) for low, high in bounds]) < 0.97
 
 
+@pytest.mark.slow
+def test_intervals_of_differences_of_shares_hold_at_least_as_often_as_they_say(rounds):
+    """Conservative, and said to be; the quotients here share all their noise or none of it."""
+    found, exact = rounds
+
+    def change(first, second):
+        shares = [
+            r["adults"].select(sex="Male") / r["adults"].answers.sum() for r in (first, second)
+        ]
+        return shares[1] - shares[0]
+
+    def between(r):
+        women, men = (r["adults"].select(sex=sex) for sex in ("Female", "Male"))
+        return women / r["everyone"].answers - men / r["adults"].answers.sum()
+
+    assert covered(rounds, between) > 0.95
+    pairs = zip(found[::2], found[1::2], strict=True)
+    bounds = [change(*pair).bounds() for pair in pairs]
+    assert np.mean([(low <= 0) & (high >= 0) for low, high in bounds]) > 0.95
+    assert change(exact, exact).values == pytest.approx([0])
+    assert (
+        len(
+            (
+                between(exact) + found[0]["adults"].select(sex="Male") / exact["everyone"].answers
+            ).parts
+        )
+        == 3
+    )
+
+
 @pytest.mark.parametrize("denominator", [0.0, 0.5, 1.0, 2.0, 5.0, 50.0])
 def test_fieller_holds_as_often_as_it_says_whatever_the_denominator(denominator):
     """The delta method does not: the weakened variant at a denominator of half its error."""

@@ -6,12 +6,22 @@ would be seen outside [0.93, 0.97] with a probability of 0.4 %.
 
 from __future__ import annotations
 
+import re
+from datetime import date, datetime, timedelta
+from io import StringIO
+
 import numpy as np
 import pytest
+from rich.console import Console
 
+from dhdmm.cli.answers import draw_table
 from dhdmm.errors import DhdmmError, NotMeasured
 from dhdmm.release import derived
+from dhdmm.release.charts.draw import draw
+from dhdmm.release.frames import plain_rows
+from dhdmm.release.panels import panels_of
 from dhdmm.release.release import Release
+from dhdmm.web.listing import listing
 from tests.release.releases import plan_of, records
 
 STUDY = """
@@ -106,6 +116,15 @@ def test_intervals_of_means_hold_as_often_as_they_say(rounds, one_plan, name):
 
 
 @pytest.mark.slow
+def test_intervals_of_sums_hold_as_often_as_they_say(rounds):
+    found, exact, *_ = rounds
+    truth = exact.measured("mean cost").values
+    held = np.mean([_holds(one.measured("mean cost"), truth) for one in found], axis=0)
+    assert len(held) == 6
+    assert np.all((held > 0.93) & (held < 0.97))
+
+
+@pytest.mark.slow
 def test_intervals_of_quantiles_hold_at_least_as_often_as_they_say(rounds, one_plan):
     """Conservative: days are whole."""
     found, exact, *_ = rounds
@@ -154,3 +173,69 @@ def test_they_are_saved_compared_and_drawn(rounds, tmp_path):
     assert "quantile 0.5" in (tmp_path / "saved" / "tables" / "stay.csv").read_text("utf-8")
     assert len(release.plot("mean cost").to_svg()) > 100
     assert len(release.adjusted(nonnegative=True)["mean cost"].to_arrow()) == 6
+
+
+DATES = """
+study: dates
+schema:
+  ward: {type: category, values: [a, b]}
+  day: {type: date, range: [2024-01-01, 2024-03-31], missing: true}
+  hour: {type: datetime, range: [2024-01-01, 2024-01-03]}
+  wait: {type: number, edges: [0, 10, 20, 60]}
+workload:
+  - {name: days, quantiles: {of: day, at: [0.25, 0.5], by: [ward]}}
+  - {name: weeks, quantiles: {of: week of day, at: [0.5]}}
+  - {name: hours, quantiles: {of: hour, at: [0.5]}}
+  - {name: waits, quantiles: {of: wait, at: [0.5], by: [ward]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def dated():
+    plan, rng = plan_of(DATES), np.random.default_rng(4)
+    held = records(plan, rng)
+    return Release(plan, bytes(16), 57, plan.strategy.measure(held)), held.codes
+
+
+def test_quantiles_of_dates_are_dates(dated):
+    release, codes = dated
+    days = codes[(codes[:, 0] == 1) & (codes[:, 1] < 91), 1]
+    expected = date(2024, 1, 1) + timedelta(int(np.quantile(days, 0.5, method="inverted_cdf")))
+    rows = release["days"].to_arrow().to_pylist()
+    assert rows[3]["value"] == expected
+    assert rows[3]["low"] <= expected <= rows[3]["high"]
+    assert plain_rows(release["days"].to_arrow())[3]["value"] == expected.isoformat()
+    screen = Console(file=StringIO(), width=100)
+    draw_table(screen, release["days"])
+    assert f"{expected}" in screen.file.getvalue()
+    drawn = draw(panels_of(release["days"])[0].picture, "days")
+    assert any(f"{expected} (" in (text.text or "") for text in drawn.iter("text"))
+    assert listing(release["days"].to_arrow(), 1, "-value").rows[0][1][0] == max(
+        str(row["value"]) for row in rows
+    )
+
+
+def test_quantiles_of_hours_are_times_and_those_of_weeks_end_with_them(dated):
+    release, codes = dated
+    hour = int(np.quantile(codes[:, 2], 0.5, method="inverted_cdf"))
+    (row,) = release["hours"].to_arrow().to_pylist()
+    assert row["value"] == datetime(2024, 1, 1) + timedelta(hours=hour)
+    (week,) = release["weeks"].to_arrow().to_pylist()
+    assert week["value"].isoweekday() == 7
+    assert week["low"].isoweekday() == 1
+
+
+def test_the_interval_of_a_bin_is_all_of_it(dated):
+    """A value is known by its bin only, so an interval never ends inside one."""
+    low, high = dated[0]["waits"].bounds()
+    assert set(low) <= {0.0, 10.0, 20.0}
+    assert set(high) <= {10.0, 20.0, 60.0}
+    assert np.all(low < high)
+
+
+def test_dates_are_saved_and_read(dated, tmp_path):
+    release, _ = dated
+    release.save(tmp_path / "saved")
+    assert Release.load(tmp_path / "saved")["days"].to_arrow().equals(release["days"].to_arrow())
+    first = (tmp_path / "saved" / "tables" / "days.csv").read_text("utf-8").splitlines()[1]
+    assert re.search(r"quantile 0.25\",2024-\d\d-\d\d,", first)

@@ -51,6 +51,38 @@ def test_a_share_is_the_quotient_of_python(release):
         assert mine == pytest.approx(by_hand)
 
 
+def test_a_difference_of_shares_is_that_of_python(release):
+    """Of two denominators: the ends of both intervals, each with half the error probability."""
+    women, men = (
+        f"COUNT(*) FILTER (WHERE age >= 18 AND sex = '{sex}')"
+        f" / COUNT(*) FILTER (WHERE sex = '{sex}')"
+        for sex in ("Female", "Male")
+    )
+    table = release.query(f"SELECT {women} - 2 * ({men}) + 1 AS difference FROM data")
+    adults, everyone = release["adults"].answers, release["parts"].answers
+    first, second = (adults[i] / everyone[i] for i in (0, 1))
+    by_hand = first + 1 - 2 * second
+    assert table.values == pytest.approx(by_hand.values)
+    for mine, python in zip(table.bounds(), by_hand.bounds(), strict=True):
+        assert mine == pytest.approx(python)
+    low = (first + 1).bounds(0.975)[0] - 2 * second.bounds(0.975)[1]
+    assert table.bounds()[0] == pytest.approx(low)
+
+
+def test_shares_of_one_total_are_one_quotient(release):
+    women, men = (f"COUNT(*) FILTER (WHERE sex = '{sex}')" for sex in ("Female", "Male"))
+    apart = release.query(f"SELECT {women} / COUNT(*) - {men} / COUNT(*) FROM data")
+    joined = release.query(f"SELECT ({women} - {men}) / COUNT(*) FROM data")
+    assert apart.bounds()[0] == pytest.approx(joined.bounds()[0])
+
+
+def test_a_count_and_a_quotient_can_be_added(release):
+    table = release.query("SELECT COUNT(*) + 1 / COUNT(*) FROM data")
+    everyone = release["everyone"]
+    assert table.values == pytest.approx(everyone.values + 1 / everyone.values)
+    assert np.all(table.bounds()[0] < everyone.bounds()[0])
+
+
 def test_differences_and_constants(release):
     table = release.query(
         "SELECT 2 * (COUNT(*) FILTER (WHERE sex = 'Male') - COUNT(*) FILTER (WHERE sex = 'Female'))"
@@ -163,8 +195,8 @@ def test_joint_bounds_after_a_choice_hold_the_truth_where_single_ones_do_not():
     [
         ("SELECT COUNT(*) * COUNT(*) FROM data", "multiplies two answers"),
         ("SELECT COUNT(*) / 0 FROM data", "divides by 0"),
-        ("SELECT 1 / COUNT(*) + COUNT(*) FROM data", "adds to a quotient"),
         ("SELECT SQRT(COUNT(*)) FROM data", "cannot be calculated"),
+        ("SELECT MEDIAN(age) FROM data", "is no sum of records"),
         ("SELECT sex, COUNT(*) AS sex FROM data GROUP BY sex LIMIT 1", "'sex' is selected twice"),
         ("SELECT COUNT(*) FROM data ORDER BY 2", "nothing is selected at place 2"),
         ("SELECT COUNT(*) FROM data ORDER BY sex", "'sex' is not selected"),

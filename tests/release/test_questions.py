@@ -10,7 +10,6 @@ import pytest
 import dhdmm
 from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release import answerable
-from dhdmm.strategy.membership import PRIMES, _solve
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges, Rows
 from dhdmm.study.workload import Product, Term, Workload
@@ -154,12 +153,3 @@ def test_rows_of_one_term_are_judged_one_by_one():
     membership = optimise(workload).membership
     rows = Rows(np.array([[1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1]]))
     assert membership.measured(one_row(rows)).tolist() == [True, False, True, False]
-
-
-@pytest.mark.parametrize("n", [1, 7, 48, 49, 130])
-def test_modular_systems_are_solved_exactly(n):
-    rng, prime = np.random.default_rng(n), PRIMES[0]
-    root = rng.integers(-5, 6, (n, n + 3))
-    gram, right = root @ root.T % prime, rng.integers(0, prime, (n, 2))
-    solved = _solve(gram, right, prime)
-    assert np.array_equal(gram.astype(object) @ solved % prime, right)

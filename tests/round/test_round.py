@@ -8,6 +8,7 @@ import pytest
 
 from dhdmm.errors import DataError, DhdmmError, RoundAborted
 from dhdmm.participant.policy import Policy, PolicyReason, PolicyRefusal
+from dhdmm.planning.draft import plan
 from dhdmm.release.release import Release
 from dhdmm.runner import enrol, run_round, split
 from dhdmm.strategy.optimise import optimise
@@ -27,6 +28,16 @@ def test_real_protocol_and_ideal_sum_agree_to_the_bit(threat_model: str, silent:
     assert np.array_equal(real, ideal_measurement(enrolment, histograms, silent))
 
 
+@pytest.mark.parametrize("level", ["sum", "bounded"])
+def test_validation_changes_nothing_of_an_honest_round(level: str) -> None:
+    """With the same noise the sum is that of a round without validation, to the bit, and the noise
+    is of the same variance."""
+    histograms, plain, plan = people(12), small_plan(), small_plan(validation=level)
+    assert plan.participant_variance == plain.participant_variance
+    validated = real_measurement(enrol(plan), histograms, silent=[3])
+    assert np.array_equal(validated, real_measurement(enrol(plain), histograms, silent=[3]))
+
+
 @pytest.mark.slow
 @BOTH_MODELS
 @pytest.mark.parametrize("workers", [1, 2])
@@ -40,6 +51,21 @@ def test_answers_are_within_their_error_bars(threat_model: str, workers: int) ->
     error = outcome.release.answers - exact
     assert np.all(np.abs(error) < 6 * outcome.release.standard_errors)
     assert np.any(np.abs(error) > 1e-3 * outcome.release.standard_errors)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [{"objective": "max"}, {"targets": {"both": 20.0, "young": 5.0}}])
+def test_rounds_by_another_objective_have_the_errors_of_their_plan(asked, tmp_path: Path) -> None:
+    """Six standard errors for 30 answers: a false alarm in 2·10⁷ runs, over fresh noise."""
+    made, histograms = plan(Study.from_text(small_text()), **asked), people(12)
+    release = run_round(enrol(made), histograms).release
+    exact = made.strategy.reconstruct(made.strategy.measure(Histogram.total(histograms)))
+    assert np.all(np.abs(release.answers - exact) < 6 * release.standard_errors)
+    assert np.allclose(release.standard_errors, made.expected_error().standard_errors)
+    release.save(tmp_path / "release")
+    read = Release.load(tmp_path / "release").plan
+    assert read.strategy.objective == made.strategy.objective
+    assert read.study.targets == asked.get("targets", {})
 
 
 def test_exact_answers_are_the_counts() -> None:

@@ -7,8 +7,10 @@ import pytest
 
 import dhdmm
 from dhdmm.aggregation.merkle import NODE_BYTES, MerkleTree, expected_proof
+from dhdmm.errors import DataError
 from dhdmm.secagg.counted import CountedMessages
 from dhdmm.secagg.states import CoordinatorState
+from dhdmm.simulation import stand_ins
 from dhdmm.simulation.model import put_modelled_bytes, put_modelled_seconds
 from dhdmm.simulation.population import Population, population_for, silent_ones
 from dhdmm.simulation.recorder import TraceRecorder
@@ -54,6 +56,34 @@ def test_sizes_from_counts_are_the_bytes_of_a_real_round(executed: Executed) -> 
     assert np.array_equal(modelled.received_bytes, recorder.trace.received_bytes)
     assert np.array_equal(modelled.sent_bytes, recorder.trace.sent_bytes)
     assert modelled.sent_bytes.any(axis=1).all()
+
+
+def test_stand_ins_move_the_bytes_of_real_participants(executed: Executed) -> None:
+    """Also where some fall silent before they share, and others after their input."""
+    real, population = executed[0].trace, executed[2]
+    alone = dhdmm.simulate(population.plan, engine="coordinator", dropout=DROPOUT, seed=5)
+    assert alone.sum_correct
+    assert alone.release is None  # there is no noise in it
+    for figure in ("asked", "answered", "received_bytes", "sent_bytes", "joining_bytes"):
+        assert np.array_equal(getattr(alone.trace, figure), getattr(real, figure)), figure
+    assert alone.trace.closing_seconds[-1] > 0
+    assert alone.trace.participant_seconds.sum() > 0
+
+
+def test_stand_ins_that_know_nobody_who_falls_silent_spoil_the_sum(
+    executed: Executed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their masks with those are what the coordinator removes."""
+    knowing = stand_ins.StandIns
+    monkeypatch.setattr(stand_ins, "StandIns", lambda population, _gone: knowing(population, ()))
+    alone = dhdmm.simulate(executed[2].plan, engine="coordinator", dropout=0.03, seed=5)
+    assert alone.sum_correct is False
+
+
+def test_there_are_no_stand_ins_for_validated_inputs() -> None:
+    study = Study.from_text(small_text(participants=40, validation="sum"))
+    with pytest.raises(DataError, match="stand-ins prove nothing"):
+        dhdmm.simulate(study, participants=40, engine="coordinator")
 
 
 def test_drawn_rounds_have_the_size_of_executed_ones(executed: Executed) -> None:

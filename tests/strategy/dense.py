@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 from workloads import rows, workload
 
-from dhdmm.strategy import strategy as strategy_module
+from dhdmm.strategy import measuring
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.factor import Ranges
 from dhdmm.study.workload import Workload
@@ -69,7 +69,7 @@ def check_against_dense(strategy: Strategy, w: Workload, more_rows: int = 0) -> 
     x = np.random.default_rng(3).integers(0, 5, strategy.shape)
     measured = strategy.measure(x)
     assert np.array_equal(measured, A @ x.ravel())
-    with mock.patch.object(strategy_module, "FEW_ENTRIES", 0):
+    with mock.patch.object(measuring, "FEW_ENTRIES", 0):
         assert np.array_equal(strategy.measure(x), measured), "grouped"
     assert np.allclose(strategy.reconstruct(measured), plain @ x.ravel(), atol=1e-7)
     cells = strategy.estimate(measured).product([Ranges.each(n) for n in strategy.shape])
@@ -107,3 +107,23 @@ def _random_factor(rng: np.random.Generator, size: int):
         return rows(np.tri(size))
     low = -1 if kind == 3 else 0
     return rows(rng.integers(low, 2, (rng.integers(1, 4), size)))
+
+
+def smallest_largest(W: np.ndarray, steps: int = 3000) -> tuple[float, float]:
+    """Bounds from both sides on the least √(max_u X_uu · max_i w_i X⁺ w_iᵀ) over all X.
+
+    Mirror ascent of ‖P^½ W D^½‖_*, which is concave in the probabilities d and p together; every
+    step's d and p give a lower bound, and the X that belongs to them an upper one.
+    """
+    d, p = np.full(W.shape[1], 1 / W.shape[1]), np.full(len(W), 1 / len(W))
+    lower, upper = 0.0, np.inf
+    for _ in range(steps):
+        U, s, Vt = np.linalg.svd(np.sqrt(p)[:, None] * W * np.sqrt(d), full_matrices=False)
+        columns, variances = (Vt.T**2 @ s) / d, (U**2 @ s) / p
+        lower = max(lower, s.sum())
+        upper = min(upper, np.sqrt(columns.max() * variances.max()))
+        if upper < 1.001 * lower:
+            break
+        d, p = d * columns / s.sum(), p * variances / s.sum()
+        d, p = (np.maximum(q / q.sum(), 1e-12) for q in (d, p))
+    return float(lower), float(upper)

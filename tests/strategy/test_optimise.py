@@ -11,8 +11,9 @@ from scipy.optimize import minimize
 from workloads import marginals, one_attribute, plain, rows, with_total, workload
 
 from dhdmm.errors import StrategyError
+from dhdmm.strategy.measuring import _numbered
 from dhdmm.strategy.optimise import optimise
-from dhdmm.strategy.strategy import Histogram, Strategy, _mixed_radix
+from dhdmm.strategy.strategy import Histogram, Strategy
 from dhdmm.study.factor import Ranges
 from dhdmm.study.workload import Product, Term, Workload
 
@@ -177,7 +178,7 @@ def test_a_query_that_tells_merged_values_apart_is_outside():
 def test_cells_keep_different_numbers_where_64_bits_do_not_hold_them_all():
     random = np.random.default_rng(5)
     digits = random.integers(0, 3, (50, 10))[:, random.integers(0, 10, 40)] * (2**31 - 1)
-    numbers = _mixed_radix(list(digits), [2**32] * 50, 40)
+    numbers = _numbered(list(digits), [2**32] * 50, digits[0])
     same = (digits[:, :, None] == digits[:, None, :]).all(axis=0)
     assert np.array_equal(numbers[:, None] == numbers[None, :], same)
 

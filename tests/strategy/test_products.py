@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from dense import check_against_dense, random_workload
 from workloads import marginal_factors, one_attribute, plain, rows
 
+from dhdmm.effort import Limit, limited
 from dhdmm.strategy import exact, split
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges
@@ -69,3 +71,18 @@ def test_a_single_product_gets_the_product_of_optima(components_only, monkeypatc
     monkeypatch.undo()
     bounds = [optimise(one_attribute(f)).lower_bound for f in factors]
     assert np.isclose(strategy.lower_bound, np.prod(bounds), rtol=1e-3)
+
+
+def test_few_rows_over_many_cells_need_no_matrix_of_cells():
+    """Weeks, weekdays and waits: 1,470 cells in a block of few rows."""
+    days, waits = 42, 35
+    weeks = Ranges(np.arange(0, days, 7), np.arange(7, days + 1, 7), days)
+    weekdays = rows(np.equal.outer(np.arange(7), np.arange(days) % 7))
+    part, steps = Ranges(np.array([3, 0]), np.array([20, 9]), waits), Ranges.prefixes(waits)
+    terms = [[weeks, Ranges.total(waits)], [weekdays, part], [Ranges.total(days), steps]]
+    w = plain((days, waits), terms)
+    strategy = optimise(w)
+    assert math.prod(len(axis.sizes) for axis in strategy.axes) == 1470
+    with limited(Limit(megabytes=4, seconds=1)):  # the matrix of 1,470 × 1,470 has 17 MB
+        strategy.variances()
+    check_against_dense(strategy, w)

@@ -14,6 +14,7 @@ from dhdmm.errors import StrategyError, TooCostly
 from dhdmm.strategy import exact as exact_module
 from dhdmm.strategy import membership
 from dhdmm.strategy.contrast import contrasts
+from dhdmm.strategy.membership import Queries
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import orbits, reduce_workload
@@ -98,15 +99,15 @@ def test_probes_follow_from_their_seed(monkeypatch):
     monkeypatch.setattr(membership, "PROBES", 1)
     values = 24
     strategy = optimise(plain((values,), [[Ranges.total(values)]]))
-    (probe,) = strategy.membership._probes
-    (every,) = plain((values,), [[Ranges.each(values)]]).terms
-    left, right = probe.lost(every)[:12], probe.lost(every)[12:]
+    probe, (every,) = strategy.membership.probe, plain((values,), [[Ranges.each(values)]]).terms
+    prime, (lost,) = int(probe.p[0]), probe.lost(Queries.one_by_one(every, probe.p))
+    left, right = lost[:12], lost[12:]
     halves = (np.arange(2**12)[:, None] >> np.arange(12)) & 1
-    seen = {int(s) % probe.prime: h for h, s in zip(halves, halves @ left, strict=True)}
+    seen = {int(s) % prime: h for h, s in zip(halves, halves @ left, strict=True)}
     unnoticed = next(
-        [*seen[-int(s) % probe.prime], *h]
+        [*seen[-int(s) % prime], *h]
         for h, s in zip(halves[1:-1], halves[1:-1] @ right, strict=True)
-        if -int(s) % probe.prime in seen
+        if -int(s) % prime in seen
     )
     asked = plain((values,), [[rows([unnoticed])]])
     assert strategy.contains(asked)

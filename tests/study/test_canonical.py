@@ -62,9 +62,9 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
         },
     },
     2: {
-        "StudyModel": {"extra_measurements": None},
+        "StudyModel": {"extra_measurements": None, "objective": "total"},
         "AggregationModel": {"validation": "none"},
-        "ItemModel": dict.fromkeys(("coverage", *NEW_ITEMS)),
+        "ItemModel": dict.fromkeys(("coverage", "target", *NEW_ITEMS)),
         **{
             f"{kind}Model": {"of": REQUIRED, "by": None, "representative": "midpoint"}
             for kind in ("Sum", "Mean")
@@ -97,7 +97,7 @@ def test_defaults_are_those_of_every_released_format() -> None:
 def test_keys_after_the_first_format_say_since_when() -> None:
     added = {key for keys in DEFAULTS[2].values() for key, value in keys.items() if value is None}
     new = {path.rpartition(".")[2] for path in KEYS_SINCE}
-    assert new == added | NEW_TYPES | {"step", "validation"}
+    assert new == added | NEW_TYPES | {"step", "validation", "objective"}
 
 
 NEW_TYPES = {"date", "datetime", "measure"}
@@ -263,6 +263,7 @@ def test_a_form_has_every_default_in_both_formats(monkeypatch: pytest.MonkeyPatc
     first = Study.from_text(small_text())
     written = json.loads(first.canonical_bytes())
     written["aggregation"]["validation"] = "none"  # which format 1 does not know
+    written["objective"] = "total"
     assert canonical.form(first.model) == written
     with_one_more_key(monkeypatch)
     second = Study.from_text(small_text() + "  servers: 2\n")

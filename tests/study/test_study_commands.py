@@ -10,7 +10,7 @@ from pyarrow import csv
 from typer.testing import CliRunner
 
 from dhdmm.cli.main import app
-from dhdmm.errors import StudyError
+from dhdmm.errors import DhdmmError, StudyError
 from dhdmm.study.skeleton import skeleton_from_csv
 from dhdmm.study.spec import Study
 
@@ -35,7 +35,7 @@ def test_init_writes_an_example_that_describe_reads(tmp_path):
     assert run(app, ["init", path]).exit_code == 0
     result = run(app, ["describe", path])
     assert result.exit_code == 0
-    assert "4,001 counting queries in 5 tables over 240,000 cells." in result.output
+    assert "4,001 queries in 5 tables over 240,000 cells." in result.output
     assert (
         "records by age_band (6) × sex (2 and total) where hours >= 35: 18, weight 2"
         in result.output
@@ -56,7 +56,7 @@ def test_init_does_not_overwrite_unless_told(tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text("mine")
     result = run(app, ["init", str(path)])
-    assert isinstance(result.exception, StudyError)
+    assert isinstance(result.exception, DhdmmError)
     assert result.exception.what == "the file exists"
     assert path.read_text() == "mine"
     assert run(app, ["init", str(path), "--force"]).exit_code == 0

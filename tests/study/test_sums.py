@@ -272,7 +272,10 @@ def test_a_description_says_what_is_added_up() -> None:
     tables = {table["name"]: table for table in described["tables"]}
     assert tables["costs"]["terms"][0]["words"] == "sum of cost by ward (3)"
     assert tables["mean costs"]["summary"] == "means of cost, from sums and counts"
-    assert tables["waits"]["summary"] == "quantiles 0.25, 0.5 of days, from every prefix"
+    assert (
+        tables["waits"]["summary"]
+        == "quantiles 0.25, 0.5 of days, from the records up to each value"
+    )
     assert "2.5" in tables["hours"]["summary"]
     assert described["attributes"][2]["domain"] == "-100–1000 in steps of 0.5, added up, missing"
 
@@ -288,6 +291,8 @@ def test_a_description_says_what_is_added_up() -> None:
         ("sum: {of: cost,", "sum: {of: costs,", "unknown attribute 'costs' (did you mean 'cost'?)"),
         ("SUM(cost)", "SUM(ward)", "the values of 'ward' cannot be added up"),
         ("AVG(days)", "AVG(days + 1)", "AVG(days + 1) is not of a column"),
+        ("AVG(days)", "MEDIAN(days)", "MEDIAN(days) is no sum of records (a study's workload asks"),
+        ("AVG(days)", "QUANTILE_DISC(days, 0.5)", "quantiles: {of: column, at: [0.5]"),
         ("AVG(days)", "COUNT(days)", "every record has a value of 'days', so write COUNT(*)"),
         ("at: [0.25, 0.5]", "at: [0.25, 1]", "quantiles.at[1]: must be less than 1, not 1"),
         ("quantiles: {of: days", "quantiles: {of: ward", "'ward' has no order"),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,13 +17,14 @@ from dhdmm.release.release import Release
 from dhdmm.server import store
 from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
-from dhdmm.server.process import make_server
 from dhdmm.server.store import StoredStudy
 from dhdmm.server.studies import Hub, add_study
 from dhdmm.server.tables import rounds
 from dhdmm.server.waiting import Deadlines
 from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
+from tests.service.server.rounds import sqlite_in
+from tests.service.walls.servers import coordinating
 
 TOKEN = "the operator's token"
 SERVER_KEY = Identity(sha256(b"the coordinator").digest())
@@ -45,31 +44,12 @@ def served(
     folder: Path, *, public: bool = False, deadlines: Deadlines | None = None
 ) -> Iterator[Served]:
     """A coordinator without a study."""
-    database = Database(f"sqlite:///{folder / 'coordinator.db'}")
-    database.migrate()
+    database = sqlite_in(folder)
     hub = Hub(database, SERVER_KEY, folder / "releases", deadlines or Deadlines(600, 600))
     pages = create_pages(hub, TOKEN, public=public)
     app = create_app(hub, TOKEN, pages=pages, public=public)
-    door = app.state.callers.admit
-    server = make_server(app, "127.0.0.1", 0, on_drain=hub.drain, door=door)
-    ready = threading.Event()
-
-    async def serve() -> None:
-        serving = asyncio.create_task(server.serve())
-        while not (server.started or serving.done()):
-            await asyncio.sleep(0.02)
-        ready.set()
-        await serving
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert ready.wait(60)
-    try:
+    with closing(database), coordinating(app) as server:
         yield Served(f"http://127.0.0.1:{server.port}", hub, database)
-    finally:
-        server.stop()
-        thread.join(60)
-        database.close()
 
 
 def synthetic(plan: Plan, seed: int = 0, largest: int = 400) -> Release:

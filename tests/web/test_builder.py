@@ -61,6 +61,17 @@ def test_a_study_is_first_checked_and_then_planned():
     assert figures["participant_bytes"] > 0
 
 
+def test_objectives_and_targets_are_planned():
+    checked, figures = answers("figures", small_text() + "objective: max\n")
+    assert checked["form"]["objective"] == figures["objective"] == "max"
+    assert figures["ratio"] < 1.005
+    wanted = small_text().replace("by: [age, sex]", "by: [age, sex], target: 3")
+    checked, figures = answers("figures", wanted)
+    assert [table["target"] for table in checked["description"]["tables"]] == [3, None]
+    assert figures["privacy_needed"]["epsilon"] > figures["epsilon"]
+    assert [item.get("target") for item in figures["items"]] == [3, None]
+
+
 def test_too_many_answers_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(drafting, "MOST_QUERIES", 29)
     monkeypatch.setattr(drafting, "optimise", None)  # would fail if it were called

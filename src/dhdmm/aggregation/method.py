@@ -7,7 +7,7 @@ without input or output: others move their bytes, own the clock and decide when 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -231,7 +231,7 @@ class CoordinatorMachine(Protocol):
         """Who may speak in this phase."""
 
     @property
-    def awaited(self) -> frozenset[int]:
+    def awaited(self) -> Set[int]:
         """Whose message of this phase may still come; if nobody's, there is nothing to wait for."""
 
     @property
@@ -325,6 +325,15 @@ class CountedRound(Protocol):
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds: ...
 
 
+class StandInMachine(Protocol):
+    """A participant without secrecy whose messages a coordinator takes for a real one's."""
+
+    def begin(self) -> bytes: ...
+
+    def answer(self, data: bytes, vector: Callable[[], Vector]) -> bytes:
+        """To a message of the coordinator; the input is asked for when it is due."""
+
+
 # ---- all of it ----------------------------------------------------------------------------------
 
 
@@ -416,7 +425,19 @@ class Aggregation(Protocol[P, R]):
     def abort_message(self, round: R, position: int, reason: AbortReason) -> bytes:
         """What a participant is told of a round that was aborted."""
 
+    # What a round costs
+
     def counted(self, round: R) -> CountedRound: ...
+
+    def stand_in(
+        self,
+        round: R,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> StandInMachine:
+        """For measuring a coordinator; `gone` are those who will send no input."""
 
     def check_account(
         self,

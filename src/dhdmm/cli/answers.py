@@ -15,9 +15,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from dhdmm.release.coverage import coverage_words
+from dhdmm.release.frames import plain_rows
 from dhdmm.release.release import Release
 from dhdmm.release.tables import CONDITION, Table
-from dhdmm.release.wording import decimals, number, printable
+from dhdmm.release.wording import UNITS_OF_TIME, decimals, number, printable
 from dhdmm.study.query import TOTAL
 
 MOST_LABEL_COLUMNS = 3
@@ -37,7 +38,7 @@ def document(release: Release, tables: list[Table]) -> dict[str, Any]:
                 "item": table.name,
                 "queries": table.item.queries,
                 "level": table.level,
-                "rows": table.to_arrow().to_pylist(),
+                "rows": plain_rows(table.to_arrow()),
             }
             for table in tables
         ],
@@ -136,10 +137,11 @@ def _cut(columns: dict[str, list[str]], most: int) -> list[tuple[str, list[str]]
 
 def _numbers(table: Table) -> list[list[str]]:
     errors = table.standard_errors
-    known = errors[np.isfinite(errors)]
+    known = errors[np.isfinite(errors) & (errors > 0)]
     places = decimals(float(known.min())) if len(known) else 0
-    value, error, low, high = (
-        [number(entry, places) for entry in column.tolist()]
-        for column in (table.values, errors, *table.bounds(table.together or 1))
+    value, low, high = (
+        table.written(column, places)
+        for column in (table.values, *table.bounds(table.together or 1))
     )
-    return [value, [f"± {text}" for text in error], low, high]
+    unit = f" {UNITS_OF_TIME[table.times]}" if table.times else ""
+    return [value, [f"± {number(error, places)}{unit}" for error in errors.tolist()], low, high]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -207,7 +209,7 @@ class Operator:
 
         return read_secret(self.operator_token_file)
 
-    def connect(self, at: Coordinator) -> CoordinatorClient:
+    def client(self, at: Coordinator) -> CoordinatorClient:
         """For what nobody else may ask."""
         token = self.token()
         if token is None:
@@ -216,6 +218,19 @@ class Operator:
                 hint="--operator-token-file FILE, or DHDMM_OPERATOR_TOKEN in the environment",
             )
         return at.connect(operator=token)
+
+
+@dataclass(frozen=True)
+class OperatedRound(Operator, Coordinator):
+    """A round of a coordinator, for its operator."""
+
+    round_id: RoundOption = None
+
+    @contextmanager
+    def found(self) -> Iterator[tuple[CoordinatorClient, Status]]:
+        """Whom to ask, and the round as it is."""
+        with self.client(self) as client:
+            yield client, self.round(client, self.round_id)
 
 
 def parse_round(written: str) -> bytes:

@@ -27,7 +27,7 @@ def enroll(
     as_json: output.Json = False,
 ) -> None:
     """Make enrolment tokens. Each takes one seat, once; give every participant its own."""
-    with operator.connect(at) as client:
+    with operator.client(at) as client:
         status = at.round(client, round_id)
         tokens = client.tokens(bytes.fromhex(status.round), count, expires_seconds)
     document: dict[str, Any] = {"round": status.round, "tokens": tokens}

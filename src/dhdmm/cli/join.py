@@ -151,7 +151,7 @@ def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
 
-    reviewed = review_preview(client.preview(round_id), member.policy)
+    reviewed = review_preview(client.preview(round_id), member.policy, member.home.checked)
     member.home.consent_to(Draft.of(reviewed.plan))
 
 
@@ -165,7 +165,9 @@ def _page(
     from dhdmm.planning.draft import Draft
     from dhdmm.web.consent import ConsentPage
 
-    reviewed = review_preview(client.preview(bytes.fromhex(status.round)), member.policy)
+    reviewed = review_preview(
+        client.preview(bytes.fromhex(status.round)), member.policy, member.home.checked
+    )
     draft = Draft.of(reviewed.plan)
     company = company_of(client, status)
     document = figures(reviewed, member.policy, member.ledger, status, company)

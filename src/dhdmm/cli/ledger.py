@@ -110,7 +110,7 @@ def _document(state: State, delta: float) -> dict[str, Any]:
             }
             for bound in bounds(state.amounts(Kind.DEBIT))
         ],
-        "checkpoint": asdict(state.checkpoint),
+        "checkpoint": state.checkpoint._asdict(),
         "entries": [_entry(entry) for entry in state.entries],
     }
 

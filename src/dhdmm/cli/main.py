@@ -5,6 +5,7 @@ A command's module is imported when the command is used: `dhdmm --help` reads th
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
 from importlib import import_module
@@ -148,6 +149,8 @@ def _root(
 
 def main() -> None:
     """The command `dhdmm`."""
+    # Products of matrices are small and many here: more threads than one would only wait.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     run_app(app)
 
 

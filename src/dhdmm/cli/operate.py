@@ -43,50 +43,32 @@ def begin(
 ) -> None:
     """Begin a round of a study that the coordinator knows."""
     invited = None if roster is None else _roster(roster)
-    with operator.connect(at) as client:
+    with operator.client(at) as client:
         digest = study or _the_study(client, at.url)
         _show(client.begin(digest, invited, occurrence), as_json)
 
 
 @app.command()
 @grouped
-def close(
-    at: coordinator.Coordinator,
-    operator: coordinator.Operator,
-    round_id: coordinator.RoundOption = None,
-    as_json: output.Json = False,
-) -> None:
+def close(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """Close the phase that a round is in, without those who are missing."""
-    with operator.connect(at) as client:
-        status = at.round(client, round_id)
+    with operated.found() as (client, status):
         _show(client.close(bytes.fromhex(status.round), status.state), as_json)
 
 
 @app.command()
 @grouped
-def abort(
-    at: coordinator.Coordinator,
-    operator: coordinator.Operator,
-    round_id: coordinator.RoundOption = None,
-    as_json: output.Json = False,
-) -> None:
+def abort(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """End a round without a release. What has been paid for it stays paid."""
-    with operator.connect(at) as client:
-        status = at.round(client, round_id)
+    with operated.found() as (client, status):
         _show(client.abort(bytes.fromhex(status.round)), as_json)
 
 
 @app.command()
 @grouped
-def missing(
-    at: coordinator.Coordinator,
-    operator: coordinator.Operator,
-    round_id: coordinator.RoundOption = None,
-    as_json: output.Json = False,
-) -> None:
+def missing(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """Show whom a round is waiting for in its phase."""
-    with operator.connect(at) as client:
-        status = at.round(client, round_id)
+    with operated.found() as (client, status):
         found = client.missing(bytes.fromhex(status.round))
     document = {"round": status.round, **found.model_dump()}
     output.emit(document, as_json, lambda screen: _draw_missing(screen, found))

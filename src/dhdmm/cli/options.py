@@ -23,6 +23,9 @@ StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file
 ThreatModel = Annotated[
     str | None, typer.Option(help="malicious or semi-honest, instead of the study's.")
 ]
+Dropout = Annotated[
+    float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes for the participants.")]
 ReleaseOut = Annotated[Path | None, typer.Option(help="The folder to write the release to.")]
 ReleaseDirectory = Annotated[Path, typer.Argument(help="The release directory.")]

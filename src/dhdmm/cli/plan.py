@@ -35,10 +35,20 @@ def plan(
         float | None, typer.Option("--delta", help="Another δ than the study's.")
     ] = None,
     rho: Annotated[float | None, typer.Option("--rho", help="ρ instead of ε and δ.")] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            help="What is minimised: the total of squared errors (total), the same with every"
+            " table counted alike (per-table), or the largest error of any answer (max).",
+        ),
+    ] = None,
     target: Annotated[
         list[str],
         typer.Option(
-            "--target", help='The largest error that a table may have: "wards: 5"; repeat it.'
+            "--target",
+            help='The largest standard error that answers of a table may have: "wards: 5";'
+            " repeat it.",
         ),
     ] = [],  # noqa: B006 - typer copies it
     target_rmse: Annotated[
@@ -61,9 +71,13 @@ def plan(
     """Show the expected error of every table, the privacy, and what a participant sends.
 
     Touches no data. A study without privacy and aggregation sections shows its strategy alone.
-    With a target, shows the smallest ε that meets it.
+    With targets, shows the smallest ε that meets them all, with the best strategy for that.
     """
     asked = _with_privacy(Study.load(study), epsilon, delta, rho)
+    if objective is not None:
+        if target:
+            raise StudyError("give --objective or --target, not both")
+        asked = asked.with_objective(objective)
     targets = Targets.parse(target, target_rmse) if target or target_rmse else None
     with output.progress("planning", STEPS) as advance:
         document = figures(asked, participants, compare, advance, targets, total, seconds)
@@ -95,15 +109,16 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
     )
     weighted = " (by the workload's weights)" if document["weighted"] else ""
     screen.print(
-        f"The error{weighted} is at most {100 * (document['ratio'] - 1):.2f} % above the smallest"
-        " that any choice of sums can have.\n"
+        f"The {document['objective_words']}{weighted} is at most"
+        f" {100 * (document['ratio'] - 1):.2f} % above the smallest that any choice of sums can"
+        " have.\n"
     )
     draw_items(screen, document)
     if "privacy_needed" in document:
         needed = document["privacy_needed"]
         screen.print(
             f"The targets take ε = {needed['epsilon']:.4g} at δ = {needed['delta']:g}:"
-            " write that into the study's privacy section.\n"
+            f" {_advice(document)}.\n"
         )
     if "rho" in document:
         _draw_plan(screen, document)
@@ -119,13 +134,15 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
 def draw_items(screen: Console, document: dict[str, Any]) -> None:
 
     relative = ["of mean"] if "total" in document else []
-    table = _table("table", "queries", "median", "largest", *relative)
+    wanted = ["target"] if any("target" in item for item in document["items"]) else []
+    table = _table("table", "queries", "median", "largest", *wanted, *relative)
     for item in document["items"]:
         errors = item["standard_error_median"], item["standard_error_max"]
         share = item.get("relative_median")
         shares = [f"{100 * share:.2g} %" if share is not None else "–" for _ in relative]
         numbers = (figure(error) for error in errors)
-        table.add_row(escape(item["name"]), f"{item['queries']:,}", *numbers, *shares)
+        targets = [figure(item.get("target")) for _ in wanted]
+        table.add_row(escape(item["name"]), f"{item['queries']:,}", *numbers, *targets, *shares)
     screen.print("[bold]Expected standard error of an answer[/bold]", table, "")
     if relative:
         screen.print(
@@ -158,8 +175,9 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield (
         "error",
-        f"root mean square {figure(document['expected_rmse'])} over all queries if everybody"
-        f" finishes; each adds σ = {figure(document['sigma_participant'])} to every sum",
+        f"{_largest(document)}root mean square {figure(document['expected_rmse'])} over all"
+        " queries if everybody finishes; each adds"
+        f" σ = {figure(document['sigma_participant'])} to every sum",
     )
     proofs = "" if document["validation"] == "none" else " and what proves them"
     yield (
@@ -178,6 +196,23 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{byte_size(document['plan_bytes'])}, found in {document['optimise_seconds']:.1f} s,"
         f" checked in {document['plan_check_ms']:.0f} ms; draft {document['draft_digest'][:16]}",
     )
+
+
+def _largest(document: dict[str, Any]) -> str:
+    """First what was minimised."""
+    is_judged = document["objective"] == "max"
+    return f"largest {figure(document['expected_max'])}, " if is_judged else ""
+
+
+def _advice(document: dict[str, Any]) -> str:
+    """What to do about the budget that targets take."""
+    needed, shown = document["privacy_needed"]["epsilon"], document["epsilon"]
+    if needed < 0.999 * shown:
+        return "the study spends more"
+    missed = "" if needed <= 1.001 * shown else "the study spends less; "
+    has_tables = any("target" in item for item in document["items"])
+    targets = ", and each target beside its table" if has_tables else ""
+    return f"{missed}write that into the study's privacy section{targets}"
 
 
 def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:

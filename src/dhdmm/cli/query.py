@@ -8,6 +8,7 @@ import typer
 
 from dhdmm.cli import answers, options, output
 from dhdmm.release.coverage import coverage_words
+from dhdmm.release.frames import plain_rows
 from dhdmm.release.release import Release
 
 DEFAULT_ROWS = 40
@@ -41,7 +42,7 @@ def query(
         "level": level,
         "rho_spent": 0,
         "note": table.note,
-        "rows": table.to_arrow().to_pylist() if as_json else [],
+        "rows": plain_rows(table.to_arrow()) if as_json else [],
     }
 
     def draw(screen: Any) -> None:

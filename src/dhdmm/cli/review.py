@@ -44,7 +44,7 @@ def review(
         status = at.round(client, who.round_id)
         draft = client.preview(bytes.fromhex(status.round))
         company = company_of(client, status)
-    reviewed = review_preview(draft, limits)
+    reviewed = review_preview(draft, limits, home.checked)
     if data is not None:
         _check_table(reviewed, data, reading)
     document = figures(reviewed, limits, who.paid_so_far(data), status, company)

@@ -53,9 +53,7 @@ def run(
         int | None, typer.Option(min=3, help="Deal one table out among so many participants.")
     ] = None,
     out: options.ReleaseOut = None,
-    dropout: Annotated[
-        float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
-    ] = 0.0,
+    dropout: options.Dropout = 0.0,
     threat_model: options.ThreatModel = None,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     ledger: Annotated[

@@ -29,9 +29,7 @@ def simulate(
         typer.Option(min=3, help="How many, whatever the study allows; by default its most."),
     ] = None,
     threat_model: options.ThreatModel = None,
-    dropout: Annotated[
-        float, typer.Option(min=0, max=0.99, help="The share that falls silent before its input.")
-    ] = 0.0,
+    dropout: options.Dropout = 0.0,
     records_per_participant: Annotated[
         int, typer.Option(min=0, help="How many records each participant holds.")
     ] = 1,
@@ -52,8 +50,10 @@ def simulate(
     ] = 10.0,
     seed: Annotated[int, typer.Option(help="Everything but measured times follows from it.")] = 0,
     engine: Annotated[
-        Literal["processes", "local", "ray", "model"],
-        typer.Option(help="Where participants run; 'model' counts and executes no cryptography."),
+        Literal["processes", "local", "ray", "coordinator", "model"],
+        typer.Option(
+            help="Where participants run; 'coordinator' runs it alone, 'model' only counts."
+        ),
     ] = "processes",
     workers: options.Workers = None,
     compute_model: Annotated[

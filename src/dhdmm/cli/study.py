@@ -14,9 +14,11 @@ from rich.padding import Padding
 from dhdmm.cli import options, output
 from dhdmm.cli.places import opened, tables_given
 from dhdmm.errors import StudyError
+from dhdmm.network.files import writing
 from dhdmm.participant.drafting import seen_columns
 from dhdmm.study import skeleton
 from dhdmm.study.attributes.columns import MOST_TEXTS
+from dhdmm.study.describe import OBJECTIVES
 from dhdmm.study.describe import describe as described
 from dhdmm.study.spec import Study, json_schema
 
@@ -76,15 +78,11 @@ def describe(
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise StudyError(
-            "the file exists", where=str(path), hint="another name, or --force"
-        ) from None
-    except OSError as error:
-        raise StudyError(f"cannot write the file: {error.strerror}", where=str(path)) from None
+    with (
+        writing(path, "another name, or --force"),
+        path.open("w" if force else "x", encoding="utf-8") as file,
+    ):
+        file.write(text)
 
 
 def _next_steps(screen: Console, path: Path, source: str | None) -> None:
@@ -100,7 +98,7 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
 
     screen.print(f"[bold]{escape(document['study'])}[/bold]")
     screen.print(
-        f"{_count(document['queries'], 'counting query', 'counting queries')} in"
+        f"{_count(document['queries'], 'query', 'queries')} in"
         f" {_count(len(document['tables']), 'table')} over {_count(document['cells'], 'cell')}.\n"
     )
     schema = output.table("attribute", "type", "values", "domain")
@@ -117,6 +115,8 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         screen.print()
     for table in document["tables"]:
         _draw_table(screen, table)
+    if document["objective"] != OBJECTIVES["total"]:
+        screen.print(f"[bold]objective[/bold]: {document['objective']} is made small")
     for section in ("privacy", "aggregation"):
         if document[section]:
             screen.print(f"[bold]{section}[/bold]: {escape(document[section])}")
@@ -130,7 +130,8 @@ def _draw_table(screen: Console, table: dict[str, Any]) -> None:
 
     summary = f": {table['summary']}" if table["summary"] else ""
     title = f"[bold]{escape(table['name'])}[/bold]{escape(summary)}"
-    screen.print(f"{title}, {_count(table['queries'], 'query', 'queries')}")
+    target = "" if table["target"] is None else f", standard errors up to {table['target']:g}"
+    screen.print(f"{title}, {_count(table['queries'], 'query', 'queries')}{target}")
     for term in table["terms"][:SHOWN_TERMS]:
         weight = f", weight {term['weight']:g}" if term["weight"] != 1 else ""
         words = f"· {term['words']}: {term['queries']:,}{weight}"

@@ -1,4 +1,4 @@
-"""A participant's own folder: identity, policy, ledger, journals, rosters, and its consents.
+"""A participant's own folder: identity, policy, ledger, journals, rosters, checks and consents.
 
 Consent is to a draft: a study, a strategy and ρ, by the digest over all three. A coordinator that
 changes any of them asks for something nobody here agreed to.
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dhdmm import formats
-from dhdmm.errors import DhdmmError
-from dhdmm.network.files import locked, private_folder, replace_durably
+from dhdmm.client.checked import KeptChecks
+from dhdmm.network.files import locked, private_folder, replace_durably, writing
 from dhdmm.network.identity import File, read_document
 from dhdmm.participant.limits import Policy
 from dhdmm.privacy.ledger import Ledger
@@ -93,6 +93,11 @@ class Home:
         private_folder(self.root)
         return FileJournal(self.journals, round_id, identity)
 
+    @property
+    def checked(self) -> KeptChecks:
+        """Studies and strategies that were checked here."""
+        return KeptChecks(self.root / "checked")
+
     def consent_to(self, draft: Draft) -> None:
         folder = private_folder(private_folder(self.root) / "consents")
         consent = Consent(
@@ -102,13 +107,10 @@ class Home:
             threat_model=draft.study.aggregation.threat_model,
             given=now().isoformat(),
         )
-        try:
-            replace_durably(folder / f"{consent.draft}.study", draft.study.canonical_bytes())
-            replace_durably(folder / f"{consent.draft}.json", consent.to_bytes())
-        except OSError as error:
-            raise DhdmmError(
-                f"the consent cannot be kept: {error.strerror}", where=str(folder)
-            ) from None
+        study = folder / f"{consent.draft}.study"
+        with writing(study):
+            replace_durably(study, draft.study.canonical_bytes())
+        consent.keep(study.with_suffix(".json"))
 
     def consented(self, draft: Draft) -> bool:
         place = self.root / "consents" / f"{draft.digest.hex()}.json"
@@ -124,13 +126,12 @@ class Home:
             if place.exists():
                 seen = read_document(SeenRoster, place)
                 given.require_not_older(seen.serial, bytes.fromhex(seen.roster))
-            seen = SeenRoster(
+            SeenRoster(
                 registrar=registrar,
                 study=study,
                 serial=given.serial,
                 roster=given.fingerprints[0].hex(),
-            )
-            replace_durably(place, seen.to_bytes())
+            ).keep(place)
 
     def studies(self) -> Iterator[Study]:
         """What was consented to here, so that a table can be counted before anybody is asked."""

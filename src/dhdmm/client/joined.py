@@ -59,11 +59,9 @@ class Joined:
         return Fraction(self.newest.rho) if held and self.newest else None
 
 
-def note(round_id: bytes, client: CoordinatorClient, study: Study) -> bytes:
-    made = Note(
-        round=round_id.hex(), coordinator=client.base, study=study.name, begun=now().isoformat()
-    )
-    return made.to_bytes()
+def note(round_id: bytes, client: CoordinatorClient, study: Study) -> Note:
+    begun = now().isoformat()
+    return Note(round=round_id.hex(), coordinator=client.base, study=study.name, begun=begun)
 
 
 def open_rounds(home: Home, ledgers: Sequence[Ledger]) -> list[Joined]:

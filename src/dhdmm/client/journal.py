@@ -27,6 +27,7 @@ from dhdmm.network.files import (
     require_private,
     unlock,
 )
+from dhdmm.network.identity import File
 
 MAGIC = b"dhdmm journal %d\n"
 _NUMBERED = re.compile(rb"dhdmm journal ([1-9]\d{0,8})\n")
@@ -63,13 +64,10 @@ class FileJournal:
             unlock(self._lock)  # the file stays, or two could lock two
             self._lock = None
 
-    def remember(self, note: bytes) -> None:
+    def remember(self, note: File) -> None:
         """Keep what says where this round is, until the journal is erased."""
         self._require_lock()
-        try:
-            replace_durably(self._note_path, note)
-        except OSError as error:
-            raise self._refused(f"the round cannot be noted: {error.strerror}") from None
+        note.keep(self._note_path)
 
     def write(self, state: bytes, outgoing: bytes) -> None:
         self._require_lock()

@@ -57,7 +57,7 @@ def require_consent(draft: bytes, member: Member) -> Review:
     from dhdmm.planning.draft import Draft
 
     try:
-        reviewed = review_preview(draft, member.policy)
+        reviewed = review_preview(draft, member.policy, member.home.checked)
     except PolicyRefusal as refusal:
         if refusal.reason not in (PolicyReason.UNREADABLE, PolicyReason.NOT_CANONICAL):
             raise
@@ -118,8 +118,12 @@ def _shown_place(part: PartOfRoster, member: Member, place: Place | None) -> _Ou
         part.learn({place.position: Entry(place.name, member.key)}, place.path)
     except RemoteProtocolError:
         return None
-    edition = Edition.of(place.edition)
-    given = ShownRoster(part.digest, place.registrar, place.signature, edition)
+    given = ShownRoster(
+        part.digest,
+        registrar=place.registrar,
+        signature=place.signature,
+        edition=Edition.of(place.edition),
+    )
     listed = member.policy.rosters
     if listed and not member.pin.is_set and part.digest.hex() not in listed:
         return None

@@ -59,16 +59,21 @@ def keep_private(path: Path) -> None:
             path.chmod(0o600)
 
 
-def create_new(path: Path, content: bytes, *, private: bool) -> None:
-    """A new file, for its owner alone or for everybody to read; an existing one stays as it is."""
+@contextmanager
+def writing(path: Path, hint: str | None = None) -> Iterator[None]:
+    """Errors of the block say that this file cannot be written; the hint is for one that exists."""
     try:
-        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o644)
+        yield
     except FileExistsError:
-        raise DhdmmError(
-            "the file exists", where=str(path), hint="choose another name, or move it away"
-        ) from None
+        raise DhdmmError("the file exists", where=str(path), hint=hint) from None
     except OSError as error:
         raise DhdmmError(f"cannot write the file: {error.strerror}", where=str(path)) from None
+
+
+def create_new(path: Path, content: bytes, *, private: bool) -> None:
+    """A new file, for its owner alone or for everybody to read; an existing one stays as it is."""
+    with writing(path, "choose another name, or move it away"):
+        file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o644)
     _write_and_close(file, content)
     _flush_folder(path.parent)
 

@@ -21,7 +21,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.formats import Format
-from dhdmm.network.files import create_new, require_private
+from dhdmm.network.files import create_new, replace_durably, require_private, writing
 
 LARGEST_NAME = 100
 FINGERPRINT_DIGITS = 32
@@ -70,6 +70,11 @@ class File(Document):
         named = {"dhdmm": self.FORMAT.kind} | ({"format": written} if written > 1 else {})
         values = named | self.model_dump(exclude=set(without))
         return json.dumps(values, indent=indent, ensure_ascii=False).encode() + b"\n"
+
+    def keep(self, path: Path) -> None:
+        """Write it durably, for its owner alone, in place of the one that is there."""
+        with writing(path):
+            replace_durably(path, self.to_bytes())
 
 
 class _PublicFile(PublicIdentity, File):

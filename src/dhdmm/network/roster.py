@@ -14,6 +14,7 @@ what the registrar signed, and its own place.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -76,17 +77,18 @@ class Edition:
         return cls(*values)
 
 
-class Vouched:
+@dataclass(frozen=True, kw_only=True)
+class Vouched(ABC):
     """A roster's digest, and the registrar's key and signature if there is a registrar."""
 
-    registrar: bytes | None
-    signature: bytes | None
-    edition: Edition | None
+    registrar: bytes | None = None
+    signature: bytes | None = field(default=None, repr=False)
+    edition: Edition | None = None
 
     @property
+    @abstractmethod
     def fingerprints(self) -> tuple[bytes, ...]:
         """The digests that name the roster; the first is the root of its tree."""
-        raise NotImplementedError
 
     @property
     def serial(self) -> int:
@@ -127,9 +129,6 @@ class ShownRoster(Vouched):
     """What a participant is shown of a roster that it does not have."""
 
     digest: bytes
-    registrar: bytes | None = None
-    signature: bytes | None = field(default=None, repr=False)
-    edition: Edition | None = None
 
     @property
     def fingerprints(self) -> tuple[bytes, ...]:
@@ -141,16 +140,13 @@ class RosterFile(Vouched):
     """The roster itself."""
 
     roster: Roster
-    registrar: bytes | None = None
-    signature: bytes | None = field(default=None, repr=False)
-    edition: Edition | None = None
 
     @classmethod
     def signed(
         cls, roster: Roster, registrar: Identity, edition: Edition | None = None
     ) -> RosterFile:
         signature = registrar.sign(_signed_bytes(roster.digest, edition))
-        return cls(roster, registrar.public, signature, edition)
+        return cls(roster, registrar=registrar.public, signature=signature, edition=edition)
 
     @property
     def fingerprints(self) -> tuple[bytes, ...]:
@@ -181,9 +177,9 @@ class RosterFile(Vouched):
         document = parse_document(_RosterFile, content, where)
         made = cls(
             roster_of(document.members, where),
-            bytes.fromhex(document.registrar) if document.registrar else None,
-            bytes.fromhex(document.signature) if document.signature else None,
-            _edition(document, where),
+            registrar=bytes.fromhex(document.registrar) if document.registrar else None,
+            signature=bytes.fromhex(document.signature) if document.signature else None,
+            edition=_edition(document, where),
         )
         if (made.registrar is None) != (made.signature is None):
             raise DhdmmError("a registrar without a signature, or the reverse", where=where)

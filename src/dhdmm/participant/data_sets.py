@@ -18,18 +18,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dhdmm import formats
 from dhdmm.errors import DataError, DhdmmError, Refused
 from dhdmm.participant.address import is_address
-from dhdmm.planning.plan import Plan
 from dhdmm.privacy.budgets import Budget
 from dhdmm.privacy.chain import Purpose
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.privacy.protection import Protection
 from dhdmm.study.names import nearest
+
+if TYPE_CHECKING:
+    from dhdmm.planning.plan import Plan
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 FILE, LEDGER = "data.json", "ledger"

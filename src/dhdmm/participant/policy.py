@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from hashlib import sha256
+from typing import Protocol
 
 from threadpoolctl import threadpool_limits
 
@@ -28,6 +29,7 @@ from dhdmm.errors import (
     StudyError,
     TooCostly,
 )
+from dhdmm.formats import this_version
 from dhdmm.participant.limits import Policy
 from dhdmm.planning.calibrate import (
     HEADROOM,
@@ -40,6 +42,8 @@ from dhdmm.planning.plan import NO_ROSTER, Plan, encoded_study
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import release_rho
+from dhdmm.strategy.asked import nothing_more
+from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.optimise import rank
 
 __all__ = ["Policy", "PolicyReason", "PolicyRefusal", "Review", "review", "review_preview"]
@@ -48,6 +52,9 @@ UNKNOWN_STUDY = Limit(megabytes=300, seconds=2)
 """What checking a plan may cost while nobody here has agreed to its study."""
 AGREED_STUDY = Limit(megabytes=8_000, seconds=600)
 """The same for a study that the policy lists."""
+
+CHECKS = 1
+"""Counts the versions of the checks below within a version of dhdmm."""
 
 LARGEST_ROUND_RHO = 1000
 """A round beyond it promises nothing, and its ε cannot be computed accurately."""
@@ -95,15 +102,41 @@ def _same_measurements(one: Plan, other: Plan) -> bool:
     return one.has_draft(study, strategy, other.made_by)
 
 
-def review_preview(encoded: bytes, policy: Policy) -> Review:
-    """The same before anybody knows who takes part: every check but that of the roster."""
+class Checked(Protocol):
+    """Keeps what was found out about the bytes of a study and a strategy, across restarts."""
+
+    def known(self, key: bytes) -> int | None:
+        """Δ′², if they passed the check of what is measured."""
+
+    def keep(self, key: bytes, sensitivity_squared: int) -> None:
+        """They have passed it."""
+
+
+def review_preview(encoded: bytes, policy: Policy, checked: Checked | None = None) -> Review:
+    """The same before anybody knows who takes part: every check but that of the roster.
+
+    What follows from study and strategy alone is not computed again if it is known to `checked`.
+    """
     nobody = PartOfRoster(0, NO_ROSTER)
     with _refusing(), limited(_limit_of(encoded, policy)):
         plan = Plan.from_bytes(encoded)
+        key = _checked_key(plan)
+        known = None if checked is None else checked.known(key)
+        if known is not None:
+            vars(plan)["sensitivity_squared"] = known
         for check in _CHECKS:
-            if check is not _roster:
+            if check is not _roster and not (known is not None and check is _measured):
                 check(plan, policy, nobody)
+    if checked is not None and known is None:
+        checked.keep(key, plan.sensitivity_squared)
     return Review(plan)
+
+
+def _checked_key(plan: Plan) -> bytes:
+    """Names the bytes of study and strategy, and which version of these checks they passed."""
+    parts = plan.study.canonical_bytes(), plan.strategy.to_bytes(), (plan.made_by or "").encode()
+    digests = b"".join(sha256(part).digest() for part in parts)
+    return sha256(f"dhdmm checked {CHECKS} {this_version()} ".encode() + digests).digest()
 
 
 @contextmanager
@@ -128,7 +161,8 @@ def _limit(study_digest: bytes, policy: Policy) -> Limit:
 def _refusing() -> Iterator[None]:
     """Whatever is wrong with a plan is a reason to stay out."""
     try:
-        yield
+        with threadpool_limits(limits=1, user_api="blas"):  # many small products
+            yield
     except PlanError as error:
         canonical = error.fault is not PlanFault.NOT_CANONICAL
         reason = PolicyReason.UNREADABLE if canonical else PolicyReason.NOT_CANONICAL
@@ -302,17 +336,16 @@ def _measured(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     A row space that contains the workload's and has no more dimensions is the workload's.
     """
     strategy, workload = plan.strategy, plan.study.workload
-    more_is_allowed = plan.study.model.extra_measurements
-    with threadpool_limits(limits=1, user_api="blas"):  # many small products
-        complete = strategy.contains(workload, seed=plan.digest)
-        asked = None if more_is_allowed else rank(workload)
+    membership = Membership(strategy.axes, strategy.blocks, plan.digest)
+    complete = membership.contains(*workload.terms)
     _require(
         complete,
         PolicyReason.STRATEGY,
         "the strategy does not measure all that the study asks for",
     )
-    if more_is_allowed:
+    if plan.study.model.extra_measurements or nothing_more(membership, workload.terms):
         return
+    asked = rank(workload)
     known = "" if asked is None else f", where {asked:,} would do"
     _require(
         asked is not None and strategy.rows <= asked,

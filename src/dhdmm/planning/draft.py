@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -33,6 +34,7 @@ from dhdmm.planning.methods import method_for
 from dhdmm.planning.plan import NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
 from dhdmm.privacy.zcdp import Conversion
+from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.models import AggregationModel, PrivacyModel
@@ -117,6 +119,9 @@ def plan(
     participants: int | None = None,
     roster: Roster | None = None,
     strategy: Strategy | None = None,
+    *,
+    objective: str | None = None,
+    targets: Mapping[str, float] | None = None,
 ) -> Plan:
     """Plan a round of a study: optimise the strategy and calibrate the noise. Touches no data.
 
@@ -127,12 +132,16 @@ def plan(
         roster: Who takes part. Without a roster the plan is a preview that only `dhdmm.run` and
             `dhdmm.simulate` can use: they make their own roster.
         strategy: A strategy to use instead of the optimised one.
+        objective: Another objective than the study's: "total", "per-table" or "max".
+        targets: The largest standard error that answers of a table may have, by the table's name.
+            The plan has the smallest ε that reaches them, in place of the study's.
 
     Returns:
         The plan.
 
     Raises:
-        StudyError: The study lacks a section that a plan needs.
+        StudyError: The study lacks a section that a plan needs, or there is no such objective or
+            table.
         PrivacyError: No plan can keep the study's promise.
         StrategyError: The workload cannot be measured.
 
@@ -148,9 +157,17 @@ def plan(
         >>> plan(study)
         <Plan study='answers' participants=10 measurements=2 rho=0.125 preview=True>
     """
-    drafted = draft(study, strategy)
     if participants is None:
         participants = len(roster) if roster else participants_allowed(study.aggregation)[1]
+    if objective is not None:
+        study = study.with_objective(objective)
+    if targets:
+        from dhdmm.planning.targets import Targets, study_for  # which makes drafts itself
+
+        study = study.with_targets(targets)
+        strategy = strategy or optimise(study.workload, objective=objective_of(study))
+        study = study_for(study, strategy, Targets(targets), participants)
+    drafted = draft(study, strategy)
     return drafted.plan(participants, roster.digest if roster else NO_ROSTER)
 
 
@@ -159,7 +176,7 @@ def draft(study: Study, strategy: Strategy | None = None) -> Draft:
     privacy, aggregation = study.privacy, study.aggregation
     if strategy is not None and not strategy.contains(study.workload):
         raise PrivacyError("the strategy does not measure all that the study asks for")
-    strategy = strategy or optimise(study.workload)
+    strategy = strategy or optimise(study.workload, objective=objective_of(study))
     _require_nothing_more(study, strategy)
     most = participants_allowed(aggregation)[1]
     parameters_for(most, privacy, aggregation)  # refuses early what could never be planned

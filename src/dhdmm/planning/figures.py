@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import ExpectedError, Plan, Promise
+from dhdmm.planning.targets import Targets, study_for
 from dhdmm.privacy.zcdp import Conversion
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.describe import privacy_words
@@ -38,7 +39,17 @@ def strategy_figures(study: Study, strategy: Strategy) -> dict[str, Any]:
 def draft_figures(drafted: Draft, participants: int | None = None) -> dict[str, Any]:
     """The plan for so many participants, by default the most that the study allows."""
     made = drafted.plan(participants or participants_allowed(drafted.study.aggregation)[1])
-    return {**plan_figures(made), "draft_digest": drafted.digest.hex()}
+    found = {**plan_figures(made), "draft_digest": drafted.digest.hex()}
+    targets = Targets(drafted.study.targets)
+    if targets.tables:
+        found["privacy_needed"] = privacy_needed(drafted, targets, made.participants)
+    return found
+
+
+def privacy_needed(drafted: Draft, targets: Targets, participants: int) -> dict[str, Any]:
+    """The smallest ε that reaches the targets with this strategy."""
+    needed = study_for(drafted.study, drafted.strategy, targets, participants).privacy
+    return {"epsilon": needed.epsilon, "delta": needed.delta}
 
 
 def plan_figures(made: Plan) -> dict[str, Any]:
@@ -67,6 +78,7 @@ def plan_figures(made: Plan) -> dict[str, Any]:
         "liars": validation_words(made, items),
         "sensitivity_unit_squared": made.sensitivity_squared,
         "expected_rmse": expected.rmse,
+        "expected_max": float(expected.standard_errors.max()),
         "items": items,
         "plan_bytes": len(encoded),
         "plan_check_ms": _milliseconds(lambda: _recomputed(Plan.from_bytes(encoded))),
@@ -82,6 +94,7 @@ def item_figures(study: Study, errors: NDArray[np.float64]) -> list[dict[str, An
             "queries": len(own),
             "standard_error_median": float(np.median(own)),
             "standard_error_max": float(own.max()),
+            **({"target": study.targets[name]} if name in study.targets else {}),
         }
         for name, own in ExpectedError(study, errors).by_item().items()
     ]
@@ -139,10 +152,13 @@ def _certificate(study: Study, strategy: Strategy) -> dict[str, Any]:
     return {
         "study": study.name,
         "queries": study.workload.queries,
-        "weighted": len({term.weight for term in study.workload.terms}) > 1,
+        "weighted": not study.targets and len({term.weight for term in study.workload.terms}) > 1,
         "cells": study.workload.cells,
         "rows": strategy.rows,
+        "objective": strategy.objective.name,
+        "objective_words": strategy.objective.words,
         "rmse_unit": strategy.rmse,
+        "error_unit": strategy.error,
         "lower_bound_unit": strategy.lower_bound,
         "ratio": strategy.ratio,
         "sensitivity_squared": strategy.sensitivity_squared,

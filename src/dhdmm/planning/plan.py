@@ -34,6 +34,7 @@ from dhdmm.planning.calibrate import (
 )
 from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
+from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
 from dhdmm.summary import Summarised
@@ -278,7 +279,8 @@ class Plan(Summarised):
             study, strategy = known.study, known.strategy
         else:
             known, study = None, Study.from_canonical_bytes(fields["study"], made_by)
-            strategy = Strategy.from_bytes(fields["strategy"], made_by).over(study.workload)
+            read = Strategy.from_bytes(fields["strategy"], made_by)
+            strategy = read.over(study.workload, objective_of(study))
         _ = study.privacy  # refuses a study that only asks
         method = method_for(study.aggregation)
         _require_fields(fields.keys() ^ {*_FIELDS[fields["version"]], *method.parameter_names})

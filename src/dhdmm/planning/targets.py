@@ -1,6 +1,9 @@
 """The budget that a wanted error takes, and errors beside what the answers may be.
 
-A plan's standard errors are proportional to 1/√ρ but for rounding, so a few plans find the least ρ.
+The strategy for targets of tables is the one with the smallest largest error relative to its target
+(`LargestByTarget` in strategy/objective.py): no other reaches them all with a smaller ρ, but for
+its `ratio` squared. A plan's standard errors are proportional to 1/√ρ but for rounding, so a few
+plans find the least ρ.
 """
 
 from __future__ import annotations

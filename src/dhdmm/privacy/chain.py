@@ -16,6 +16,7 @@ from datetime import datetime
 from enum import StrEnum
 from fractions import Fraction
 from itertools import chain
+from typing import NamedTuple
 
 from dhdmm.errors import Refused
 from dhdmm.privacy.protection import NOT_RECORDED, Amount, Protection
@@ -92,8 +93,7 @@ class Entry:
         return hashlib.sha256(content.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """How far a ledger had come; kept elsewhere, it unmasks an older copy put in its place."""
 
     sequence: int

@@ -2,8 +2,9 @@
 
 `Answers` are linear combinations of the answers of tables, also of several releases: their
 variances follow from the covariances inside each release, and the noise of different rounds is
-independent. `Ratios` are quotients of two of them, with Fieller's intervals. Nothing else is needed
-for shares, differences between groups, changes between releases and growth rates.
+independent. `Ratios` are quotients of two of them, with Fieller's intervals, and `RatioSums` sums
+and differences of these. Nothing else is needed for shares, differences between groups, changes
+between releases and growth rates.
 
 C: (rows, answers of a table), the weights of a table's answers; Σ: covariance of a table's answers.
 """
@@ -21,8 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release.frames import STATISTICS, DerivedTable, appended
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Quotients, Sums, critical
+from dhdmm.release.frames import STATISTICS, DerivedTable, appended, arrow_words
+from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Quotients, QuotientSums, Sums, critical
 from dhdmm.release.tables import Table, Words
 from dhdmm.summary import Summarised
 
@@ -69,7 +70,7 @@ class _Estimates(Summarised, DerivedTable):
         """
         numbers = (self.values, self.standard_errors, *self.bounds(level))
         statistics = dict(zip(STATISTICS, numbers, strict=True))
-        words = {name: pa.array(said, pa.string()) for name, said in self.labels.items()}
+        words = {name: arrow_words(said) for name, said in self.labels.items()}
         return appended(words, statistics)
 
 
@@ -234,15 +235,20 @@ class Ratios(_Estimates):
         """
         return self._quotients.bounds(critical(level, joint))
 
-    def __add__(self, number: Number) -> Ratios:
-        if not isinstance(number, Number):
+    def __add__(self, other: Ratios | Number) -> Any:
+        if isinstance(other, Ratios):
+            return RatioSums(self.labels, _same_number(self, other))
+        if not isinstance(other, Number):
             return NotImplemented
-        return replace(self, numerator=self.numerator + self.denominator * number)
+        return replace(self, numerator=self.numerator + self.denominator * other)
 
     __radd__ = __add__
 
-    def __sub__(self, number: Number) -> Ratios:
-        return self + -number if isinstance(number, Number) else NotImplemented
+    def __neg__(self) -> Ratios:
+        return self * -1
+
+    def __sub__(self, other: Ratios | Number) -> Any:
+        return self + -other if isinstance(other, Ratios | Number) else NotImplemented
 
     def __mul__(self, number: Number) -> Ratios:
         if not isinstance(number, Number):
@@ -252,10 +258,63 @@ class Ratios(_Estimates):
     __rmul__ = __mul__
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class RatioSums(_Estimates):
+    """Sums and differences of quotients, such as a change of a share from one round to the next.
+
+    Their intervals are conservative: they hold at least as often as they say.
+    """
+
+    parts: tuple[Ratios, ...]
+
+    @cached_property
+    def _sums(self) -> QuotientSums:
+        return QuotientSums(tuple(part._quotients for part in self.parts))
+
+    @property
+    def values(self) -> Floats:
+        """The sums."""
+        return self._sums.values
+
+    @property
+    def standard_errors(self) -> Floats:
+        """At most these, to first order; intervals are not made from them."""
+        return self._sums.standard_errors
+
+    def bounds(self, level: float = DEFAULT_LEVEL, joint: int = 1) -> tuple[Floats, Floats]:
+        """The ends of the confidence intervals; −∞ and ∞ where a denominator may be 0.
+
+        Args:
+            level: The confidence level.
+            joint: How many rows the intervals hold for at once; 1 for each by itself.
+
+        Returns:
+            The lower and the upper ends.
+        """
+        return self._sums.bounds(critical(level, joint))
+
+    def __add__(self, other: Ratios) -> RatioSums:
+        if not isinstance(other, Ratios):
+            return NotImplemented
+        return RatioSums(self.labels, (*self.parts, *_same_number(self.parts[0], other)[1:]))
+
+    def __sub__(self, other: Ratios) -> RatioSums:
+        return self + -other if isinstance(other, Ratios) else NotImplemented
+
+
 def _release(table: Table) -> Release:
     if table.release is None:
         raise DhdmmError("this table does not belong to a release, so covariances are not known")
     return table.release
+
+
+def _same_number(left: Ratios, right: Ratios) -> tuple[Ratios, Ratios]:
+    if len(left) == len(right):
+        return left, right
+    raise DhdmmError(
+        f"{len(left):,} quotients do not go with {len(right):,}",
+        hint="as many are needed on both sides",
+    )
 
 
 def _same_length(left: Answers, right: Answers) -> tuple[Answers, Answers]:

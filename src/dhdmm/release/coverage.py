@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dhdmm.release.intervals import critical
 from dhdmm.release.wording import decimals, number
 
 if TYPE_CHECKING:
@@ -42,11 +43,11 @@ class Coverage:
     def __str__(self) -> str:
         pairs = ((self.counted, self.counted_error), (self.left_out, self.left_out_error))
         counted, left_out = (
-            f"{number(value, decimals(error))} ± {number(error, decimals(error))}"
+            f"{number(value, decimals(error))} ± {number(critical() * error, decimals(error))}"
             for value, error in pairs
         )
         share = f"{100 * min(self.share, 1.0):.2g} %"
-        return f"{counted} counted, {left_out} left out ({share})"
+        return f"{counted} counted, {left_out} left out ({share}); ± is a 95 % interval"
 
 
 def coverage_of(release: Release) -> Coverage | None:

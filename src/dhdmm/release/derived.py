@@ -25,11 +25,15 @@ from dhdmm.release.intervals import (
 )
 from dhdmm.release.quantiles import quantile
 from dhdmm.release.tables import Table
+from dhdmm.study.attributes import Attribute
 from dhdmm.study.derived import Derived, Mean, Quantiles
+from dhdmm.study.sums import MIDPOINT
 from dhdmm.study.workload import Axis, Item, Term
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
+
+FLOATS = np.float64
 
 
 def derived_table(release: Release, measured: Table, with_measured: bool) -> Table:
@@ -43,7 +47,18 @@ def derived_table(release: Release, measured: Table, with_measured: bool) -> Tab
     shown = Item(item.name, tuple(terms))
     together = None if measured.together is None else measured.together + shown.queries
     stacked = numbers[0] if len(numbers) == 1 else Stacked(tuple(numbers))
-    return replace(measured, item=shown, numbers=stacked, together=together, release=None)
+    times = _times(measured) if len(numbers) == 1 else ""
+    return replace(
+        measured, item=shown, numbers=stacked, together=together, release=None, times=times
+    )
+
+
+def _times(measured: Table) -> str:
+    """The unit of the dates whose quantiles are shown; empty if they are numbers."""
+    (one,) = measured.item.derived
+    if isinstance(one, Mean):
+        return ""
+    return measured.schema.attributes[one.axis].present.times
 
 
 def _part(release: Release, measured: Table, derived: Derived) -> tuple[Term, Estimates]:
@@ -88,8 +103,8 @@ class QuantileEstimates:
     covariances: Floats
     """(groups, values + 1, values + 1)."""
     at: tuple[float, ...]
-    amounts: Floats
-    """What each value is as a number."""
+    amounts: tuple[Floats, Floats, Floats]
+    """Each value as a number, and where it begins and ends: those of a bin are its edges."""
     shape: tuple[int, ...]
     """Of the groups."""
     axis: int
@@ -101,9 +116,10 @@ class QuantileEstimates:
             [quantile(below, float(below[-1]), sigma, at, z) for at in self.at]
             for below, sigma in zip(self.below, self.covariances, strict=True)
         ]
-        numbers = self.amounts[np.array(found)]  # (groups, at, 3)
-        table = numbers.reshape(*self.shape, len(self.at), 3)
-        in_order = np.moveaxis(np.moveaxis(table, -1, 0), -1, 1 + self.axis)
+        places = np.moveaxis(np.array(found), -1, 0)  # (3, groups, at)
+        numbers = np.stack([kind[where] for kind, where in zip(self.amounts, places, strict=True)])
+        table = numbers.reshape(3, *self.shape, len(self.at))
+        in_order = np.moveaxis(table, -1, 1 + self.axis)
         return np.asarray(in_order.reshape(3, -1))
 
     @cached_property
@@ -133,14 +149,34 @@ def _quantiles(release: Release, measured: Table, asked: Quantiles) -> tuple[Ter
     covariances = [
         _of_group(release, term, axis, group)[np.ix_(last, last)] for group in np.ndindex(*groups)
     ]
-    attribute = release.plan.study.schema.attributes[axis]
-    codes = np.array([term.products[0].factors[axis].entries(row)[0].max() for row in range(steps)])
-    amounts = np.asarray(attribute.present.examples(codes))
-    numbers = amounts.astype("M8[D]").astype(np.float64) if amounts.dtype.kind == "M" else amounts
-    estimates = QuantileEstimates(
-        below, np.array(covariances), asked.at, numbers.astype(np.float64), groups, axis
-    )
+    amounts = _amounts(release.plan.study.schema.attributes[axis].present, term, axis)
+    estimates = QuantileEstimates(below, np.array(covariances), asked.at, amounts, groups, axis)
     return _quantile_rows(term, axis, asked.at), estimates
+
+
+def _amounts(attribute: Attribute, term: Term, axis: int) -> tuple[Floats, Floats, Floats]:
+    """What each step of the prefixes is as a number: (value, lower end, upper end).
+
+    A step of several values is stood for by the last of them, a bin by its midpoint.
+    """
+    factor = term.products[0].factors[axis]
+    last = np.array([factor.entries(row)[0].max() for row in range(factor.shape[0])])
+    first = np.append(factor.entries(0)[0].min(), last[:-1] + 1)
+    if attribute.times:
+        lower, upper = (
+            np.asarray(attribute.examples(codes)).astype(f"M8[{attribute.times}]").astype(FLOATS)
+            for codes in (first, last)
+        )
+        return upper, lower, upper
+    lower, upper = (_edge(attribute, "lower")[first], _edge(attribute, "upper")[last])
+    middle = (lower + upper) / 2 if attribute.largest_bias(MIDPOINT) else upper
+    return middle, lower, upper
+
+
+def _edge(attribute: Attribute, which: str) -> Floats:
+    amounts = attribute.amounts(which)
+    assert amounts is not None, "what is ordered and no date is a number"
+    return amounts.numbers.astype(FLOATS) * float(amounts.unit)
 
 
 def _of_group(release: Release, term: Term, axis: int, group: tuple[int, ...]) -> Floats:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
 
 from dhdmm.release.intervals import Floats
 from dhdmm.study.workload import Term
@@ -79,6 +78,8 @@ class Effect:
 
 def noises(release: Release, count: int) -> Iterator[Floats]:
     """Simulated noise of whole rounds: normal, rounded, the same in every run."""
+    from scipy.special import ndtri  # slow to import, and rarely needed
+
     rows = len(release.measurement)
     for i in range(count):
         digest = hashlib.shake_256(b"dhdmm bias" + i.to_bytes(4, "big")).digest(8 * rows)

@@ -1,13 +1,13 @@
-"""What SQL selects from a release, as linear forms of counts and quotients of two such forms.
+"""What SQL selects from a release: linear forms of counts, quotients of two, and sums of quotients.
 
 COUNT(*), with FILTER or without, is one row of a term for every group. Sums, differences and
-multiples of rows are rows again; a quotient of two keeps both. Other arithmetic has no exact
-interval and is refused.
+multiples of rows are rows again; a quotient of two keeps both, and sums of quotients keep all of
+them. Other arithmetic has no interval that holds, and is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from dhdmm.release.covariance import combined, row_covariances, variances
-from dhdmm.release.intervals import Estimates, Floats, Quotients, Sums
+from dhdmm.release.intervals import Estimates, Floats, Quotients, QuotientSums, Sums
 from dhdmm.study import sqltext
 from dhdmm.study.factor import restricted
 from dhdmm.study.names import nearest
@@ -61,7 +61,23 @@ class Quotient:
     denominator: Linear
 
 
-Form = Linear | Quotient
+@dataclass(frozen=True, eq=False)
+class QuotientSum:
+    parts: tuple[Quotient, ...]
+
+
+Form = Linear | Quotient | QuotientSum
+
+
+def quotients(form: Form) -> tuple[Quotient, ...]:
+    """The form as a sum of quotients; a linear one is divided by 1."""
+    match form:
+        case Linear():
+            return (Quotient(form, _constant(Fraction(1))),)
+        case Quotient():
+            return (form,)
+        case _:
+            return form.parts
 
 
 def has_aggregate(tree: Expr) -> bool:
@@ -96,6 +112,9 @@ class FormReader:
                 return self._aggregate(tree.this, tree.expression.this)
             case "count" | "sum" | "avg":
                 return self._aggregate(tree, None)
+            case _ if sqltext.is_quantile(tree):
+                what = f"{sqltext.shown(tree)} is no sum of records"
+                return _refuse(tree, what, sqltext.QUANTILE_HINT)
             case _:
                 return _refuse(tree, f"{sqltext.shown(tree)} cannot be calculated", _HINT)
 
@@ -103,16 +122,16 @@ class FormReader:
         left = self.form(tree.this)
         if isinstance(left, Linear) and isinstance(right, Linear):
             return left.plus(right)
-        if isinstance(right, Quotient):
-            left, right = right, left
-        if isinstance(left, Quotient) and isinstance(right, Linear) and not right.terms:
-            moved = left.numerator.plus(left.denominator.times(right.constant))
-            return Quotient(moved, left.denominator)
-        return _refuse(
-            tree,
-            f"{sqltext.shown(tree)} adds to a quotient what is no constant",
-            "select both parts, or write them as one quotient",
-        )
+        found: list[Quotient] = []
+        for part in (*quotients(left), *quotients(right)):
+            for i, known in enumerate(found):
+                joined = _over_one(known, part)
+                if joined is not None:
+                    found[i] = joined
+                    break
+            else:
+                found.append(part)
+        return found[0] if len(found) == 1 else QuotientSum(tuple(found))
 
     def _product(self, tree: Expr) -> Form:
         left, right = self.form(tree.this), self.form(tree.expression)
@@ -176,9 +195,30 @@ def _constant(number: Fraction) -> Linear:
 
 
 def _times(form: Form, number: Fraction) -> Form:
-    if isinstance(form, Linear):
-        return form.times(number)
+    match form:
+        case Linear():
+            return form.times(number)
+        case Quotient():
+            return _quotient_times(form, number)
+        case _:
+            return QuotientSum(tuple(_quotient_times(part, number) for part in form.parts))
+
+
+def _quotient_times(form: Quotient, number: Fraction) -> Quotient:
     return Quotient(form.numerator.times(number), form.denominator)
+
+
+def _over_one(left: Quotient, right: Quotient) -> Quotient | None:
+    """The sum as one quotient, whose interval is exact: of equal denominators, or of a constant."""
+    if not right.numerator.terms and not right.denominator.terms:
+        constant = right.numerator.constant / right.denominator.constant
+        return Quotient(left.numerator.plus(left.denominator.times(constant)), left.denominator)
+    if not left.numerator.terms and not left.denominator.terms:
+        return _over_one(right, left)
+    a, b = left.denominator, right.denominator
+    if (a.terms, a.coefficients, a.constant) == (b.terms, b.coefficients, b.constant):
+        return Quotient(left.numerator.plus(right.numerator), left.denominator)
+    return None
 
 
 def _refuse(tree: Expr, what: str, hint: str | None = None) -> NoReturn:
@@ -194,7 +234,13 @@ def estimated(release: Release, forms: list[Form]) -> Estimates:
         parts = [_moments(release, form) for form in forms if isinstance(form, Linear)]
         values, squares = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Sums(values, np.sqrt(squares))
-    columns = [_quotient_moments(release, form) for form in forms if isinstance(form, Quotient)]
+    each = zip(*map(quotients, forms), strict=True)
+    found = tuple(_quotients(release, one) for one in each)
+    return found[0] if len(found) == 1 else QuotientSums(found)
+
+
+def _quotients(release: Release, forms: Sequence[Quotient]) -> Quotients:
+    columns = [_quotient_moments(release, form) for form in forms]
     return Quotients(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 

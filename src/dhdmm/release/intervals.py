@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dhdmm.errors import DhdmmError
 
@@ -29,7 +29,7 @@ def critical(level: float = DEFAULT_LEVEL, joint: int = 1) -> float:
     """
     if not 0 < level < 1:
         raise DhdmmError(f"a confidence level is between 0 and 1, not {level}")
-    return float(-ndtri((1 - level) / (2 * joint)))
+    return -NormalDist().inv_cdf((1 - level) / (2 * joint))  # SciPy takes long to import
 
 
 def half_width(standard_errors: Floats, level: float = DEFAULT_LEVEL, joint: int = 1) -> Floats:
@@ -101,6 +101,31 @@ class Quotients:
 
     def bounds(self, z: float) -> tuple[Floats, Floats]:
         return fieller(self.n, self.d, self.nn, self.nd, self.dd, z)
+
+
+@dataclass(frozen=True, eq=False)
+class QuotientSums:
+    """Sums and differences of quotients: of k of them, each interval has 1/k of the error.
+
+    So the interval of the sum, from the sum of the lower ends to that of the upper ones, holds at
+    least as often as it says, however the quotients depend on each other (Bonferroni).
+    """
+
+    parts: tuple[Quotients, ...]
+
+    @cached_property
+    def values(self) -> Floats:
+        return np.asarray(sum(part.values for part in self.parts))
+
+    @property
+    def standard_errors(self) -> Floats:
+        """At most these: those of the quotients, added up."""
+        return np.asarray(sum(part.standard_errors for part in self.parts))
+
+    def bounds(self, z: float) -> tuple[Floats, Floats]:
+        shared = -NormalDist().inv_cdf(NormalDist().cdf(-z) / len(self.parts))
+        low, high = zip(*(part.bounds(shared) for part in self.parts), strict=True)
+        return np.asarray(sum(low)), np.asarray(sum(high))
 
 
 class Estimates(Protocol):

@@ -12,6 +12,7 @@ from functools import partial, reduce
 
 import numpy as np
 
+from dhdmm.release.derived import QuantileEstimates
 from dhdmm.release.intervals import Floats, half_width
 from dhdmm.release.pictures import (
     AxisDirection,
@@ -25,6 +26,7 @@ from dhdmm.release.pictures import (
     extremes,
 )
 from dhdmm.release.tables import Table, labels_tell_condition
+from dhdmm.release.wording import UNITS_OF_TIME, decimals
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.names import LazySequence
@@ -43,6 +45,9 @@ MOST_ROWS, MOST_COLUMNS = 40, 16
 
 def panels_of(table: Table) -> list[Panel]:
     """One picture if the rows are few, else those of every term."""
+    if isinstance(table.numbers, QuantileEstimates):
+        parts = [replace(table, chosen=table.rows[list(rows)]) for rows in _cuts(len(table))]
+        return [_row_panel(part) for part in parts]
     if len(table) > MOST_BARS:
         terms = range(len(table.item.terms))
         return [panel for number in terms for panel in _term_panels(table, number)]
@@ -53,12 +58,26 @@ def item_panel(table: Table) -> Panel:
     """All rows if they are few, else the beginning of the item's largest term."""
     terms = table.item.terms
     directions = [d for d in _directions(table, terms[0]) if len(d.direction) > 1]
+    if isinstance(table.numbers, QuantileEstimates):
+        return panels_of(table)[0]
     if len(table) <= MOST_BARS and not (len(terms) == 1 and len(directions) == 2):
-        told = ", ".join(f"{header} {label}" for header, label in table.fixed.items())
-        title = f"{table.name} ({told})" if told else table.name
-        return Panel(table.name, title, rows_picture(table))
+        return _row_panel(table)
     largest = max(range(len(terms)), key=lambda i: terms[i].queries)
     return replace(next(_term_panels(table, largest)), name=table.name)
+
+
+def _row_panel(table: Table) -> Panel:
+    told = ", ".join(f"{header} {label}" for header, label in table.fixed.items())
+    title = f"{table.name} ({told})" if told else table.name
+    if table.times:
+        (first,) = table.written(np.array([_origin(table)]), 0)
+        title += f", {UNITS_OF_TIME[table.times]} after {first}"
+    return Panel(table.name, title, rows_picture(table))
+
+
+def _origin(table: Table) -> float:
+    """Where bars begin: at 0, and those of dates at the earliest."""
+    return float(table.bounds()[0].min()) if table.times else 0.0
 
 
 def _term_panels(table: Table, number: int) -> Iterator[Panel]:
@@ -89,7 +108,23 @@ def rows_picture(table: Table) -> Bars:
     labels = [" · ".join(part for part in row if part not in ("", TOTAL)) or TOTAL for row in rows]
     directions = [d for d in _directions(table, table.item.terms[0]) if len(d.direction) > 1]
     apart = directions[0].direction.apart if len(directions) == len(table.item.terms) == 1 else 0
-    return Bars(labels, table.values, table.standard_errors, apart=apart)
+    plain = Bars(labels, table.values, table.standard_errors, apart=apart)
+    return plain if table.is_linear else _with_ends(table, plain)
+
+
+def _with_ends(table: Table, plain: Bars) -> Bars:
+    """The bars with the intervals of the table, which are not symmetric."""
+    low, high = table.bounds()
+    known = plain.errors[np.isfinite(plain.errors) & (plain.errors > 0)]
+    places = decimals(float(known.min(initial=np.inf)))
+    said = zip(
+        *(table.written(column, places) for column in (plain.values, low, high)), strict=True
+    )
+    texts = [f"{value} ({first} to {last})" for value, first, last in said]
+    origin = _origin(table)
+    return replace(
+        plain, values=plain.values - origin, ends=(low - origin, high - origin), texts=texts
+    )
 
 
 # ---- the directions of a term, and how they are drawn -------------------------------------------

@@ -55,6 +55,10 @@ class Bars:
     """What the answers would be without noise, where somebody knows it."""
     apart: int = 0
     """So many of the last bars stand apart."""
+    ends: tuple[Floats, Floats] | None = None
+    """Of the intervals, where they are not z errors to both sides; ±∞ where there is none."""
+    texts: Sequence[str] | None = None
+    """What is written beside the bars, where it is not the number ± half its interval."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,9 @@ import numpy as np
 
 from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release.answerable import LARGEST_ANSWERS, check_measured, item_of
-from dhdmm.release.expressions import AGGREGATES, Form, FormReader, Linear, estimated
+from dhdmm.release.expressions import AGGREGATES, Form, FormReader, Linear, estimated, quotients
 from dhdmm.release.frames import STATISTICS
-from dhdmm.release.intervals import Estimates, Floats, Quotients, Sums, critical
+from dhdmm.release.intervals import Estimates, Floats, Sums, critical
 from dhdmm.release.selection import SELECTED, Selection, read
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
@@ -139,7 +139,9 @@ def _about(counted: str, aggregate: Expr) -> str:
 
 
 def _parts(form: Form) -> tuple[Linear, ...]:
-    return (form,) if isinstance(form, Linear) else (form.numerator, form.denominator)
+    if isinstance(form, Linear):
+        return (form,)
+    return tuple(side for one in quotients(form) for side in (one.numerator, one.denominator))
 
 
 def _is_measured(release: Release, terms: list[Term]) -> bool:
@@ -149,7 +151,7 @@ def _is_measured(release: Release, terms: list[Term]) -> bool:
 def _notes(selection: Selection, asked: Item, columns: Sequence[Estimates], level: float) -> str:
     """What the rows do not tell by themselves."""
     notes = [SELECTED.format(groups=asked.queries)] if selection.chooses else []
-    bounds = [one.bounds(critical(level)) for one in columns if isinstance(one, Quotients)]
+    bounds = [one.bounds(critical(level)) for one in columns if not isinstance(one, Sums)]
     unbounded = sum(int(np.count_nonzero(np.isinf(high))) for _, high in bounds)
     if unbounded:
         notes.append(UNBOUNDED.format(count=unbounded))

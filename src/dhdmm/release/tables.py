@@ -22,8 +22,9 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release.frames import STATISTICS, extra, in_pandas
-from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, critical
+from dhdmm.release.frames import STATISTICS, arrow_numbers, arrow_words, extra, in_pandas
+from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, Sums, critical
+from dhdmm.release.wording import moment_or_number
 from dhdmm.study import sqltext
 from dhdmm.study.factor import Integers
 from dhdmm.study.names import nearest
@@ -98,6 +99,8 @@ class Table(Summarised):
     """Further columns of a query that asks for several; `numbers` are then called `header`."""
     note: str = ""
     """What whoever reads the rows should know."""
+    times: str = ""
+    """Of quantiles of dates: the numbers count days ("D") or hours ("h") since 1970-01-01."""
 
     def _summary(self) -> dict[str, Any]:
         return {"name": self.name, "rows": len(self), "level": self.level}
@@ -140,6 +143,11 @@ class Table(Summarised):
         return self._in_rows(self.numbers.values)
 
     @property
+    def is_linear(self) -> bool:
+        """Whether the answers are counts and sums: unbiased, with symmetric intervals."""
+        return isinstance(self.numbers, Sums)
+
+    @property
     def standard_errors(self) -> Floats:
         """Of the answers; exact for counts and sums, to first order for quotients."""
         return self._in_rows(self.numbers.standard_errors)
@@ -158,6 +166,18 @@ class Table(Summarised):
         """
         low, high = self.numbers.bounds(critical(self.level, joint))
         return self._in_rows(low), self._in_rows(high)
+
+    def written(self, numbers: Floats, places: int) -> list[str]:
+        """Answers, or ends of their intervals, as people read them.
+
+        Args:
+            numbers: Some of the table's numbers.
+            places: How many decimals.
+
+        Returns:
+            A text for each; a date where the numbers are dates.
+        """
+        return [moment_or_number(one, places, self.times) for one in numbers.tolist()]
 
     def separately(self) -> dict[str, Table]:
         """One table for each number that a query asks for.
@@ -308,17 +328,20 @@ class Table(Summarised):
         Returns:
             Columns of labels, then `value`, `standard_error`, `low` and `high`; with joint bounds
             also `joint_low` and `joint_high`. Where a query asks for several numbers, each has
-            these columns, called `name`, `name_standard_error` and so on.
+            these columns, called `name`, `name_standard_error` and so on. Quantiles of dates are
+            dates, or times, and their standard errors count days, or hours.
         """
-        columns = {name: pa.array(said, pa.string()) for name, said in self._words.items()}
+        columns = {name: arrow_words(said) for name, said in self._words.items()}
         for header, numbers in {self.header: self.numbers, **self.others}.items():
             for statistic, column in self._statistics(numbers).items():
                 name = header if statistic == STATISTICS[0] else f"{header}_{statistic}"
-                columns[name if self.others else statistic] = pa.array(self._in_rows(column))
+                times = "" if statistic == STATISTICS[1] else self.times
+                shown = arrow_numbers(self._in_rows(column), times)
+                columns[name if self.others else statistic] = shown
         if queries:
             rows = list(self.queries())
             for i, name in enumerate(IN_WORDS):
-                columns[name] = pa.array([row[i] for row in rows], pa.string())
+                columns[name] = arrow_words(row[i] for row in rows)
         return pa.table(columns)
 
     def _statistics(self, numbers: Estimates) -> dict[str, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 SIGNIFICANT = 2
 """Digits of a standard error worth reading; its answer is written to the same place."""
@@ -33,6 +33,22 @@ def number(value: float, places: int) -> str:
     if text.startswith("-"):
         return "−" + text[1:] if any(digit in "123456789" for digit in text) else text[1:]
     return text
+
+
+UNITS_OF_TIME = {"D": "days", "h": "hours"}
+
+
+def moment_or_number(value: float, places: int, times: str = "") -> str:
+    """A number; or the day ("D") or hour ("h") that it counts since 1970-01-01.
+
+    >>> moment_or_number(19800.0, 0, "D"), moment_or_number(475200.0, 0, "h")
+    ('2024-03-18', '2024-03-18 00:00')
+    """
+    if not times:
+        return number(value, places)
+    if times == "D":
+        return str(date(1970, 1, 1) + timedelta(days=round(value)))
+    return (datetime(1970, 1, 1) + timedelta(hours=round(value))).isoformat(" ", "minutes")
 
 
 def printable(text: str, width: int | None = None) -> str:

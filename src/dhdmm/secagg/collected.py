@@ -8,7 +8,7 @@ neighbour of i.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -42,7 +42,7 @@ def record_name(kind: type[m.Message], position: int) -> str:
 class Collected:
     """Who has sent what. What is derived from a phase is derived after it has been closed.
 
-    What is only passed on stays in the store: here are small things, O(k) a participant.
+    Here are small things, O(k) a participant; whole records stay in the store.
     """
 
     parameters: RoundParameters
@@ -66,6 +66,7 @@ class Collected:
                 self.choices[i] = np.array(message.out_neighbours, dtype=np.int32)
             case m.Shares():
                 self.commitments[i] = message.seed_commitment
+                self._deposit(i, message.ciphertexts)
             case m.EvidencedInput():
                 self.included[self.neighbourhoods.row(i)] = message.included.array()
                 self._inclusions.say(i, self.included, message.evidence)
@@ -289,22 +290,33 @@ class Collected:
         return Said(self.neighbourhoods, EVIDENCE_BYTES)
 
     @cached_property
-    def _share_places(self) -> Indices:
-        return self.neighbourhoods.places(self._outward)
+    def _ciphertexts(self) -> NDArray[np.void]:
+        """Of everybody's shares, for one holder after the other: in one array, because a receiver's
+        come from k senders, and k records are slow to find where there are many."""
+        return np.zeros(np.count_nonzero(self._outward), f"V{m.CIPHERTEXT_BYTES}")
+
+    @cached_property
+    def _before(self) -> Indices:
+        """How many outward entries are before each entry, and in all."""
+        return np.concatenate([[0], np.cumsum(self._outward)])
+
+    @cached_property
+    def _places(self) -> Indices:
+        """Where the ciphertext of j for i is, for each (i, j)."""
+        places: Indices = self._before[self.neighbourhoods.reverse]
+        return places
+
+    def _deposit(self, position: int, ciphertexts: Sequence[bytes]) -> None:
+        assert isinstance(ciphertexts, Slots)  # as decoded
+        row = self.neighbourhoods.row(position)
+        own = slice(self._before[row.start], self._before[row.stop])
+        self._ciphertexts[own] = np.frombuffer(ciphertexts.data, self._ciphertexts.dtype)
 
     def _deposits(self, position: int) -> Slots:
-        """The ciphertexts for a participant, cut from the ends of their senders' records: the list
-        of what a message says to each neighbour is its last field."""
-        row, size = self.neighbourhoods.row(position), m.CIPHERTEXT_BYTES
-        flagged = self._depositing[row]
-        senders = self.neighbourhoods.positions[row][flagged].tolist()
-        backwards = (self._share_places[row][flagged] * size).tolist()
-        records, prefix, pieces = self.records, f"{m.Shares.TYPE}/", []
-        for j, back in zip(senders, backwards, strict=True):
-            record = records[prefix + str(j)]
-            start = len(record) - back
-            pieces.append(record[start : start + size])
-        return Slots(b"".join(pieces), size)
+        """The ciphertexts for a participant."""
+        row = self.neighbourhoods.row(position)
+        relayed = self._ciphertexts.take(self._places[row][self._depositing[row]])
+        return Slots(relayed.tobytes(), m.CIPHERTEXT_BYTES)
 
     def _members(self, positions: Collection[int]) -> Flags:
         flags = np.zeros(self.parameters.participants, dtype=np.bool_)

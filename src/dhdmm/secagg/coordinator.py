@@ -13,7 +13,7 @@ own, and before its turn it is told with `follow` what the others have recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from hashlib import sha256
 
@@ -87,11 +87,12 @@ class Coordinator(Acceptance):
         self.abort_reason: AbortReason | None = None
         self.result: Aggregate | None = None
         self.invited = frozenset(range(parameters.participants))  # who may speak in this phase
-        self._shard = SUM + shard
+        self._shard, self._awaited = SUM + shard, set[int]()
         if STATE in self._store:
             self._recall()
         else:
             self._store[STATE] = self.state.encode()
+            self._await()
 
     def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
         """Take over what others have recorded in this round, in their order.
@@ -105,9 +106,12 @@ class Coordinator(Acceptance):
                 self._recall_message(value)
 
     @property
-    def awaited(self) -> frozenset[int]:
-        """Whose message of this phase may still come; if nobody's, there is nothing to wait for."""
-        return self.invited.difference(self._senders(), self._collected.departed)
+    def awaited(self) -> Set[int]:
+        """Whose message of this phase may still come; if nobody's, there is nothing to wait for.
+
+        It is kept up to date with every message: whoever serves many asks after every few.
+        """
+        return self._awaited
 
     @property
     def departed(self) -> Mapping[int, AbortReason]:
@@ -164,12 +168,14 @@ class Coordinator(Acceptance):
                 return self.abort(error.reason)
             senders = frozenset()
         self.state, self.invited = following, senders
+        self._await()
         self._store[STATE] = following.encode()
         return senders
 
     def abort(self, reason: AbortReason) -> frozenset[int]:
         """End the round without a result; everybody is told."""
         self.state, self.abort_reason = self._state_after(Local.ABORT), reason
+        self._await()
         self._store["reason"], self._store[STATE] = reason.encode(), self.state.encode()
         return frozenset(range(self.parameters.participants))
 
@@ -246,6 +252,15 @@ class Coordinator(Acceptance):
         elif following is not self.state:
             self.invited = self._senders()
         self.state = following
+        self._await()
+
+    def _await(self) -> None:
+        """In a phase that begins, or begins again after a restart."""
+        self._awaited = set(self.invited.difference(self._senders(), self._collected.departed))
+
+    def _keep(self, message: m.Message) -> None:
+        super()._keep(message)
+        self._awaited.discard(message.position)
 
     def _recall_messages(self, kind: type[m.Message] | None) -> None:
         if kind is None:

@@ -1,8 +1,9 @@
 """Processor time from counted operations: what a model puts in the place of measurements.
 
 Every step of docs/secure-aggregation.md is a sum of counts times unit costs. The unit costs are
-fixed here, so that a model's output is the same everywhere; `python -m bench simulation` measures
-them anew and sets the model beside real rounds.
+fixed here, so that a model's output is the same everywhere: those of one core of an AMD EPYC, 2026.
+`python -m bench simulation coordinator` sets the model beside real rounds and coordinators. What a
+processor's caches do to a coordinator with 100,000 participants is not in it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.merkle import expected_proof
 from dhdmm.secagg.counts import Counts
 from dhdmm.secagg.round import RoundParameters
 from dhdmm.secagg.states import CoordinatorState
@@ -21,29 +23,39 @@ Seconds = NDArray[np.floating[Any]]
 _C = CoordinatorState
 
 MICROSECONDS = {
-    "key pair": 24.0,  # X25519, with its public half
-    "agreement": 42.0,  # X25519 and HKDF-Extract
-    "derivation": 2.4,  # HKDF-Expand of a key for one purpose
-    "signature": 25.0,
-    "verification": 61.0,
-    "seal": 2.9,  # AES-GCM of two shares; to open one takes as long
-    "tag": 4.5,  # one MAC, said or heard
-    "hash": 1.0,  # one node of a tree
-    "mask": 12.0,  # set-up of one key stream
-    "mask word": 0.0009,  # key stream and addition, a coordinate
-    "input word": 0.4,  # measurement and noise, a coordinate
-    "packed word": 0.009,
-    "unpacked word": 0.03,  # hashed and added, too
-    "share": 2.0,  # for one holder, of two secrets
-    "holder": 0.7,  # one share of a secret to reconstruct
-    "choice": 1.5,  # one out-neighbour drawn and written
-    "neighbour": 12.0,  # read, checked and journalled
-    "item": 0.7,  # one ciphertext, tag or share that a participant reads or writes
-    "entry": 0.2,  # one that the coordinator reads or writes in a row with others
-    "relay": 1.1,  # one that it picks from a record
-    "edge": 0.2,  # the coordinator's view of an entry of the graph
-    "message": 90.0,  # read, answered and journalled
-    "record": 22.0,  # read and kept by the coordinator
+    # both
+    "key pair": 12.0,  # X25519, with its public half
+    "agreement": 28.0,  # X25519 and HKDF-Extract
+    "derivation": 1.6,  # HKDF-Expand of a key for one purpose
+    "verification": 37.0,
+    "mask": 6.0,  # set-up of one key stream
+    "mask word": 0.0004,  # key stream and addition, a coordinate
+    "hash": 0.5,  # one node of a tree
+    # a participant's
+    "signature": 14.0,
+    "seal": 1.5,  # AES-GCM of two shares; to open one takes as long
+    "tag": 1.8,  # one MAC, said or heard
+    "input word": 0.12,  # measurement and noise, a coordinate
+    "packed word": 0.001,
+    "share": 1.8,  # for one holder, of two secrets
+    "choice": 0.7,  # one out-neighbour drawn and written
+    "neighbour": 6.5,  # read, checked and journalled
+    "introduction": 3.5,  # of one out-neighbour, read and hashed
+    "item": 0.4,  # one ciphertext, tag or share that is read or written
+    "message": 28.0,  # read, answered and journalled
+    # the coordinator's
+    "opened": 2.3,  # the least that making a message takes
+    "gathered": 3.0,  # if it has to be gathered from what others said
+    "taken": 6.0,  # the least that taking one takes
+    "checked": 7.0,  # if its parts have to be looked at
+    "unpacked word": 0.007,  # hashed and added, too
+    "entry": 0.05,  # one item that is read or written in a row with others
+    "deposit": 0.2,  # one ciphertext that is kept, and hashed
+    "edge": 0.24,  # an entry of the graph, and telling of it
+    "proof": 14.0,  # one multiproof, with nothing in it
+    "node": 0.033,  # a node of one
+    "introduced": 0.15,  # who somebody is
+    "holder": 0.55,  # one share of a secret to reconstruct
 }
 _SECONDS = {name: microseconds * 1e-6 for name, microseconds in MICROSECONDS.items()}
 
@@ -81,7 +93,9 @@ def participant_seconds(parameters: RoundParameters, counts: Counts) -> dict[str
     return {
         _C.COLLECTING_KEYS: keys + cost["signature"] + 0 * c.out,
         _C.COLLECTING_CHOICES: cost["message"] + cost["choice"] * k + 0 * c.out,
-        _C.COLLECTING_SHARES: shares + cost["verification"] * c.out + cost["hash"] * hashed,
+        _C.COLLECTING_SHARES: shares
+        + (cost["verification"] + cost["introduction"]) * c.out
+        + cost["hash"] * hashed,
         _C.COLLECTING_INPUTS: inputs + cost["tag"] * c.included,
         _C.COLLECTING_ACKS: journalled + cost["tag"] * (c.alive + c.to_ack),
         _C.COLLECTING_REVEALS: reveals + cost["tag"] * c.acked,
@@ -94,36 +108,41 @@ def coordinator_seconds(
     """To make each participant's message, and to take each one's answer."""
     c, k, length = counts, parameters.degree, parameters.length
     cost = _SECONDS
-    record, entry, relay, none = cost["record"], cost["entry"], cost["relay"], 0 * c.out
+    opened, gathered = cost["opened"], cost["opened"] + cost["gathered"]
+    taken, entry, none = cost["taken"], cost["entry"], 0 * c.out
+    checked = taken + cost["checked"]
     opening: dict[str, Seconds] = {
-        _C.COLLECTING_SHARES: record + entry * c.neighbours,
-        _C.COLLECTING_INPUTS: record + relay * c.deposits,
-        _C.COLLECTING_REVEALS: record + none,
+        _C.COLLECTING_SHARES: opened + cost["edge"] * c.neighbours,
+        _C.COLLECTING_INPUTS: gathered + entry * c.deposits,
+        _C.COLLECTING_REVEALS: opened + none,
     }
     taking: dict[str, Seconds] = {
-        _C.COLLECTING_KEYS: record + none,
-        _C.COLLECTING_SHARES: record + entry * c.out,
-        _C.COLLECTING_INPUTS: record + cost["unpacked word"] * length + none,
-        _C.COLLECTING_REVEALS: record + relay * c.deposits,
+        _C.COLLECTING_KEYS: taken + none,
+        _C.COLLECTING_SHARES: taken + cost["deposit"] * c.out,
+        _C.COLLECTING_INPUTS: taken + cost["unpacked word"] * length + none,
+        _C.COLLECTING_REVEALS: checked + 2 * entry * c.deposits,
     }
     if parameters.malicious:
-        opening[_C.COLLECTING_CHOICES] = record + none
-        opening[_C.COLLECTING_SHARES] = opening[_C.COLLECTING_SHARES] + entry * c.proof
-        opening[_C.COLLECTING_ACKS] = record + none
-        taking[_C.COLLECTING_KEYS] = taking[_C.COLLECTING_KEYS] + cost["verification"]
-        taking[_C.COLLECTING_CHOICES] = record + entry * k + none
-        taking[_C.COLLECTING_INPUTS] = taking[_C.COLLECTING_INPUTS] + entry * c.included
-        taking[_C.COLLECTING_ACKS] = record + entry * c.to_ack
+        nodes = c.proof + expected_proof(parameters.participants, c.out)
+        opening[_C.COLLECTING_CHOICES] = opened + none
+        opening[_C.COLLECTING_SHARES] += (
+            2 * cost["proof"] + cost["node"] * nodes + cost["introduced"] * c.out
+        )
+        opening[_C.COLLECTING_ACKS] = gathered + entry * c.alive
+        opening[_C.COLLECTING_REVEALS] = gathered + entry * c.acked
+        taking[_C.COLLECTING_KEYS] += cost["verification"]
+        taking[_C.COLLECTING_CHOICES] = taken + entry * k + none
+        taking[_C.COLLECTING_INPUTS] += cost["checked"] + 2 * entry * c.included
+        taking[_C.COLLECTING_ACKS] = taken + entry * c.to_ack
     return opening, taking
 
 
 def closing_seconds(
     parameters: RoundParameters, counts: Counts, answered: NDArray[np.bool_]
 ) -> dict[str, float]:
-    """The graph once everybody is known, and the masks that are left in the end."""
+    """The tree of everybody's keys, and the masks that are left in the end."""
     c, length = counts, parameters.length
     cost = _SECONDS
-    graph = _C.COLLECTING_CHOICES if parameters.malicious else _C.COLLECTING_KEYS
     masked = cost["mask"] + cost["derivation"] + cost["mask word"] * length
     inputs = -3 if parameters.malicious else -2
     survivors, dropped = answered[inputs], answered[inputs - 1] & ~answered[inputs]
@@ -132,11 +151,8 @@ def closing_seconds(
     holders = c.out[answered[inputs - 1]] * answered[-1].mean()
     unmasking = (
         cost["holder"] * float(holders.sum())
-        + (cost["record"] + masked) * float(survivors.sum())
+        + (cost["derivation"] + masked) * float(survivors.sum())
         + (cost["agreement"] + masked) * float(left_in)
     )
     tree = cost["hash"] * 2 * parameters.participants if parameters.malicious else 0.0
-    return {
-        graph: cost["edge"] * float(c.neighbours.sum()) + tree,
-        _C.COLLECTING_REVEALS: unmasking,
-    }
+    return {_C.COLLECTING_KEYS: tree, _C.COLLECTING_REVEALS: unmasking}

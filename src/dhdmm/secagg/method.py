@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dhdmm.secagg.coordinator import Coordinator
     from dhdmm.secagg.counted import CountedMessages
     from dhdmm.secagg.participant import Participant
+    from dhdmm.secagg.stand_in import StandIn
 
 _BY_THRESHOLD = (CoordinatorState.COLLECTING_ACKS, CoordinatorState.COLLECTING_REVEALS)
 """In these phases as many as the threshold are enough; in those before, u_min are needed."""
@@ -139,6 +140,18 @@ class SecureAggregation:
         from dhdmm.secagg.counted import CountedMessages
 
         return CountedMessages(round)
+
+    def stand_in(
+        self,
+        round: RoundParameters,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> StandIn:
+        from dhdmm.secagg.stand_in import StandIn
+
+        return StandIn(round, identity, position, randomness, gone)
 
     def check_account(
         self,

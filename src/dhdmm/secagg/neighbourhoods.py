@@ -42,9 +42,9 @@ class Neighbourhoods:
             self.directions = np.bitwise_or.reduceat(ways.astype(np.uint8), firsts)
         self.owners: Indices = owners.astype(np.int32)
         self.positions: Indices = positions.astype(np.int32)
-        self.reverse: Indices = np.searchsorted(entries, positions * n + owners)
-        self._starts: Indices = np.searchsorted(owners, np.arange(n + 1))
-        self._rows = list(map(slice, self._starts[:-1].tolist(), self._starts[1:].tolist()))
+        self.reverse: Indices = _order(positions)  # by j, then i: as (j, i) are in this list
+        starts: list[int] = np.searchsorted(owners, np.arange(n + 1)).tolist()
+        self._rows = list(map(slice, starts[:-1], starts[1:]))
 
     def row(self, position: int) -> slice:
         """Where a participant's neighbourhood is in the arrays."""
@@ -59,13 +59,15 @@ class Neighbourhoods:
         flags: Flags = (self.directions & direction) != 0
         return flags
 
-    def places(self, flags: Flags) -> Indices:
-        """Where j's list of things for its flagged neighbours has what concerns i, for each (i, j):
-        counted from the end of the list, 1 for its last item."""
-        before = np.concatenate([[0], np.cumsum(flags)])
-        from_end = np.repeat(before[self._starts[1:]], np.diff(self._starts)) - before[:-1]
-        places: Indices = from_end[self.reverse].astype(np.int32)
-        return places
+
+def _order(values: Indices) -> Indices:
+    """A stable `argsort` of non-negative values below 2³¹, of which there are fewer than 2³².
+
+    Each value is sorted together with its place: in one word, ten times sooner than indirectly.
+    """
+    order = (values.astype(np.int64) << 32) + np.arange(len(values))
+    order.sort()
+    return order & 0xFFFF_FFFF
 
 
 class Said:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 
 from dhdmm.network.problems import Problem
@@ -21,6 +22,7 @@ class RequestQueue:
         self._requests: deque[Asked] = deque()
         self.size = 0
         """Bytes of the messages in it, and of those whose turn has not ended."""
+        self._enough, self._gathered = 0, asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._requests)
@@ -29,7 +31,18 @@ class RequestQueue:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._requests.append((request, future))
         self.size += size_of(request)
+        if len(self._requests) >= self._enough:
+            self._gathered.set()
         return future
+
+    async def gather(self, enough: int, seconds: float) -> None:
+        """Wait until there are so many requests, or this long."""
+        self._enough = enough
+        self._gathered.clear()
+        if len(self) < enough:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._gathered.wait()
 
     def take(self, most: int) -> list[Asked]:
         return [self._requests.popleft() for _ in range(min(most, len(self._requests)))]

@@ -95,10 +95,11 @@ class Running:
 
     def _note(self, row: Row) -> None:
         machine = self.session.machine
-        present = machine.invited - machine.departed.keys()
+        # after every turn, so without a pass over everybody
+        present = len(machine.invited) - sum(i in machine.invited for i in machine.departed)
         row.state, row.departed = str(machine.state), len(machine.departed)
-        row.invited, row.received = len(machine.invited), len(present - machine.awaited)
-        row.alive = len(present if machine.survivors is None else machine.survivors)
+        row.invited, row.received = len(machine.invited), present - len(machine.awaited)
+        row.alive = present if machine.survivors is None else len(machine.survivors)
         row.reason = None if machine.abort_reason is None else machine.abort_reason.value
 
 

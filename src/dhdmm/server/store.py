@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, bindparam, func, insert, select, tuple_, update
 from sqlalchemy.exc import IntegrityError
@@ -59,6 +59,11 @@ class Row:
     def over(self) -> bool:
         return self.state in OVER
 
+    @property
+    def missing(self) -> int:
+        """Of how many at least the phase still needs to hear."""
+        return self.invited - self.received - self.departed
+
     def abort(self, reason: AbortReason) -> None:
         """End the round before there is a session."""
         self.state, self.reason = ABORTED.name, reason.value
@@ -74,8 +79,7 @@ class Window:
     limit: int | None = None
 
 
-@dataclass(frozen=True)
-class LogEntry:
+class LogEntry(NamedTuple):
     """One record of a round, as its log has it."""
 
     sequence: int
@@ -83,8 +87,7 @@ class LogEntry:
     value: bytes
 
 
-@dataclass(frozen=True)
-class Agreement:
+class Agreement(NamedTuple):
     """What is fixed when enrolment closes: the plan's bytes and the roster file's."""
 
     plan: bytes

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.schema import SchemaItem
 
 metadata = MetaData()
 studies = Table(
@@ -53,10 +54,16 @@ rounds = Table(
     Index("one_occurrence_one_round", "study", "occurrence", unique=True),
     Index("newest_rounds", "begun", "number", "id"),
 )
-agreements = Table(
+
+
+def _of_a_round(name: str, *columns: SchemaItem) -> Table:
+    """A table whose primary key begins with a round."""
+    round_id = Column("round", Text, ForeignKey("rounds.id"), primary_key=True)
+    return Table(name, metadata, round_id, *columns)
+
+
+agreements = _of_a_round(
     "agreements",
-    metadata,
-    Column("round", Text, ForeignKey("rounds.id"), primary_key=True),
     Column("plan", LargeBinary, nullable=False),
     Column("roster", LargeBinary, nullable=False),
 )
@@ -68,34 +75,26 @@ tokens = Table(
     Column("expires", Integer, nullable=False),  # seconds of the Unix era
     Column("key", LargeBinary),  # who used it
 )
-enrolments = Table(
+enrolments = _of_a_round(
     "enrolments",
-    metadata,
-    Column("round", Text, ForeignKey("rounds.id"), primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False),
     Column("key", LargeBinary, nullable=False),
     UniqueConstraint("round", "name", name="one_name_one_seat"),
     UniqueConstraint("round", "key", name="one_key_one_seat"),
 )
-log = Table(
+log = _of_a_round(
     "records",
-    metadata,
-    Column("round", Text, ForeignKey("rounds.id"), primary_key=True),
     Column("sequence", Integer, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False),
     Column("value", LargeBinary, nullable=False),
 )
-shards = Table(
+shards = _of_a_round(
     "shards",
-    metadata,
-    Column("round", Text, ForeignKey("rounds.id"), primary_key=True),
     Column("name", Text, primary_key=True),
     Column("value", LargeBinary, nullable=False),
 )
-releases = Table(
+releases = _of_a_round(
     "releases",
-    metadata,
-    Column("round", Text, ForeignKey("rounds.id"), primary_key=True),
     Column("transcript", LargeBinary, nullable=False),
 )

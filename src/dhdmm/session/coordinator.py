@@ -20,7 +20,7 @@ from dhdmm.release.decode import decode
 from dhdmm.release.made import Made, date_of
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Account, Transcript
-from dhdmm.session.introductions import introduce
+from dhdmm.session.introductions import Introductions
 from dhdmm.session.recorder import Recorder
 
 Clock = Callable[[], datetime]
@@ -49,6 +49,7 @@ class CoordinatorSession:
         clock: Clock | None = None,
     ) -> None:
         self._plan, self._roster, self._clock = plan, roster, clock
+        self._introductions = Introductions(roster)
         notes: Store = {} if store is None else store
         self._recorder = Recorder(plan.method.phases, len(roster), notes, archive)
         self._round, drawn = plan.round(round_id), self._recorder.listening(randomness)
@@ -99,7 +100,7 @@ class CoordinatorSession:
         message = self.machine.message_for(position)
         if message is None or self._plan.roster_digest != self._roster.digest:
             return message
-        return introduce(self._roster, self.machine.introduced(position), message)
+        return self._introductions.before(message, self.machine.introduced(position))
 
     def close_phase(self) -> frozenset[int]:
         """The deadline has passed. Gives those who have a message now."""

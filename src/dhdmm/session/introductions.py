@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -34,17 +35,36 @@ class Introduced(NamedTuple):
     message: bytes
 
 
-def introduce(roster: Roster, positions: Sequence[int], message: bytes) -> bytes:
-    """The message after an introduction of those at these positions; alone if there are none."""
-    if not positions:
-        return message
-    parts = [bytes([MARK]), _COUNT.pack(len(positions))]
-    for position in positions:
-        name, identity = roster.entry(position)
-        encoded = name.encode()
-        parts += [_NAMED.pack(position, len(encoded)), encoded, identity]
-    proof = roster.tree.multiproof(positions)
-    return b"".join([*parts, _COUNT.pack(len(proof)), proof, message])
+class Introductions:
+    """Of anybody on a roster. All entries are encoded once, one after the other: each is shown to
+    many, and entries here and there in memory take longer to find than to copy."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+
+    @cached_property
+    def _encoded(self) -> tuple[bytes, NDArray[np.int64]]:
+        """Everybody's entry, and where each begins and the last ends."""
+        named = [name.encode() for name in self._roster.names]
+        entries = [
+            _NAMED.pack(position, len(name)) + name + identity
+            for position, (name, identity) in enumerate(
+                zip(named, self._roster.identities, strict=True)
+            )
+        ]
+        return b"".join(entries), np.cumsum([0, *map(len, entries)])
+
+    def before(self, message: bytes, positions: Sequence[int]) -> bytes:
+        """The message after an introduction of those at these positions; alone if of nobody."""
+        if not positions:
+            return message
+        entries, starts = self._encoded
+        at = np.array(positions)
+        bounds = zip(starts[at].tolist(), starts[at + 1].tolist(), strict=True)
+        shown = [entries[start:end] for start, end in bounds]
+        proof = self._roster.tree.multiproof(positions)
+        head = bytes([MARK]) + _COUNT.pack(len(positions))
+        return b"".join([head, *shown, _COUNT.pack(len(proof)), proof, message])
 
 
 def sizes(participants: int, introduced: NDArray[np.int64], name_bytes: int) -> NDArray[np.int64]:

@@ -1,21 +1,33 @@
-"""Where simulated participants live: in this process, in worker processes, or on Ray."""
+"""Where simulated participants live: in this process, in worker processes, or on Ray.
+
+Or nowhere: `coordinator` executes the coordinator alone, with stand-ins for the participants, whose
+seconds are counted; `model` executes nothing, and counts all bytes and seconds.
+"""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from typing import Literal
 
+from dhdmm.cohort.drive import Silent
 from dhdmm.cohort.members import RESIDENT_LIMIT, Cohort, Invitation
-from dhdmm.cohort.people import People
 from dhdmm.cohort.workers import cohorts_here
+from dhdmm.simulation.population import Population
+from dhdmm.simulation.stand_ins import stand_ins
 
-Engine = Literal["processes", "local", "ray", "model"]
-"""`model` executes no cryptography: bytes and seconds come from counted operations."""
+Engine = Literal["processes", "local", "ray", "coordinator", "model"]
 
 
 def cohorts_on(
-    engine: Engine, invitation: Invitation, people: People, workers: int | None
+    engine: Engine,
+    invitation: Invitation,
+    population: Population,
+    silent: Silent,
+    workers: int | None,
 ) -> AbstractContextManager[list[Cohort]]:
+    people = population.people
+    if engine == "coordinator":
+        return stand_ins(population, silent)
     if engine == "ray":
         from dhdmm.simulation.on_ray import ray_cohorts
 

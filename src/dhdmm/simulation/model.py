@@ -18,9 +18,9 @@ from dhdmm.simulation.joining import drawn_joining_bytes, drawn_receipt_bytes
 from dhdmm.simulation.population import name_of, secret_of
 from dhdmm.simulation.trace import Integers, Trace
 
-PLANNED_WORD, CHECKED_WORD, RELEASED_WORD = 250e-6, 40e-6, 1e-6
+PLANNED_WORD, CHECKED_WORD, RELEASED_WORD, RELEASED_PARTICIPANT = 250e-6, 40e-6, 1e-6, 7.5e-6
 """Seconds a coordinate of the strategy: to optimise and plan, to check the plan, to decode and
-sign the result."""
+sign the result. And a participant's, to write what was counted of its messages."""
 
 
 def fill_from_model(trace: Trace, plan: Plan, silent: Silent, seed: int) -> Plan:
@@ -57,17 +57,23 @@ def _introductions(trace: Trace, counted: CountedRound) -> Integers:
     return bytes_each
 
 
-def put_modelled_seconds(trace: Trace, counted: CountedRound, rows: int) -> None:
-    """Replace the trace's seconds by the model's, at fixed unit costs."""
+def put_modelled_seconds(
+    trace: Trace, counted: CountedRound, rows: int, *, coordinator: bool = True
+) -> None:
+    """Replace the trace's seconds, or the participants' only, by the model's at fixed costs."""
     seconds = counted.seconds(trace.answered)
     for row, phase in enumerate(trace.phases):
         asked, answered = trace.asked[row], trace.answered[row]
         trace.participant_seconds[row] = np.where(answered, seconds.participant[phase], 0)
+        if not coordinator:
+            continue
         trace.opening_seconds[row] = np.where(asked, seconds.opening.get(phase, 0), 0)
         trace.taking_seconds[row] = np.where(answered, seconds.taking[phase], 0)
         trace.closing_seconds[row] = seconds.closing.get(phase, 0)
+    if not coordinator:
+        return
     trace.plan_check_seconds = CHECKED_WORD * rows
-    trace.release_seconds = RELEASED_WORD * rows
+    trace.release_seconds = RELEASED_WORD * rows + RELEASED_PARTICIPANT * trace.participants
     if trace.optimisation_seconds:
         trace.optimisation_seconds = PLANNED_WORD * rows
 

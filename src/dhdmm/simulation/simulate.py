@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from dhdmm.aggregation.modulus import Vector
 from dhdmm.cohort.drive import Silent, drive
 from dhdmm.cohort.members import Cohort, Invitation, permissive, pinned
-from dhdmm.cohort.spool import Spool
 from dhdmm.cohort.usage import Usage, own_usage
 from dhdmm.errors import DataError
 from dhdmm.participant.measure import measure
@@ -32,9 +31,6 @@ from dhdmm.simulation.result import Effort, Simulation
 from dhdmm.simulation.trace import Trace
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
-
-SPOOLED = 20_000
-"""Beyond so many participants the coordinator's records, up to 20 kB each, go to a file."""
 
 
 def simulate(
@@ -66,8 +62,10 @@ def simulate(
         network: The links between participants and coordinator.
         stragglers: Participants that are slower than the others.
         seed: Decides everything random; whoever knows it knows all secrets of the simulation.
-        engine: Where participants run: "processes", "local" (this one) or "ray"; "model" executes
-            no cryptography and computes bytes and times from counted operations.
+        engine: Where participants run: "processes", "local" (this one) or "ray"; "coordinator"
+            executes the coordinator alone, counts the participants' operations and releases
+            nothing; "model" executes no cryptography and computes bytes and times from counted
+            operations.
         workers: How many processes to use; by default one per processor.
         compute_model: Count operations at fixed unit costs instead of measuring times, so that the
             result is a function of the arguments.
@@ -93,13 +91,12 @@ def simulate(
         else:
             population = population_for(final, records_per_participant, data, seed)
             final = population.plan
-            counted = (
-                final.method.counted(final.round(population.round_id)) if compute_model else None
-            )
+            counting = compute_model or engine == "coordinator"
+            counted = final.method.counted(final.round(population.round_id)) if counting else None
             recorder = TraceRecorder(trace, progress, counted)
             ended = execute(population, recorder, silent, engine, workers)
             if counted is not None:
-                put_modelled_seconds(trace, counted, final.strategy.rows)
+                put_modelled_seconds(trace, counted, final.strategy.rows, coordinator=compute_model)
     spent = own_usage()
     effort = Effort(
         wall_s=time.perf_counter() - wall,
@@ -149,12 +146,9 @@ def execute(
     trace.plan_bytes = len(invitation.plan)
     trace.joining_bytes[:] = joining_bytes(plan, roster)
     trace.plan_check_seconds = _check_seconds(invitation, population)
-    store = Spool() if plan.participants > SPOOLED else None
     # without a clock: a simulated round has no date, and is the same whenever it is repeated
-    coordinator = CoordinatorSession(
-        plan, population.round_id, roster, population.randomness(), store
-    )
-    with cohorts_on(engine, invitation, population.people, workers) as cohorts:
+    coordinator = CoordinatorSession(plan, population.round_id, roster, population.randomness())
+    with cohorts_on(engine, invitation, population, silent, workers) as cohorts:
         # what is prepared once a plan is counted with the check, not for whoever comes first
         _ideal_total(plan, cohorts, population.people.positions()[: len(cohorts)])
         drive(coordinator, cohorts, silent, recorder)
@@ -166,10 +160,9 @@ def execute(
         )
         ideal = _ideal_total(plan, cohorts, coordinator.survivors)
         used = [cohort.usage() for cohort in cohorts]
-    if store is not None:
-        store.close()
     elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))
-    return Ended(release, coordinator.adds_up_to(ideal), elsewhere)
+    noiseless = engine == "coordinator"
+    return Ended(None if noiseless else release, coordinator.adds_up_to(ideal), elsewhere)
 
 
 def _check_seconds(invitation: Invitation, population: Population) -> float:

@@ -22,7 +22,7 @@ import numpy as np
 from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
-from dhdmm.strategy.matrix import Exact, Integers, largest, multiply
+from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_column_norms
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.vectors import common_vectors
 
@@ -128,6 +128,12 @@ class Piece:
             K *= self.vectors[i][self.ids[:, i]][:, orbits[a]]
         return multiply(self.mixing, K)
 
+    @cached_property
+    def squared_norms(self) -> Exact:
+        """(orbits of axes): of every column."""
+        flat = squared_column_norms(self.table.reshape(len(self.table), -1))
+        return np.asarray(flat.reshape(self.table.shape[1:]))
+
 
 @dataclass(frozen=True, eq=False)
 class Group:
@@ -182,7 +188,8 @@ class Side:
     def pieces(self, axes: Sequence[MeasuredAxis]) -> list[Piece]:
         """T·B, a piece per group of products."""
         allocate(2 * self.basis.rows * len(self.basis.coefficients))
-        combined = multiply(self.T, self.basis.written_out)
+        plain = self.basis.is_plain
+        combined = self.T if plain else multiply(self.T, self.basis.written_out)
         found: list[Piece] = []
         for positions, mine in self.patterns(axes):
             held = tuple(self.axes[i] for i in positions)

@@ -85,6 +85,12 @@ class Contrast:
         return (self.n - 2) / self.p**2 + 1 / (self.n * self.r**2)
 
     @property
+    def largest_inverse(self) -> float:
+        """n · max_u (EᵀE)⁺_uu: no less than `inverse_trace`, and equal for an orthonormal basis."""
+        n, usual, last = self.n, 1 / self.p**2, 1 / (self.n * self.r**2)
+        return n * max(usual * (n - 2) / (n - 1) + last / (n * (n - 1)), last * (n - 1) / n)
+
+    @property
     def imbalance(self) -> float:
         """(largest squared column norm) · tr (E Eᵀ)⁻¹ over that of an orthonormal basis: ≥ 1."""
         return max(self.norms) * self.inverse_trace * self.n / (self.n - 1) ** 2

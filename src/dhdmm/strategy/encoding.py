@@ -22,6 +22,7 @@ anything of that size is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import cbor2
@@ -186,7 +187,7 @@ def _side_document(side: Side) -> list[Any]:
         b"" if basis.is_plain else pack(np.diff(basis.starts)),
         b"" if basis.is_plain else pack(basis.coefficients),
         pack(basis.ids),
-        pack(T[np.triu_indices(len(T))]),
+        pack(T[_upper_triangle(len(T))]),
     ]
 
 
@@ -220,13 +221,18 @@ def _read_side(document: Any, axes: tuple[MeasuredAxis, ...]) -> Side:
     basis = _read_basis(rows, products, lengths, coefficients, ids, [axes[a] for a in held])
     allocate(rows**2)
     matrix = np.zeros((rows, rows), np.int64)
-    matrix[np.triu_indices(rows)] = unpack(T, rows * (rows + 1) // 2, "T")
+    matrix[_upper_triangle(rows)] = unpack(T, rows * (rows + 1) // 2, "T")
     if not np.all(np.diag(matrix)):
         raise refused("T is singular")
     side = Side(held, basis, matrix)
     if side.largest_table(axes) > LARGEST_TABLE:
         raise refused("a side is too large to apply")
     return side
+
+
+@lru_cache(maxsize=16)
+def _upper_triangle(rows: int) -> tuple[Integers, Integers]:
+    return np.triu_indices(rows)
 
 
 def _read_residual(document: Any, axes: tuple[MeasuredAxis, ...]) -> Residual:

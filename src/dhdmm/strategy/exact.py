@@ -114,17 +114,31 @@ class SymmetricProblem:
             inside &= cells[:, a] == o
         return inside
 
+    def _all_cells(self) -> Integers | None:
+        """Every orbit of cells; None if a step over all of them would be too large."""
+        shape = self.reduction.orbit_shape
+        ranks = [self.builder.rank_bound(block) for block in self.blocks]
+        if sum(n > 1 for n in shape) <= 1:
+            fits = math.prod(shape) <= LONGEST_AXIS
+        else:
+            fits = self._fits(ranks, [block.dimension for block in self.blocks])
+        return np.indices(shape).reshape(len(shape), -1).T if fits else None
+
     def solve(self, watch: Watch) -> Optimum:
-        self._rows = [
-            Rows(self.reduction, self.builder.books, block.axes, self.builder.basis(block))
-            for block in self.blocks
-        ]
-        self._C = [self._root(b, rows) for b, rows in zip(self.blocks, self._rows, strict=True)]
+        self._prepare()
         if isinstance(self.cells, Columns):
             return self._solve_by_columns(self.cells, watch)
         assert self.cells is not None
         self._use(self.cells)
         return self.dual.solve(watch)
+
+    def _prepare(self) -> None:
+        """The rows of every block, and V in them."""
+        self._rows = [
+            Rows(self.reduction, self.builder.books, block.axes, self.builder.basis(block))
+            for block in self.blocks
+        ]
+        self._C = [self._root(b, rows) for b, rows in zip(self.blocks, self._rows, strict=True)]
 
     def _root(self, block: BlockGram, rows: Rows) -> Floats:
         """C, of as many rows as B."""
@@ -140,7 +154,7 @@ class SymmetricProblem:
         """Dual weights on these columns."""
         self.codes = cells
         sizes = np.stack([x.sizes[cells[:, a]] for a, x in enumerate(self.reduction.axes)], axis=1)
-        self.B, blocks = [], []
+        self.B, self._lengths, blocks = [], [], []
         for block, rows, C in zip(self.blocks, self._rows, self._C, strict=True):
             mine = np.flatnonzero(self._inside(block, cells))
             B = rows.at(cells[mine])
@@ -151,6 +165,7 @@ class SymmetricProblem:
                 )
             )
             self.B.append(B)
+            self._lengths.append(lengths)
             blocks.append(DualBlock(C @ B * lengths, mine, block.multiplicity))
         self.dual = Dual(blocks, sizes.prod(axis=1, dtype=float), self.reduction.objective)
 
@@ -164,9 +179,9 @@ class SymmetricProblem:
             # weights on these columns need not be better than the choice of columns is
             reached = self.dual.solve(watch, q, max(LONG_ENOUGH / 4, (longest - 1) / 10))
             q = reached.q
-            S = (C @ mixing).T @ self.dual.inverse_root(self.dual.blocks[0], q) @ (C @ mixing)
+            half = self.dual.inverse_half(self.dual.blocks[0], q) @ C @ mixing
             F = self.dual.evaluate(q)[0]
-            found = list(columns.largest(S.astype(np.float32), every))
+            found = list(columns.largest((half.T @ half).astype(np.float32), every))
             norms, cells = (np.concatenate(part) for part in zip(*found, strict=True))
             longest = float(norms.max()) / F
             if every == 1:
@@ -184,12 +199,12 @@ class SymmetricProblem:
     def real_block(self, i: int, q: Floats, largest: float) -> RealBlock:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
         block, dual, C = self.blocks[i], self.dual.blocks[i], self._C[i]
-        S = C.T @ self.dual.inverse_root(dual, q) @ C / largest
+        T = np.linalg.qr(self.dual.inverse_half(dual, q) @ C)[1] / math.sqrt(largest)
         return RealBlock(
             tuple((a, o, int(self.reduction.axes[a].sizes[o])) for a, o in block.residuals),
             self._rows[i].axes,
             self._rows[i].basis,
-            np.asarray(linalg.cholesky((S + S.T) / 2), np.float64),
+            T * np.where(np.diag(T) < 0, -1.0, 1.0)[:, None],
             C,
             (self.B[i] * q[dual.cells]) @ self.B[i].T,
         )

@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import Block, Residual, Side
-from dhdmm.strategy.contrast import Contrast, contrasts, well_balanced
+from dhdmm.strategy.contrast import Contrast, contrasts
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 
@@ -77,7 +77,7 @@ class Rounder:
             chosen = self._best_for_one_number(scale)
             _, T = self._attempt(scale, chosen)
         else:
-            options = [well_balanced(n) for _, _, n in self.real.residuals]
+            options = [self.objective.contrasts(n) for _, _, n in self.real.residuals]
             chosen = [candidates[0] for candidates in options]
             cost, T = self._attempt(scale, chosen)
             for i, candidates in enumerate(options):
@@ -100,11 +100,13 @@ class Rounder:
         for candidates in options:
             unit = np.divide.outer(unit, [contrast_scale(c) for c in candidates])
             norms = np.multiply.outer(norms, [float(max(c.norms)) for c in candidates])
-            inverses = np.multiply.outer(inverses, [c.inverse_trace for c in candidates])
+            inverses = np.multiply.outer(inverses, [self.objective.noise(c) for c in candidates])
         t = np.maximum(np.rint(float(self.real.T[0, 0]) * unit), 1)
         mass = float(self.real.P[0, 0])
         share = self.objective.share(float(np.square(self.real.C).sum()), self.value)
-        cost = t**2 * norms * mass / scale**2 + inverses * share * scale**2 / t**2
+        cost = self.objective.cost(
+            t**2 * norms * mass / scale**2, inverses * share * scale**2 / t**2
+        )
         best = np.unravel_index(int(np.argmin(cost)), cost.shape)
         return [candidates[i] for candidates, i in zip(options, best, strict=True)]
 
@@ -117,9 +119,10 @@ class Rounder:
         """To first order, with X = A'ᵀA'/scale²."""
         norms = math.prod(max(contrast.norms) for contrast in chosen)
         mass = float(np.einsum("ij,ij->", T @ self.real.P, T)) * norms
-        return mass / scale**2 + self.objective.share(self.trace(T, chosen) * scale**2, self.value)
+        share = self.objective.share(self.trace(T, chosen) * scale**2, self.value)
+        return float(self.objective.cost(np.array(mass / scale**2), np.array(share)))
 
     def trace(self, T: Integers, chosen: Sequence[Contrast]) -> float:
-        """‖C T⁻¹‖²_F · ∏ tr(E Eᵀ)⁻¹."""
+        """‖C T⁻¹‖²_F · ∏ tr(E Eᵀ)⁻¹, or what else the objective counts of contrasts."""
         Y, _ = lapack.dtrtrs(T.astype(np.float64), self.real.C.T, trans=1)  # diagonals are not zero
-        return float(np.einsum("ij,ij->", Y, Y)) * math.prod(c.inverse_trace for c in chosen)
+        return float(np.einsum("ij,ij->", Y, Y)) * math.prod(map(self.objective.noise, chosen))

@@ -64,12 +64,13 @@ class SideInverse:
         half = linalg.solve_triangular(self._gram_root, self._mixing, lower=True)
         return np.asarray(linalg.solve_triangular(self._gram_root, half, lower=True, trans="T").T)
 
-    def tables(self, coefficients: Floats) -> list[tuple[tuple[int, ...], Floats]]:
-        """coefficients (products, columns) → per group a tensor (orbits of its axes…, columns)."""
+    @cached_property
+    def tables(self) -> list[tuple[tuple[int, ...], Floats]]:
+        """(T·B)⁺ per group, as a tensor (orbits of its axes…, r)."""
         return [
             (
                 group.axes,
-                (group.K.T @ coefficients[group.products]).reshape(
+                (group.K.T @ self.inverse[group.products]).reshape(
                     *(len(self.axes[a].sizes) for a in group.axes), -1
                 ),
             )
@@ -188,9 +189,8 @@ class FactorPair:
             mine = [a in side.side.axes for a in range(len(self.axes))]
             shape = [f.shape[0] if own else 1 for f, own in zip(self.left, mine, strict=True)]
             return np.asarray((rows[0] * rows[1]).sum(axis=1).reshape(shape))
-        tables = side.tables(side.inverse)
         total = np.zeros([1] * len(self.axes))
-        for left, right in itertools.product(tables, tables):
+        for left, right in itertools.product(side.tables, repeat=2):
             held, tensor = self._contract(left, right)
             vectors = [np.ones(1)] * len(self.axes)
             for a in side.side.axes:
@@ -203,9 +203,19 @@ class FactorPair:
         left: tuple[tuple[int, ...], Floats],
         right: tuple[tuple[int, ...], Floats],
     ) -> tuple[tuple[int, ...], Floats]:
-        """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis."""
+        """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis.
+
+        N_left N_rightᵀ is written out unless the rows of both sides have fewer entries.
+        """
         (left_axes, N), (right_axes, M) = left, right
         entries = N.size * M.size / N.shape[-1] ** 2
+        axes = tuple(sorted({*left_axes, *right_axes}))
+        rows = math.prod(self.left[a].shape[0] for a in axes) * N.shape[-1]
+        if rows < entries:
+            borrow(N.size + M.size + 3 * rows)
+            work(3 * rows)
+            both = self._rows(axes, *left, True) * self._rows(axes, *right, False)
+            return axes, np.asarray(both.sum(axis=-1))
         borrow(2 * entries)
         work(entries * (N.shape[-1] * FLOAT + 4))
         tensor = np.tensordot(N, M, axes=(-1, -1))
@@ -214,7 +224,7 @@ class FactorPair:
             if a in open_left and a in open_right:
                 i, j = open_left.index(a), len(open_left) + open_right.index(a)
                 tensor = np.moveaxis(tensor, (i, j), (0, 1))
-                tensor = _paired(self.orbit_rows(a, True), tensor, self.orbit_rows(a, False))
+                tensor = paired(self.orbit_rows(a, True), tensor, self.orbit_rows(a, False))
                 open_left.remove(a)
                 open_right.remove(a)
             else:
@@ -228,6 +238,23 @@ class FactorPair:
             done.append(a)
         return tuple(sorted(done)), tensor.transpose(np.argsort(done)) if done else tensor
 
+    def _rows(
+        self, axes: tuple[int, ...], held: tuple[int, ...], table: Floats, is_left: bool
+    ) -> Floats:
+        """f (T·B)⁺ for all rows f: the table (orbits of `held`…, r) → (rows of `axes`…, r)."""
+        for a in sorted(held, key=self._shrinking):
+            i = held.index(a)
+            rows = self.orbit_rows(a, is_left)
+            work(table.size * len(self.total(a, is_left)) * FLOAT)
+            table = np.moveaxis(_dot(rows, np.moveaxis(table, i, 0)), 0, i)
+        totals = [self.total(a, is_left) for a in axes] + [np.ones(table.shape[-1])]
+        places = [axes.index(a) for a in held]
+        return outer((*places, len(axes)), table, totals)
+
+    def _shrinking(self, a: int) -> float:
+        """Where the rows are few for an axis of this length, it is contracted first."""
+        return self.left[a].shape[0] / len(self.axes[a].sizes)
+
     def _growth(self, a: int) -> float:
         return self.left[a].shape[0] / len(self.axes[a].sizes) ** 2
 
@@ -235,10 +262,12 @@ class FactorPair:
 def _dot(rows: Factor | Floats, tensor: Floats) -> Floats:
     if isinstance(rows, np.ndarray):
         return np.tensordot(rows, tensor, axes=(1, 0))
+    if isinstance(rows, Ranges) and len(rows.low) == 1:  # no running sums for a single one
+        return np.asarray(tensor[rows.low[0] : rows.high[0]].sum(axis=0, keepdims=True))
     return rows.dot(tensor)
 
 
-def _paired(left: Factor | Floats, middle: Floats, right: Factor | Floats) -> Floats:
+def paired(left: Factor | Floats, middle: Floats, right: Factor | Floats) -> Floats:
     """left[i]ᵀ middle right[i] for every row i; middle is (p, p, rest…) → (rows, rest…)."""
     if isinstance(left, Ranges) and isinstance(right, Ranges):
         area = np.zeros((left.size + 1, left.size + 1, *middle.shape[2:]))

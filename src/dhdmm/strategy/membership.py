@@ -1,27 +1,29 @@
-"""Whether a query lies in a strategy's row space, by exact arithmetic and not by a tolerance.
+"""Whether queries lie in a strategy's row space, by exact arithmetic and not by a tolerance.
 
 A query w can be answered from A'x exactly when w x = w x̂ for every histogram x, x̂ being what is
 reconstructed from A'x: one that A' does not see whole differs for nearly every x. So a probe is a
-random x, reconstructed modulo a prime, where nothing is rounded. A query in the row space passes
-every probe. Another one passes a probe by chance d/p at most, d the number of attributes, because
-w (x − x̂) is a polynomial of degree d in the probe's entries; three primes of 20 bits leave 10⁻¹⁴
-for d = 14. The probes follow from a seed: with the digest of a plan as seed, whoever makes the plan
-cannot choose queries that its probes do not see. (That p divides every minor by which the query
-leaves the row space is as unlikely.) A relative tolerance would not do: of 10¹⁸ cells, all but one
-are 10⁻⁹ away from all of them.
+random x, reconstructed modulo a prime, where nothing is rounded. The rows of a term are tested
+together, as their sum with random weights. Queries in the row space pass every probe. Others pass a
+probe by chance 2d/p at most, d the number of attributes, because the difference is a polynomial of
+degree 2d in the random numbers; three primes of 20 bits leave 2·10⁻¹⁴ for d = 14. All of them
+follow from a seed: with the digest of a plan as seed, whoever makes the plan cannot choose queries
+that its probes do not see. (That p divides every minor by which the query leaves the row space is
+as unlikely.) A relative tolerance would not do: of 10¹⁸ cells, all but one are 10⁻⁹ away from all
+of them.
 
-The probe is a product x = ⊗ x_a, so x̂ is a sum over blocks of products of few-attribute tensors.
+Probe and weights are products, x = ⊗ x_a and g = ⊗ g_a, so g x̂ is a sum over blocks of products of
+numbers: one for each attribute and its part in the block (its *column*), one for each side.
 
-p: the prime; f: rows of a query's factor; B, C, K: a side's basis, see dhdmm.strategy.basis.
+g: a query's row over the values of one attribute, or a random sum of a factor's rows;
+p: the primes, the first axis of every array; B, C, K: a side's basis, see dhdmm.strategy.basis.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -30,17 +32,30 @@ from numpy.typing import NDArray
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
-from dhdmm.strategy.matrix import Integers, multiply
+from dhdmm.strategy.matrix import Integers
+from dhdmm.strategy.memo import memoised
+from dhdmm.strategy.residues import (
+    SHARED,
+    SingularModuloPrime,
+    added,
+    combined_rows,
+    inverse,
+    product,
+    random_residues,
+    reduced,
+    solve_in_groups,
+)
+from dhdmm.strategy.symmetry import fingerprint
 from dhdmm.study.factor import Factor
-from dhdmm.study.workload import Term
+from dhdmm.study.workload import Product, Term
 
 PROBES = 3
 PRIMES = (1048573, 1048571, 1048559, 1048549, 1048517, 1048507)
-"""Above every attribute's size, below 2²⁰: doubles hold sums of 8,192 products of two residues."""
-SMALL_SYSTEM = 48
-"""Equations that are solved by elimination; larger systems are halved."""
-MEAN = -2
-"""Beside a residual's parts (an orbit, or WHOLE = −1): the mean over all merged values."""
+"""Above every part of an attribute, below 2²⁰."""
+HELD, MEAN, FIRST_PART = 0, 1, 3
+"""Columns of an attribute: in a side, constant; then a residual's part, WHOLE = −1 being 2."""
+ROWS_TOGETHER, ENTRIES_TOGETHER = 2**12, 2**20
+"""Queries that are judged one by one, and entries of their rows, at once."""
 Booleans = NDArray[np.bool_]
 
 
@@ -52,212 +67,340 @@ class Membership:
     blocks: tuple[Block, ...]
     seed: bytes = b""
 
+    def contains(self, *terms: Term) -> bool:
+        """Whether all rows of all terms lie in the row space."""
+        queries = Queries.mixed(terms, self.numbered(terms), self.probe.p, self.seed)
+        return not self.probe.lost(queries).any()
+
+    @memoised
+    def numbered(self, terms: tuple[Term, ...]) -> FactorNumbers:
+        """The terms' factors, looked at once."""
+        return FactorNumbers(terms)
+
     def measured(self, term: Term) -> Booleans:
         """Which rows of the term lie in the row space, (queries,)."""
-        passed = np.ones(term.queries, np.bool_)
-        for probe in self._probes:
-            passed &= probe.lost(term) == 0
-        return passed
-
-    def contains(self, term: Term) -> bool:
-        return bool(self.measured(term).all())
+        if self.contains(term):
+            return np.ones(term.queries, np.bool_)
+        factors = [factor for product in term.products for factor in product.factors]
+        entries = sum(math.prod(factor.shape) for factor in factors)
+        if term.queries == 1 or (term.queries <= ROWS_TOGETHER and entries <= ENTRIES_TOGETHER):
+            lost = self.probe.lost(Queries.one_by_one(term, self.probe.p))
+            return np.asarray(np.all(lost == 0, axis=0))
+        return np.concatenate([self.measured(half) for half in _halves(term)])
 
     @cached_property
-    def _probes(self) -> list[_Probe]:
-        """One per prime; a prime that divides a determinant is left out."""
-        found: list[_Probe] = []
-        for prime in PRIMES:
+    def probe(self) -> Probe:
+        """A prime that divides a determinant is left out."""
+        primes = list(PRIMES)
+        while len(primes) >= PROBES:
             try:
-                found.append(_Probe.make(self.axes, self.blocks, prime, self.seed))
-            except _SingularModuloPrime:
-                continue
-            if len(found) == PROBES:
-                return found
+                return Probe(self.axes, self.blocks, np.array(primes[:PROBES]), self.seed)
+            except SingularModuloPrime as singular:
+                primes.remove(singular.prime)
         raise StrategyError("the strategy's rows depend on each other")
 
 
-class _SingularModuloPrime(Exception):
-    """The prime divides what must be inverted."""
+def _halves(term: Term) -> list[Term]:
+    """The first and the second half of its rows, in their order."""
+    a = next(a for a, rows in enumerate(term.row_shape) if rows > 1)
+
+    def taken(rows: Integers) -> Term:
+        products = []
+        for whole in term.products:
+            factors = list(whole.factors)
+            factors[a] = factors[a].take(rows)
+            products.append(Product(whole.coefficient, tuple(factors)))
+        return replace(term, products=tuple(products))
+
+    return [taken(half) for half in np.array_split(np.arange(term.row_shape[a]), 2)]
+
+
+class FactorNumbers:
+    """The different factors of each attribute, and every product as their numbers."""
+
+    def __init__(self, terms: Iterable[Term]) -> None:
+        products = [product for term in terms for product in term.products]
+        attributes = len(products[0].factors)
+        self.factors: list[list[Factor]] = [[] for _ in range(attributes)]
+        self.index = np.zeros((len(products), attributes), np.int64)
+        known: dict[object, int] = {}
+        work(OBJECT / 4 * len(products))
+        for i, one in enumerate(products):
+            for a, factor in enumerate(one.factors):
+                number = known.get((a, id(factor)))
+                if number is None:
+                    number = known.setdefault((a, fingerprint(factor)), len(self.factors[a]))
+                    if number == len(self.factors[a]):
+                        self.factors[a].append(factor)
+                    known[a, id(factor)] = number
+                self.index[i, a] = number
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """A tensor over the merged values of `axes`: a factor of x̂ on one block."""
+class Queries:
+    """Sums of products of one row per attribute."""
 
-    axes: tuple[int, ...]
-    tensor: Integers
-
-
-_Sum = list[_Part]
-"""Parts over different axes, each constant in the others of their side."""
-
-
-_Key = tuple[int, int]
-"""An attribute and a residual's part of it, or MEAN."""
-
-
-@dataclass(frozen=True, eq=False)
-class _BlockImage:
-    """x̂ on one block: which vectors of single attributes, and per side its axes and its parts."""
-
-    vectors: list[_Key]
-    sides: list[tuple[tuple[int, ...], _Sum]]
-
-
-@dataclass(frozen=True, eq=False)
-class _Probe:
-    axes: tuple[MeasuredAxis, ...]
-    prime: int
-    values: list[Integers]
-    """x_a, one number for every value of attribute a."""
-    vectors: dict[_Key, Integers]
-    """Over merged values: x_a centred on a part and 0 outside, or its mean everywhere."""
-    blocks: list[_BlockImage]
+    rows: list[Integers]
+    """For each attribute the rows, (primes, rows, values)."""
+    index: Integers
+    """(products, attributes): which row."""
+    coefficients: Integers
+    """(primes, products)"""
+    query: Integers
+    """(products,): which query the product is a summand of."""
 
     @classmethod
-    def make(
-        cls, axes: tuple[MeasuredAxis, ...], blocks: tuple[Block, ...], prime: int, seed: bytes
-    ) -> _Probe:
-        allocate(3 * sum(len(axis.merged) for axis in axes))
-        values = [_random(a, len(axis.merged), prime, seed) for a, axis in enumerate(axes)]
-        merged = [
-            _gathered(x, axis.merged, len(axis.orbit)) % prime
-            for x, axis in zip(values, axes, strict=True)
+    def mixed(
+        cls, terms: Sequence[Term], numbered: FactorNumbers, p: Integers, seed: bytes
+    ) -> Queries:
+        """One query for each term: its rows with random weights.
+
+        Row i of each of a term's products belongs to the same query, so has the same weight.
+        """
+        rows = []
+        for a, factors in enumerate(numbered.factors):
+            allocate(2 * len(p) * len(factors) * factors[0].shape[1])
+            longest = max(factor.shape[0] for factor in factors)
+            weights = random_residues(f"weights {a}", longest, p, seed)
+            mixed = [combined_rows(f, weights[:, : f.shape[0]], p) for f in factors]
+            rows.append(np.stack(mixed, axis=1))
+        query = np.repeat(np.arange(len(terms)), [len(term.products) for term in terms])
+        products = [product for term in terms for product in term.products]
+        return cls(rows, numbered.index, _coefficients(products, p), query)
+
+    @classmethod
+    def one_by_one(cls, term: Term, p: Integers) -> Queries:
+        """Every row of the term is a query."""
+        count, rows = len(term.products), []
+        for a in range(len(term.row_shape)):
+            written = [p_.factors[a].to_sparse().toarray() for p_ in term.products]
+            stacked = np.concatenate(written).astype(np.int64)
+            rows.append(np.stack([stacked % prime for prime in p]))
+        row = np.indices(term.row_shape).reshape(len(term.row_shape), -1).T
+        index = [row + np.array(term.row_shape) * i for i in range(count)]
+        coefficients = np.repeat(_coefficients(term.products, p), term.queries, axis=1)
+        return cls(rows, np.concatenate(index), coefficients, np.tile(np.arange(len(row)), count))
+
+
+def _coefficients(products: Sequence[Product], p: Integers) -> Integers:
+    """(primes, products)"""
+    given = [one.coefficient for one in products]
+    up = np.array([[number.numerator % int(prime) for number in given] for prime in p])
+    down = np.array([[number.denominator % int(prime) for number in given] for prime in p])
+    return reduced(up * inverse(down, p), p)
+
+
+class AxisProbe:
+    """One attribute of a probe: x_a, and the numbers that a query's rows and x_a make."""
+
+    def __init__(self, axis: MeasuredAxis, x: Integers, p: Integers) -> None:
+        allocate(3 * len(p) * len(axis.merged))
+        self.axis, self.x, self.p = axis, x, p
+        self.order = np.argsort(axis.orbit, kind="stable")
+        self.starts = np.concatenate([[0], np.cumsum(axis.sizes)[:-1]])
+        self.merged = added(x, axis.merged, len(axis.orbit), p)
+        self.orbits = self.orbit_sums(self.merged)
+        counts = np.tile(np.append(axis.sizes, len(axis.orbit)), (len(p), 1))
+        self.inverse_sizes = inverse(counts, p)
+
+    def orbit_sums(self, values: Integers) -> Integers:
+        """(primes, …, merged values) → (primes, …, orbits)."""
+        return reduced(np.add.reduceat(values[..., self.order], self.starts, axis=-1), self.p)
+
+    def vector_values(self, sums: Integers) -> Integers:
+        """(primes, …, orbits) → (primes, …, vectors): inner products with all of its vectors."""
+        total = reduced(sums.sum(axis=-1, keepdims=True), self.p)
+        extra = np.stack([self.axis.extra.T % prime for prime in self.p])
+        lead = sums.reshape(len(self.p), -1, sums.shape[-1])
+        more = product(lead, extra, self.p).reshape(*sums.shape[:-1], -1)
+        return np.concatenate([total, sums, more], axis=-1)
+
+    def kept(self, rows: Integers) -> Integers:
+        """g x, (primes, rows)."""
+        borrow(rows.size)
+        return reduced((rows * self.x[:, None]).sum(axis=-1), self.p)
+
+    def columns(self, rows: Integers) -> tuple[Integers, Integers]:
+        """What g x̂ is on each column, (primes, rows, columns), and g summed over orbits.
+
+        On a residual's part both are centred: Σ g x − Σ g · Σ x / size.
+        """
+        p = self.p
+        borrow(4 * rows.size)
+        g = rows[:, :, self.axis.representatives]
+        sums, together = self.orbit_sums(g), self.orbit_sums(reduced(g * self.merged[:, None], p))
+        parts = reduced(sums * self.orbits[:, None], p) * self.inverse_sizes[:, None, :-1]
+        every, all_x = sums.sum(axis=-1), self.orbits.sum(axis=-1)
+        mean = reduced(reduced(every, p) * reduced(all_x, p)[:, None], p)
+        mean = reduced(mean * self.inverse_sizes[:, None, -1], p)
+        whole = together.sum(axis=-1) - mean
+        first = [np.ones_like(mean), mean, reduced(whole, p)]
+        return np.concatenate([np.stack(first, axis=-1), reduced(together - parts, p)], -1), sums
+
+
+class SideProbe:
+    """(B D Bᵀ)⁻¹ B x for one side, D the sizes of orbits; equal sides of many blocks share it."""
+
+    def __init__(self, side: Side, axes: Sequence[AxisProbe], p: Integers) -> None:
+        self.axes, self.basis, self.p = side.axes, side.basis, p
+        self._mine = [axes[a] for a in side.axes]
+        self.is_everything = _is_every_unit(side, [len(x.starts) for x in self._mine])
+        if self.is_everything:
+            return
+        borrow(4 * len(p) * len(side.basis.ids) ** 2)
+        work(10 * len(p) * len(side.axes) * len(side.basis.ids) ** 2)
+        inner = np.ones((len(p), *[len(side.basis.ids)] * 2), np.int64)
+        for i, x in enumerate(self._mine):
+            used, place = np.unique(side.basis.ids[:, i], return_inverse=True)
+            vectors = np.stack([x.axis.vectors[used] % prime for prime in p])
+            table = product(reduced(vectors * x.axis.sizes, p), vectors.transpose(0, 2, 1), p)
+            inner = reduced(inner * table[:, place.ravel()[:, None], place.ravel()], p)
+        gram = self._combined(self._combined(inner).transpose(0, 2, 1))
+        values = self._rows([x.vector_values(x.orbits)[:, None] for x in self._mine], [0])
+        right = values.transpose(0, 2, 1)
+        self.solved = solve_in_groups(gram, right, self._groups(), p)[:, :, 0]
+
+    def _groups(self) -> Integers:
+        """Rows with different units on one axis have no cell in common."""
+        best = np.full(self.basis.rows, SHARED)
+        if not self.basis.is_plain:
+            return best
+        steps = self.basis.rows
+        for i, x in enumerate(self._mine):
+            ids = self.basis.ids[:, i]
+            group = np.where((ids >= 1) & (ids <= len(x.starts)), ids, SHARED)
+            held = np.bincount(group[group != SHARED], minlength=1)
+            if held.max() + np.count_nonzero(group == SHARED) < steps:
+                best, steps = group, int(held.max() + np.count_nonzero(group == SHARED))
+        return best
+
+    def _combined(self, products: Integers) -> Integers:
+        """C over the last axis."""
+        if self.basis.is_plain:
+            return products
+        weights = np.stack([self.basis.coefficients % prime for prime in self.p])
+        weighed = reduced(products * weights.reshape(len(self.p), 1, -1), self.p)
+        return reduced(np.add.reduceat(weighed, self.basis.starts[:-1], axis=-1), self.p)
+
+    def _rows(self, values: Sequence[Integers], chosen: Sequence[int] | Integers) -> Integers:
+        """B g for products of chosen rows, (primes, chosen, rows of B)."""
+        numbers = np.asarray(chosen).reshape(-1, 1) if len(np.shape(chosen)) == 1 else chosen
+        numbers = np.broadcast_to(numbers, (len(numbers), len(self.axes)))
+        K = np.ones((len(self.p), len(numbers), len(self.basis.ids)), np.int64)
+        for i, table in enumerate(values):
+            ids = self.basis.ids[:, i]
+            K = reduced(K * table[:, numbers[:, i][:, None], ids[None, :]], self.p)
+        return self._combined(K)
+
+    def values(self, sums: Sequence[Integers], chosen: Integers) -> Integers:
+        """g x̂ on this side, (primes, chosen): sums over orbits by axis, chosen rows (…, axes)."""
+        if self.is_everything:
+            total = np.ones((len(self.p), len(chosen)), np.int64)
+            for i, x in enumerate(self._mine):
+                means = reduced(x.orbits * x.inverse_sizes[:, :-1], self.p)
+                line = product(sums[i], means[:, :, None], self.p)[:, :, 0]
+                total = reduced(total * line[:, chosen[:, i]], self.p)
+            return total
+        work(4 * len(self.p) * len(chosen) * self.basis.ids.size)
+        tables = [x.vector_values(s) for x, s in zip(self._mine, sums, strict=True)]
+        found = np.zeros((len(self.p), len(chosen)), np.int64)
+        step = max(1, ENTRIES_TOGETHER // len(self.basis.ids))
+        for start in range(0, len(chosen), step):
+            part = self._rows(tables, chosen[start : start + step])
+            found[:, start : start + step] = product(part, self.solved[:, :, None], self.p)[:, :, 0]
+        return found
+
+
+class Probe:
+    """x, and what is needed to compare g x with g x̂ for every query g."""
+
+    def __init__(
+        self, axes: Sequence[MeasuredAxis], blocks: Sequence[Block], p: Integers, seed: bytes
+    ) -> None:
+        self.p = p
+        self.axes = [
+            AxisProbe(axis, random_residues(f"{a}", len(axis.merged), p, seed), p)
+            for a, axis in enumerate(axes)
         ]
-        images = [_block_image(axes, block, merged, prime) for block in blocks]
-        used = {key for image in images for key in image.vectors}
-        vectors = {(a, part): _vector(axes[a], part, merged[a], prime) for a, part in used}
-        return cls(axes, prime, values, vectors, images)
+        self.columns, self.sides, self.side = _places(len(axes), blocks)
+        self._sides = [SideProbe(side, self.axes, p) for side in self.sides]
 
-    def lost(self, term: Term) -> Integers:
-        """w (x − x̂) modulo p for every row w of the term, (queries,)."""
-        borrow(3 * term.queries)
-        work(len(term.products) * len(self.blocks) * (OBJECT + term.queries))
-        total = np.zeros(term.row_shape, np.int64)
-        for product in term.products:
-            scale = _residue(product.coefficient, self.prime)
-            total += scale * self._product_lost(product.factors) % self.prime
-        return (total % self.prime).ravel()
+    def lost(self, queries: Queries) -> Integers:
+        """g (x − x̂) for every query, (primes, queries)."""
+        p, index = self.p, queries.index
+        tables = [x.columns(rows) for x, rows in zip(self.axes, queries.rows, strict=True)]
+        kept = np.ones(queries.coefficients.shape, np.int64)
+        for a, (x, rows) in enumerate(zip(self.axes, queries.rows, strict=True)):
+            kept = reduced(kept * x.kept(rows)[:, index[:, a]], p)
+        q, b = self._meeting([(table != 0).any(axis=0) for table, _ in tables], index)
+        borrow(4 * len(p) * len(q))
+        work(10 * len(p) * len(q) * len(tables))
+        taken = np.ones((len(p), len(q)), np.int64)
+        for a, (table, _) in enumerate(tables):
+            taken = reduced(taken * table[:, index[q, a], self.columns[b, a]], p)
+        for slot in self.side.T:
+            for number in np.unique(slot[b]):
+                if number >= 0:
+                    pairs = np.flatnonzero(slot[b] == number)
+                    share = self._side_values(self._sides[number], tables, index[q[pairs]])
+                    taken[:, pairs] = reduced(taken[:, pairs] * share, p)
+        lost = reduced(kept - added(taken, q, len(index), p), p)
+        weighed = reduced(lost * queries.coefficients, p)
+        return added(weighed, queries.query, 1 + int(queries.query[-1]), p)
 
-    def _product_lost(self, factors: Sequence[Factor]) -> Integers:
-        p = self.prime
-        kept = self._outer({a: f.dot(self.values[a]) % p for a, f in enumerate(factors)})
-        taken: dict[tuple[int, ...], Integers] = {}
-        local = [f.columns(x.representatives) for f, x in zip(factors, self.axes, strict=True)]
-        sums = [f.dot(np.ones(f.shape[1], np.int64)) for f in local]
-        seen = {key: local[key[0]].dot(vector) % p for key, vector in self.vectors.items()}
-        empty = {key for key, rows in seen.items() if not rows.any()}
-        for image in self.blocks:
-            if not empty.isdisjoint(image.vectors):
-                continue
-            found = self._outer({key[0]: seen[key] for key in image.vectors})
-            for axes, parts in image.sides:
-                side = [self._contract(local, sums, axes, part) for part in parts]
-                found = found * (sum(side) % p) % p
-            taken[found.shape] = taken.get(found.shape, np.int64(0)) + found
-        for found in taken.values():  # few shapes: what most blocks yield is small
-            kept = kept - found
-        return np.asarray(kept % p)
-
-    def _contract(
-        self, local: list[Factor], sums: list[Integers], axes: tuple[int, ...], part: _Part
+    def _side_values(
+        self, side: SideProbe, tables: Sequence[tuple[Integers, Integers]], index: Integers
     ) -> Integers:
-        """f · part on the part's axes, times the row sums on the other axes of its side."""
-        tensor = part.tensor
-        for i, a in enumerate(part.axes):
-            rows = local[a].dot(np.moveaxis(tensor, i, 0)) % self.prime
-            tensor = np.moveaxis(rows, 0, i)
-        shape = [1] * len(self.axes)
-        for i, a in enumerate(part.axes):
-            shape[a] = tensor.shape[i]
-        constant = {a: sums[a] % self.prime for a in axes if a not in part.axes}
-        return tensor.reshape(shape) * self._outer(constant) % self.prime
+        """(primes, products), computed once for products that agree on the side's axes."""
+        chosen, place = np.unique(index[:, side.axes], axis=0, return_inverse=True)
+        return side.values([tables[a][1] for a in side.axes], chosen)[:, place.ravel()]
 
-    def _outer(self, vectors: dict[int, Integers]) -> Integers:
-        """∏ vectors modulo p, an axis per attribute, of length 1 where there is no vector."""
-        result = np.ones([1] * len(self.axes), np.int64)
-        for a, vector in vectors.items():
-            shape = [-1 if b == a else 1 for b in range(len(self.axes))]
-            result = result * vector.reshape(shape) % self.prime
-        return result
+    def _meeting(self, seen: Sequence[Booleans], index: Integers) -> tuple[Integers, Integers]:
+        """Pairs of a product and a block on all of whose residuals it is not zero.
 
-
-def _random(attribute: int, size: int, prime: int, seed: bytes) -> Integers:
-    """Numbers below p that no query was made for; the same on every machine."""
-    text = f"dhdmm probe {attribute} {prime}".encode() + seed
-    digest = hashlib.shake_256(text).digest(8 * size)
-    return (np.frombuffer(digest, "<u8") % np.uint64(prime)).astype(np.int64)
-
-
-def _residue(coefficient: Fraction, prime: int) -> int:
-    return coefficient.numerator * _inverse(coefficient.denominator, prime) % prime
-
-
-def _inverse(number: int, prime: int) -> int:
-    if number % prime == 0:
-        raise _SingularModuloPrime
-    return pow(number, -1, prime)
+        Sets of residuals have random names, added up attribute by attribute; only sets with which
+        some block's begin are extended. (Blocks of the same name by chance do no harm.)
+        """
+        q = np.arange(len(index))
+        name = np.zeros(len(q), np.uint64)
+        of_blocks = np.zeros(len(self.columns), np.uint64)
+        for a, nonzero in enumerate(seen):
+            used = np.unique(self.columns[:, a])
+            parts = used[used > MEAN]
+            digest = hashlib.shake_256(f"dhdmm parts {a}".encode()).digest(8 * nonzero.shape[1])
+            names = np.frombuffer(digest, "<u8").astype(np.uint64)
+            names[: MEAN + 1] = 0
+            of_blocks = of_blocks + names[self.columns[:, a]]
+            borrow(len(q) * len(parts) / 4)
+            which, part = np.nonzero(nonzero[:, parts][index[q, a]])
+            q = np.concatenate([q, q[which]])
+            name = np.concatenate([name, name[which] + names[parts[part]]])
+            work(20 * len(q))
+            kept = np.isin(name, of_blocks)
+            q, name = q[kept], name[kept]
+        order = np.argsort(of_blocks, kind="stable")
+        low, high = (np.searchsorted(of_blocks[order], name, side) for side in ("left", "right"))
+        b = np.arange((high - low).sum()) - np.repeat(np.cumsum(high - low) - high, high - low)
+        return np.repeat(q, high - low), order[b]
 
 
-def _gathered(values: Integers, places: Integers, count: int) -> Integers:
-    """Sums of the values that share a place."""
-    sums = np.zeros(count, np.int64)
-    np.add.at(sums, places, values)
-    return sums
-
-
-def _vector(axis: MeasuredAxis, part: int, merged: Integers, prime: int) -> Integers:
-    members = np.arange(len(merged)) if part == MEAN else axis.part(part)
-    x = merged[members]
-    mean = int(x.sum()) * _inverse(len(members), prime) % prime
-    if part == MEAN:
-        return np.full(len(merged), mean)
-    centred = np.zeros(len(merged), np.int64)
-    centred[members] = (x - mean) % prime
-    return centred
-
-
-def _block_image(
-    axes: tuple[MeasuredAxis, ...], block: Block, merged: list[Integers], prime: int
-) -> _BlockImage:
-    """The orthogonal projection of ⊗ x_a onto the block's row space."""
-    vectors = [(residual.attribute, residual.part) for residual in block.residuals]
-    held = {*block.axes, *(attribute for attribute, _ in vectors)}
-    vectors += [(a, MEAN) for a in range(len(axes)) if a not in held]
-    sides = [(side.axes, _side_image(axes, side, merged, prime)) for side in block.sides]
-    return _BlockImage(vectors, sides)
-
-
-def _side_image(
-    axes: tuple[MeasuredAxis, ...], side: Side, merged: list[Integers], prime: int
-) -> _Sum:
-    """Bᵀ (B D Bᵀ)⁻¹ B x on merged values, D the sizes of orbits; the orbits' means if B is all."""
-    orbits = [_gathered(merged[a], axes[a].orbit, len(axes[a].sizes)) % prime for a in side.axes]
-    if _is_every_unit(side, [len(x) for x in orbits]):
-        means = [
-            x * np.array([_inverse(int(n), prime) for n in axes[a].sizes], np.int64) % prime
-            for a, x in zip(side.axes, orbits, strict=True)
-        ]
-        return [_expanded(axes, side.axes, _product_tensor(means, prime), prime)]
-    ids = side.basis.ids
-    borrow(4 * len(ids) ** 2)
-    Kx = np.ones(len(ids), np.int64)
-    inner = np.ones((len(ids), len(ids)), np.int64)
-    for i, a in enumerate(side.axes):
-        vectors = axes[a].vectors % prime
-        Kx = Kx * (multiply(vectors, orbits[i])[ids[:, i]] % prime) % prime
-        table = multiply(vectors * axes[a].sizes % prime, vectors.T) % prime
-        inner = inner * table[np.ix_(ids[:, i], ids[:, i])] % prime
-    C = side.basis.written_out % prime
-    gram = multiply(multiply(C, inner) % prime, C.T) % prime
-    solved = _solve(gram, multiply(C, Kx)[:, None] % prime, prime)
-    weights = multiply(C.T, solved)[:, 0] % prime
-    parts = []
-    for group in side.groups(axes):
-        tensor = multiply(group.K.T, weights[group.products])
-        shape = [len(axes[a].sizes) for a in group.axes]
-        parts.append(_expanded(axes, group.axes, tensor.reshape(shape), prime))
-    return parts
+def _places(attributes: int, blocks: Sequence[Block]) -> tuple[Integers, list[Side], Integers]:
+    """Each block's columns, the different sides, and each block's sides among them or −1."""
+    columns = np.full((len(blocks), attributes), MEAN)
+    number: dict[object, int] = {}
+    sides: list[Side] = []
+    side_of = np.full((len(blocks), max(len(block.sides) for block in blocks)), -1)
+    for b, block in enumerate(blocks):
+        for residual in block.residuals:
+            columns[b, residual.attribute] = residual.part + FIRST_PART
+        for i, side in enumerate(block.sides):
+            columns[b, list(side.axes)] = HELD
+            key = side.axes, side.basis.key
+            if key not in number:
+                number[key] = len(sides)
+                sides.append(side)
+            side_of[b, i] = number[key]
+    return columns, sides, side_of
 
 
 def _is_every_unit(side: Side, orbits: Sequence[int]) -> bool:
@@ -270,50 +413,3 @@ def _is_every_unit(side: Side, orbits: Sequence[int]) -> bool:
         return False
     units = bool(np.all((ids >= 1) & (ids <= np.array(orbits, np.int64))))
     return units and len(np.unique(ids, axis=0)) == len(ids)
-
-
-def _product_tensor(vectors: Sequence[Integers], prime: int) -> Integers:
-    tensor = np.ones((), np.int64)
-    for vector in vectors:
-        tensor = np.multiply.outer(tensor, vector) % prime
-    return np.asarray(tensor)
-
-
-def _expanded(
-    axes: tuple[MeasuredAxis, ...], held: tuple[int, ...], tensor: Integers, prime: int
-) -> _Part:
-    """From orbits to merged values."""
-    allocate(math.prod(len(axes[a].orbit) for a in held))
-    for i, a in enumerate(held):
-        tensor = tensor.take(axes[a].orbit, axis=i)
-    return _Part(held, np.asarray(tensor % prime, np.int64))
-
-
-def _solve(gram: Integers, right: Integers, prime: int) -> Integers:
-    """gram⁻¹ right modulo p, by halves: [A B; C D] with the Schur complement D − C A⁻¹ B.
-
-    No pivots are sought: every leading minor of a Gram matrix of independent rows is positive.
-    """
-    n = len(gram)
-    if n <= SMALL_SYSTEM:
-        return _eliminate(gram, right, prime)
-    h = n // 2
-    first = _solve(gram[:h, :h], np.concatenate([gram[:h, h:], right[:h]], axis=1), prime)
-    AB, Ar = first[:, : n - h], first[:, n - h :]
-    schur = (gram[h:, h:] - multiply(gram[h:, :h], AB)) % prime
-    lower = _solve(schur, (right[h:] - multiply(gram[h:, :h], Ar)) % prime, prime)
-    upper = (Ar - multiply(AB, lower)) % prime
-    return np.concatenate([upper, lower])
-
-
-def _eliminate(gram: Integers, right: Integers, prime: int) -> Integers:
-    """Gauss–Jordan."""
-    n = len(gram)
-    work(n * (OBJECT / 10 + 3 * (gram.size + right.size)))
-    system = np.concatenate([gram, right], axis=1)
-    for i in range(n):
-        system[i] = system[i] * _inverse(int(system[i, i]), prime) % prime
-        column = system[:, i].copy()
-        column[i] = 0
-        system = (system - column[:, None] * system[i]) % prime
-    return system[:, n:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
-from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
+from dhdmm.strategy.objective import Largest, Objective, chosen_objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import reduce_workload
 from dhdmm.strategy.watch import Report, Watch, nobody
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dhdmm.strategy.integer import Rounded
 
 LARGEST_LOSS = 0.0029
-"""Rounding may cost this much of the real strategy's root-mean-square error."""
+"""Rounding may cost this much of the real strategy's error."""
 LARGEST_LOSS_OF_PRODUCTS = 0.0015
 """The same for products, whose entries are products of small ones."""
 FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
@@ -36,7 +36,8 @@ def optimise(
     workload: Workload,
     *,
     seconds: float = 60.0,
-    objective: Objective = TOTAL_SQUARED_ERROR,
+    objective: str | Objective = "total",
+    targets: Mapping[str, float] | None = None,
     report: Report = nobody,
 ) -> Strategy:
     """Find the integer strategy of least expected error for a workload.
@@ -47,7 +48,11 @@ def optimise(
     Args:
         workload: The queries.
         seconds: About how long to search; a larger workload takes a little longer to round.
-        objective: What to minimise: by default the total squared error.
+        objective: What to minimise: "total", the sum of squared errors; "per-table", the same with
+            every table counted alike; "max", the largest standard error of any answer.
+        targets: The largest standard error that answers of a table may have, by the table's name;
+            only ratios matter here. Minimises the largest error relative to its target; tables
+            without one are measured with a small part of the budget.
         report: Called with the ratio of the best strategy so far to the best bound, while it
             searches.
 
@@ -56,6 +61,7 @@ def optimise(
 
     Raises:
         StrategyError: No strategy was found whose sensitivity can be computed.
+        StudyError: There is no such objective, or no such table.
 
     Example:
         >>> from dhdmm.study.workload import Workload
@@ -64,14 +70,43 @@ def optimise(
     """
     import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
 
+    chosen, watch = chosen_objective(objective, targets), Watch(seconds, report)
+    with threadpool_limits(limits=1, user_api="blas"), _in_words():
+        if isinstance(chosen, Largest):
+            return _largest(workload, chosen, watch)
+        return _least_total(workload, chosen, watch)
+
+
+def _least_total(workload: Workload, objective: Objective, watch: Watch) -> Strategy:
+    """The least sum of squared errors for the objective's weights."""
     from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
 
-    watch = Watch(seconds, report)
-    with threadpool_limits(limits=1, user_api="blas"), _in_words():
-        problem = SymmetricProblem(reduce_workload(workload, objective))
-        if problem.is_small:
-            return _exact(workload, problem, watch)
-        return _by_products(workload, problem, watch)
+    problem = SymmetricProblem(reduce_workload(workload, objective))
+    if problem.is_small:
+        return _exact(workload, problem, watch)
+    return _by_products(workload, problem, watch)
+
+
+def _largest(workload: Workload, objective: Largest, watch: Watch) -> Strategy:
+    """The least largest variance: over all strategies, or by weights of terms."""
+    from dhdmm.strategy.query_classes import by_twins  # brings scipy.linalg
+    from dhdmm.strategy.reweighted import STEPS as REWEIGHTINGS
+    from dhdmm.strategy.reweighted import reweighted
+    from dhdmm.strategy.saddle import SaddleProblem
+
+    objective.require_few(workload)
+    weights = objective.weights(workload)
+    reduction = replace(by_twins(reduce_workload(workload)), objective=objective)
+    problem = SaddleProblem(reduction)
+    if not problem.is_small:
+        each = watch.part(1 / REWEIGHTINGS)
+        return reweighted(workload, objective, lambda w, by: _least_total(w, by, each))
+    optimum = problem.solve_for(weights, watch)
+    round_at = partial(problem.round, optimum)
+    search = _ScaleSearch(
+        workload, objective, optimum.bound, problem.axes, round_at, LARGEST_LOSS, watch
+    )
+    return search.smallest(optimum.achieved, FIRST_RESIDUAL_SCALE)
 
 
 @contextmanager
@@ -148,10 +183,13 @@ class _ScaleSearch:
         """Of the objective when rounded at this scale."""
         rounded = self.round_at(scale)
         parts = drop_unused_vectors(self.axes, [r.block for r in rounded])
-        bound = self.objective.figure(self.objective.per_query(self.workload, self.bound))
+        bound = self.objective.figure(self.objective.average(self.workload, self.bound))
         strategy = Strategy(*parts, self.workload, bound, self.objective)
-        largest = self.largest(rounded) if self.largest else strategy.sensitivity_squared
-        value = self.objective.value((r.trace for r in rounded), largest)
+        if isinstance(self.objective, Largest):
+            value = strategy.error**2
+        else:
+            largest = self.largest(rounded) if self.largest else strategy.sensitivity_squared
+            value = self.objective.value((r.trace for r in rounded), largest)
         self.watch.report(self.objective.figure(value / self.bound))
         return value, strategy
 

@@ -110,11 +110,12 @@ class Dual:
             parts += [block.multiplicity * root for root in lowered_roots(M @ M.T)]
         return self.objective.bound(math.fsum(parts) * (1 - ROUNDING))
 
-    def inverse_root(self, block: DualBlock, q: Floats) -> Floats:
-        """(R D Rᵀ)^-½, so that X(d) = Rᵀ (R D Rᵀ)^-½ R on one block."""
+    def inverse_half(self, block: DualBlock, q: Floats) -> Floats:
+        """Z with ZᵀZ = (R D Rᵀ)^-½, so that X(d) = (Z R)ᵀ(Z R) on one block."""
         M = block.R * np.sqrt((q / self.orbit_sizes)[block.cells])
         eigenvalues, U = np.linalg.eigh(M @ M.T)
-        return np.asarray((U / np.sqrt(np.maximum(eigenvalues, 1e-300))) @ U.T)
+        least = eigenvalues.max() * np.finfo(np.float64).eps  # less is rounding
+        return np.asarray((U / np.maximum(eigenvalues, least) ** 0.25).T)
 
     def solve(
         self, watch: Watch, start: Floats | None = None, tolerance: float = TOLERANCE
@@ -175,6 +176,8 @@ class Climb:
     """
 
     q: Floats
+    cuts: tuple[int, ...] = ()
+    """Where q is several vectors one after the other, each of sum 1, these begin here."""
     _places: list[Floats] = field(default_factory=list)
     _residuals: list[Floats] = field(default_factory=list)
 
@@ -191,5 +194,5 @@ class Climb:
             move = residual - (moves + changes) @ combination
         self._places = [*self._places, place][-MEMORY:]
         self._residuals = [*self._residuals, residual][-MEMORY:]
-        logs = place + np.clip(move, -LONGEST_STEP, LONGEST_STEP)
-        self.q = floored(np.exp(logs - logs.max()))
+        parts = np.split(place + np.clip(move, -LONGEST_STEP, LONGEST_STEP), self.cuts)
+        self.q = np.concatenate([floored(np.exp(logs - logs.max())) for logs in parts])

@@ -1,10 +1,9 @@
 """How far one record moves the measurement: exact integers over all cells, without visiting them.
 
 Zero-out: max_u ‖a_u‖². Replace: max of that and max_{u,v} ‖a_u − a_v‖². Columns depend on a cell
-only through each attribute's *kind*: its orbit, and whether it is the last value of a residual's
-part (the one column of a contrast that differs). A pair of cells depends on pairs of kinds and, for
-equal kinds, on whether the values are equal. Blocks have disjoint rows, so squared norms and inner
-products are sums over blocks, maximised by `maximise.maximum`.
+only through the kinds of its values, see kinds.py. Blocks have disjoint rows, so squared norms and
+inner products are sums over blocks, maximised by `maximise.maximum`; where there are not too many
+different columns, pairs of them are compared instead, see replacement.py.
 """
 
 from __future__ import annotations
@@ -12,118 +11,32 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.effort import OBJECT, allocate, borrow, work
+from dhdmm.effort import OBJECT, borrow, work
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.blocks import (
     Block,
     MeasuredAxis,
     Piece,
-    Residual,
     SidePieces,
 )
 from dhdmm.strategy.columns import Columns, TooManyColumns
-from dhdmm.strategy.matrix import Exact, Integers, multiply, squared_column_norms
+from dhdmm.strategy.kinds import Kinds, Pairs, find_kinds, number_type
+from dhdmm.strategy.matrix import Exact, multiply
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
+from dhdmm.strategy.replacement import largest_distance
 
 FEW_CELLS = 2**16
 """Orbits of cells that need no search for equal columns."""
+LARGEST_PAIRS = 2**28
+"""Entries of tables over pairs of kinds: 2 GiB."""
 MOST_COMPARED = 2000
 """Different columns that are compared with each other one by one."""
-
-
-@dataclass(frozen=True, eq=False)
-class Kinds:
-    """The kinds of one attribute's merged values."""
-
-    axis: MeasuredAxis
-    first: Integers
-    """(kinds,): a merged value of each kind."""
-    count: Integers
-    """(kinds,): merged values of each kind."""
-
-    @property
-    def orbit(self) -> Integers:
-        return self.axis.orbit[self.first]
-
-    def places(self, residual: Residual) -> Integers:
-        """(kinds,): 0 outside the residual's part, 1 inside, 2 for its last value."""
-        position = self.axis.positions(residual.part)[self.first]
-        return np.where(position < 0, 0, 1 + (position == residual.contrast.n - 1))
-
-    def norms(self, residual: Residual, dtype: Any) -> NDArray[Any]:
-        """(kinds,): squared norm of the contrast's column, 0 outside the part."""
-        return np.array([0, *residual.contrast.norms], dtype)[self.places(residual)]
-
-    def own(self) -> Pairs:
-        """Every kind with itself: pairs of equal values."""
-        own = np.arange(len(self.first))
-        return Pairs(self, own, own, np.ones(len(own), bool))
-
-    def pairs(self) -> Pairs:
-        """All pairs: of different values, then of equal ones."""
-        count, own = len(self.first), self.own()
-        allocate(5 * count**2)
-        i, j = (index.ravel() for index in np.indices((count, count)))
-        repeated = (i != j) | (self.count[i] > 1)
-        different = np.zeros(np.count_nonzero(repeated), bool)
-        return Pairs(
-            self,
-            np.concatenate([i[repeated], own.i]),
-            np.concatenate([j[repeated], own.j]),
-            np.concatenate([different, own.same]),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs of kinds (i, j) of one attribute, with equal or different values."""
-
-    kinds: Kinds
-    i: Integers
-    j: Integers
-    same: NDArray[np.bool_]
-
-    def inner(self, residual: Residual, dtype: Any) -> NDArray[Any]:
-        """(pairs,): inner product of the contrast's columns, 0 outside the part."""
-        u, v = (self.kinds.places(residual)[kind] for kind in (self.i, self.j))
-        different = np.array([0, *residual.contrast.inner], dtype)[(u * v > 0) * np.maximum(u, v)]
-        equal = self.kinds.norms(residual, dtype)[self.i]
-        return np.where(self.same, equal, different)
-
-
-def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Kinds]:
-    used = {(r.attribute, r.part) for block in blocks for r in block.residuals}
-    found: list[Kinds] = []
-    for a, axis in enumerate(axes):
-        allocate(3 * len(axis.orbit) * (1 + sum(b == a for b, _ in used)))
-        is_last = [axis.positions(p) == len(axis.part(p)) - 1 for b, p in sorted(used) if b == a]
-        # A part of two values has two equal columns, none of them special.
-        marks = np.stack([axis.orbit, *is_last], axis=1).astype(np.int64)
-        _, first, count = np.unique(marks, axis=0, return_index=True, return_counts=True)
-        found.append(Kinds(axis, first, count))
-    return found
-
-
-def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
-    """int64 if no sum of inner products here can overflow it, else Python integers."""
-    total = sum(norm_bound(block, mine) for block, mine in zip(blocks, pieces, strict=True))
-    return np.int64 if 8 * total < 2**62 else object
-
-
-def norm_bound(block: Block, pieces: SidePieces) -> int:
-    """At least every |⟨a_u, a_v⟩| within the block, by the largest norms of its pieces' columns."""
-    sides = [sum(math.isqrt(_largest_norm(piece)) + 1 for piece in side) ** 2 for side in pieces]
-    return math.prod([*sides, *(max(r.contrast.norms) for r in block.residuals)])
-
-
-def _largest_norm(piece: Piece) -> int:
-    return int(squared_column_norms(piece.table.reshape(len(piece.table), -1)).max())
 
 
 def inner_tables(
@@ -149,8 +62,7 @@ def _side_inner(pieces: Sequence[Piece], pairs: Sequence[Pairs], dtype: Any) -> 
         second = np.ix_(*(pairs[a].kinds.orbit[pairs[a].j] for a in held))
         u, v = dict(zip(held, first, strict=True)), dict(zip(held, second, strict=True))
         if own and left is right:  # without a Gram of all orbits
-            flat = left.table.reshape(len(left.table), -1)
-            values, index = squared_column_norms(flat).reshape(left.table.shape[1:]), first
+            values, index = left.squared_norms, first
         else:
             values = _gram(left, right)
             index = (*(u[a] for a in left.axes), *(v[a] for a in right.axes))
@@ -230,7 +142,10 @@ def _different_columns(
     if math.prod(len(axes[a].sizes) for a in side.axes) <= FEW_CELLS:
         return None
     tables = [axes[a].vectors[side.basis.ids[:, i]] for i, a in enumerate(side.axes)]
-    return Columns.of(tables), multiply(side.T, side.basis.written_out)
+    try:
+        return Columns.of(tables), multiply(side.T, side.basis.written_out)
+    except TooManyColumns:
+        return None
 
 
 def largest_by_orbit(
@@ -263,8 +178,12 @@ def replace_sensitivity_squared(
         own = np.diag(inner)
         apart = own[:, None] + own[None, :] - 2 * inner
         return max(int(own.max()), int(apart.max()))
+    compared = largest_distance(axes, blocks, pieces)
+    if compared is not None:
+        return max(compared, sensitivity_squared(axes, blocks, pieces))
     kinds, norms = all_norms(axes, blocks, pieces, direct=0)
     dtype = number_type(blocks, pieces)
+    _require_room(kinds, _held(blocks, pieces))
     pairs = [kind.pairs() for kind in kinds]
     total = TableSum(dict(enumerate(len(p.i) for p in pairs)), _held(blocks, pieces), dtype)
     for held, T in norms:
@@ -285,3 +204,14 @@ def _inner_products(columns: Columns, A: Exact) -> Exact:
         raise TooManyColumns(f"{len(K):,} different columns are too many to compare each with each")
     different = multiply(A, K.T.astype(np.int64))
     return multiply(different.T, different).astype(object)
+
+
+def _require_room(kinds: Sequence[Kinds], held: Sequence[tuple[int, ...]]) -> None:
+    """Tables over pairs of kinds grow with the fourth power of two long attributes."""
+    pairs = [len(k.first) ** 2 + len(k.first) for k in kinds]
+    if sum(math.prod(pairs[a] for a in attributes) for attributes in held) > LARGEST_PAIRS:
+        raise StrategyError(
+            "the largest difference of two columns of this strategy cannot be found: too many"
+            " different cells",
+            hint="use 'relation: zero-out', or ask for fewer tables of long attributes",
+        )

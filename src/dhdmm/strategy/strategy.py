@@ -8,10 +8,8 @@ about accuracy needs the workload, see reconstruction.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +19,13 @@ from threadpoolctl import threadpool_limits
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
-from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, columns, entry_bound
+from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, entry_bound
 from dhdmm.strategy.encoding import decode, encode, refused
 from dhdmm.strategy.estimate import Estimate
-from dhdmm.strategy.matrix import Exact, Floats, Integers, multiply
+from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.measuring import Cells, columns_at, measure_blocks, total_count
 from dhdmm.strategy.membership import Membership
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from dhdmm.strategy.reconstruction import Reconstruction
 
 LARGEST_ENTRY = 2**53
-FEW_ENTRIES = 2**14
-"""Of a block at the cells that occur: so many are written out and added as they are."""
 SPARSE_LIMIT = 200_000_000
 """rows × cells that `to_sparse` is willing to visit."""
 
@@ -55,7 +53,7 @@ class Strategy(Summarised):
     blocks: tuple[Block, ...]
     workload: Workload | None = None
     lower_bound: float | None = None
-    """No strategy has a smaller `rmse`: a numerical certificate."""
+    """No strategy has a smaller `error`: a numerical certificate."""
     objective: Objective = TOTAL_SQUARED_ERROR
 
     def _summary(self) -> dict[str, Any]:
@@ -86,7 +84,8 @@ class Strategy(Summarised):
     @cached_property
     def replace_sensitivity_squared(self) -> int:
         """Squared L2 sensitivity to one record replaced: max of ‖a_u‖² and ‖a_u − a_v‖²."""
-        return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
+        with threadpool_limits(limits=1, user_api="blas"):
+            return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
 
     @cached_property
     def max_entry(self) -> int:
@@ -152,7 +151,10 @@ class Strategy(Summarised):
         factor = max(1, math.ceil(needed * (1 - 1e-12)))
         if self.max_entry * factor > LARGEST_ENTRY:
             raise StrategyError(f"a sensitivity of {min_sensitivity:g} needs entries over 53 bits")
-        return replace(self, blocks=tuple(_times(block, factor) for block in self.blocks))
+        larger = replace(self, blocks=tuple(_times(block, factor) for block in self.blocks))
+        known = vars(self).keys() & {"sensitivity_squared", "replace_sensitivity_squared"}
+        vars(larger).update({name: factor**2 * vars(self)[name] for name in known})
+        return larger
 
     # -- measuring --------------------------------------------------------------------------------
 
@@ -172,92 +174,18 @@ class Strategy(Summarised):
             histogram = Histogram.of_array(np.asarray(histogram))
         codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
         self._check_histogram(codes, counts)
-        merged = [axis.merged[codes[:, a]] for a, axis in enumerate(self.axes)]
-        orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
-        measured, ends = np.zeros(self.rows, np.int64), self._ends
-        for b in self._touched(merged):
-            block, pieces = self.blocks[b], self._pieces[b]
-            rows = slice(ends[b] - block.rows, ends[b])
-            if block.rows * len(counts) <= FEW_ENTRIES:
-                measured[rows] = self._columns(block, pieces, merged, orbits) @ counts
-            else:
-                measured[rows] = self._grouped(block, pieces, merged, orbits, counts)
-        return measured
-
-    def _columns(
-        self,
-        block: Block,
-        pieces: SidePieces,
-        merged: Sequence[Integers],
-        orbits: Sequence[Integers],
-    ) -> Exact:
-        """The block of A' at the given cells, (rows of the block, cells)."""
-        cells = columns(pieces, orbits)
-        for r in block.residuals:
-            position = self.axes[r.attribute].positions(r.part)[merged[r.attribute]]
-            E = r.contrast.columns(position)
-            cells = (cells[:, None, :] * E[None, :, :]).reshape(-1, cells.shape[1])
-        return cells
-
-    def _touched(self, merged: Sequence[Integers]) -> list[int]:
-        """The blocks in which some record may count; of a single record most contrasts are 0."""
-        touched = np.ones(len(self.blocks), bool)
-        for values, counted in zip(merged, self._counted, strict=True):
-            occurs = np.zeros(counted.shape[1], bool)
-            occurs[values] = True
-            touched &= counted[:, occurs].any(axis=1)
-        return touched.nonzero()[0].tolist()
-
-    @cached_property
-    def _counted(self) -> list[NDArray[np.bool_]]:
-        """For each attribute (blocks, merged values): whether records with the value may count."""
-        counted = [np.ones((len(self.blocks), len(axis.orbit)), bool) for axis in self.axes]
-        for b, block in enumerate(self.blocks):
-            for r in block.residuals:
-                counted[r.attribute][b] &= self.axes[r.attribute].positions(r.part) >= 0
-        return counted
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        """The row after the last of each block."""
-        return list(accumulate(block.rows for block in self.blocks))
+        parts = list(zip(self.blocks, self._pieces, strict=True))
+        return measure_blocks(self.axes, parts, codes, counts)
 
     def _check_histogram(self, codes: Integers, counts: Integers) -> None:
         if codes.ndim != 2 or codes.shape != (len(counts), len(self.axes)):
             raise StrategyError(f"a histogram of {len(self.axes)} attributes is needed")
-        if np.any((codes < 0) | (codes >= np.array(self.shape))):
+        lowest, highest = codes.min(axis=0, initial=0), codes.max(axis=0, initial=0)
+        if np.any((lowest < 0) | (highest >= np.array(self.shape))):
             raise StrategyError("a record's value is outside its attribute")
-        total = int(np.abs(counts.astype(object)).sum()) if len(counts) else 0
+        total = total_count(counts)
         if total * self.max_entry >= 2**60:
             raise StrategyError(f"{total:,} records times entries of {self.max_entry:,} overflow")
-
-    def _grouped(
-        self,
-        block: Block,
-        pieces: SidePieces,
-        merged: Sequence[Integers],
-        orbits: Sequence[Integers],
-        counts: Integers,
-    ) -> Integers:
-        """The same by counts per (position in each part, orbits that occur)."""
-        positions = [
-            self.axes[r.attribute].positions(r.part)[merged[r.attribute]] for r in block.residuals
-        ]
-        inside = np.ones(len(counts), bool)
-        for position in positions:
-            inside &= position >= 0
-        if not inside.any():
-            return np.zeros(block.rows, np.int64)
-        cells = [orbit[inside] for orbit in orbits]
-        sizes = [len(self.axes[a].sizes) for a in block.axes]
-        numbers = _mixed_radix([cells[a] for a in block.axes], sizes, len(cells[0]))
-        present, first, place = np.unique(numbers, return_index=True, return_inverse=True)
-        Z = np.zeros((*(r.contrast.n for r in block.residuals), len(present)), np.int64)
-        np.add.at(Z, (*(p[inside] for p in positions), place), counts[inside])
-        for i, r in enumerate(block.residuals):
-            Z = r.contrast.apply(Z, i)
-        rows = columns(pieces, [cell[first] for cell in cells])
-        return multiply(rows, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
 
     def to_sparse(self, limit: int = SPARSE_LIMIT) -> sparse.csr_array:
         """Write A' out.
@@ -279,20 +207,21 @@ class Strategy(Summarised):
                 hint="apply it with `measure`, or pass a larger limit",
             )
         cells = np.indices(self.shape).reshape(len(self.shape), -1)
-        merged = [axis.merged[c] for axis, c in zip(self.axes, cells, strict=True)]
-        orbits = [axis.orbit[values] for axis, values in zip(self.axes, merged, strict=True)]
+        merged = {a: axis.merged[cells[a]] for a, axis in enumerate(self.axes)}
+        every = Cells(merged, np.ones(self.cells, np.int64))
         stacked = []
         for block, pieces in zip(self.blocks, self._pieces, strict=True):
-            stacked.append(sparse.csr_array(self._columns(block, pieces, merged, orbits)))
+            stacked.append(sparse.csr_array(columns_at(self.axes, block, pieces, every)))
         return sparse.csr_array(sparse.vstack(stacked, format="csr"))
 
     # -- accuracy: needs the workload -------------------------------------------------------------
 
-    def over(self, workload: Workload) -> Strategy:
+    def over(self, workload: Workload, objective: Objective | None = None) -> Strategy:
         """This strategy for a workload, without checking that it can answer it.
 
         Args:
             workload: A workload over the same attributes.
+            objective: What it is judged by; None leaves that as it is.
 
         Returns:
             The strategy with that workload.
@@ -302,9 +231,9 @@ class Strategy(Summarised):
         """
         if workload.schema.shape != self.shape:
             raise StrategyError(f"the workload is over {workload.schema.shape}, not {self.shape}")
-        same = replace(self, workload=workload)
-        if "_encoded" in vars(self):  # the workload is no part of the bytes
-            vars(same)["_encoded"] = self._encoded
+        same = replace(self, workload=workload, objective=objective or self.objective)
+        known = vars(self).keys() & {"_encoded", "_pieces", "_entry_bounds"}
+        vars(same).update({name: vars(self)[name] for name in known})  # the matrix is the same
         return same
 
     def attach(self, workload: Workload) -> Strategy:
@@ -365,19 +294,31 @@ class Strategy(Summarised):
         with threadpool_limits(limits=1, user_api="blas"):  # many small products
             return np.concatenate([self.reconstruction.variances(term) for term in terms])
 
-    @cached_property
+    @property
     def rmse(self) -> float:
         """Expected root-mean-square error per weighted query at L2 sensitivity 1."""
-        workload, objective = self._attached(), self.objective
+        return self._error(TOTAL_SQUARED_ERROR)
+
+    @property
+    def error(self) -> float:
+        """What the strategy was optimised for, at L2 sensitivity 1: by default `rmse`.
+
+        For `per-table` the root of the mean over tables of their mean squared error, for `max` the
+        largest standard error of any answer, for targets the largest in units of its target.
+        """
+        return self._error(self.objective)
+
+    @memoised
+    def _error(self, objective: Objective) -> float:
+        workload = self._attached()
         with threadpool_limits(limits=1, user_api="blas"):
-            totals = [self.reconstruction.total_variance(term) for term in workload.terms]
-        mean = objective.of_totals(workload, totals)
-        return objective.figure(objective.value([mean], self.sensitivity_squared))
+            value = objective.judge(workload, self.reconstruction)
+        return objective.figure(self.sensitivity_squared * value)
 
     @property
     def ratio(self) -> float | None:
-        """`rmse` / `lower_bound`: 1.002 means at most 0.2 % worse than the best possible."""
-        return None if self.lower_bound is None else self.rmse / self.lower_bound
+        """`error` / `lower_bound`: 1.002 means at most 0.2 % worse than the best possible."""
+        return None if self.lower_bound is None else self.error / self.lower_bound
 
     def estimate(self, measurement: NDArray[Any]) -> Estimate:
         """The least-squares histogram x̂ = A'⁺ M, for any query in the row space.
@@ -412,23 +353,9 @@ class Strategy(Summarised):
             True if all can be answered.
         """
         membership = Membership(self.axes, self.blocks, seed) if seed else self.membership
-        return all(membership.contains(term) for term in workload.terms)
+        return membership.contains(*workload.terms)
 
 
 def _times(block: Block, factor: int) -> Block:
     first, *others = block.sides
     return replace(block, sides=(replace(first, T=first.T * factor), *others))
-
-
-def _mixed_radix(digits: Sequence[Integers], sizes: Sequence[int], cells: int) -> Integers:
-    """(cells,): one number for each combination of digits, compacted before it would overflow.
-
-    >>> _mixed_radix([np.array([0, 1, 1]), np.array([2, 0, 2])], [2, 3], 3).tolist()
-    [2, 3, 5]
-    """
-    numbers, reach = np.zeros(cells, np.int64), 1
-    for digit, size in zip(digits, sizes, strict=True):
-        if reach * size >= 2**63:
-            numbers, reach = np.unique(numbers, return_inverse=True)[1], cells
-        numbers, reach = numbers * size + digit, reach * size
-    return numbers

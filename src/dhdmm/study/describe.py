@@ -31,6 +31,13 @@ VALIDATIONS = {
 }
 
 
+OBJECTIVES = {
+    "total": "the sum of all squared errors",
+    "per-table": "the sum over tables of their mean squared error",
+    "max": "the largest error of any answer",
+}
+
+
 def describe(study: Study) -> dict[str, Any]:
     """The description as plain values: for a program as they are, for a person to be laid out."""
     workload = study.workload
@@ -52,10 +59,18 @@ def describe(study: Study) -> dict[str, Any]:
             if model.mapping is not None
         ],
         "tables": [_table(study.schema, model, item) for model, item in tables],
+        "objective": objective_words(study),
         "privacy": study.model.privacy and privacy_words(study.model.privacy),
         "aggregation": study.model.aggregation and aggregation_words(study.model.aggregation),
         "digest": study.digest.hex(),
     }
+
+
+def objective_words(study: Study) -> str:
+    """What is made as small as possible."""
+    if study.targets:
+        return "the largest error relative to its table's target"
+    return OBJECTIVES[study.model.objective]
 
 
 def _attribute(attribute: Attribute) -> dict[str, Any]:
@@ -84,6 +99,7 @@ def _table(schema: Schema, model: ItemModel, item: Item) -> dict[str, Any]:
     return {
         "name": item.name,
         "queries": item.queries,
+        "target": model.target,
         "summary": _derived_words(schema, model) or _summary(model, item),
         "terms": [
             {"words": term_words(term), "queries": term.queries, "weight": term.weight}
@@ -96,7 +112,7 @@ def _derived_words(schema: Schema, model: ItemModel) -> str:
     """What is made of sums, and how far bins may put it off; empty for counts."""
     if model.quantiles is not None:
         shares = ", ".join(f"{share:g}" for share in model.quantiles.at)
-        return f"quantiles {shares} of {model.quantiles.of}, from every prefix"
+        return f"quantiles {shares} of {model.quantiles.of}, from the records up to each value"
     asked = model.sum or model.mean
     if asked is None:
         return ""

@@ -33,6 +33,8 @@ from dhdmm.study.forms import (
 KEYS_SINCE: dict[str, str] = {
     "aggregation.validation": "0.2.0",
     "extra_measurements": "0.2.0",
+    "objective": "0.2.0",
+    "workload.target": "0.2.0",
     "schema.*.missing": "0.2.0",
     "schema.*.format": "0.2.0",
     "schema.*.type.date": "0.2.0",
@@ -194,6 +196,8 @@ class TermModel(Section):
 
 GROUPED = ("sum", "mean", "quantiles")
 """The kinds of items that say themselves what they are broken down by."""
+DERIVED = ("mean", "quantiles")
+"""Those whose answers are no sums."""
 KINDS = ("by", "total", "marginals", "ranges", "terms", "sql", "coverage", *GROUPED)
 """The keys of which an item has one."""
 
@@ -215,6 +219,7 @@ class ItemModel(Section):
     with_totals: Names | None = None
     where: str | None = None
     weight: Positive = 1.0
+    target: Positive | None = None
 
     @model_validator(mode="after")
     def _kind_and_options(self) -> ItemModel:
@@ -231,7 +236,19 @@ class ItemModel(Section):
             raise problem(f"'with_totals' goes with 'by', not with '{kind}'")
         if kind == "coverage" and self.where is not None:
             raise problem("'coverage' is of all rows: one that is left out has no known values")
+        if self.target is not None:
+            self._may_have_a_target(kind)
         return self
+
+    def _may_have_a_target(self, kind: str) -> None:
+        """A target stands for a weight, and is for answers that are counted or added up."""
+        if kind in DERIVED:
+            raise problem(
+                f"'target' goes with counts and sums, not with '{kind}'",
+                "the error of what is derived from them depends on the data",
+            )
+        if self.weight != 1 or any(term.weight != 1 for term in self.terms or ()):
+            raise problem("a table has a 'weight' or a 'target', not both")
 
 
 # ---- privacy and aggregation --------------------------------------------------------------------
@@ -319,9 +336,20 @@ class StudyModel(Section):
     schema_: Annotated[dict[Name, AnyAttribute], Field(alias="schema", min_length=1)]
     groupings: dict[Name, GroupingModel] = {}  # noqa: RUF012 - pydantic copies it
     workload: Annotated[list[ItemModel], Field(min_length=1)]
+    objective: Literal["total", "per-table", "max"] = "total"
     extra_measurements: Literal[True] | None = None
     privacy: PrivacyModel | None = None
     aggregation: AggregationModel | None = None
+
+    @model_validator(mode="after")
+    def _one_objective(self) -> StudyModel:
+        if self.objective != "total" and any(item.target is not None for item in self.workload):
+            raise problem(
+                "tables with a 'target' say what is minimised",
+                "leave 'objective' out, or the targets",
+                at=("objective",),
+            )
+        return self
 
     @model_validator(mode="after")
     def _somebody_is_honest(self) -> StudyModel:

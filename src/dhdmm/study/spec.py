@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, groupings
 from dhdmm.study.items import Names, item
 from dhdmm.study.models import AggregationModel, PrivacyModel, StudyModel
-from dhdmm.study.names import first_repeated
+from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.problems import study_error, together
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Workload
@@ -194,6 +194,11 @@ class Study(Summarised):
         """The item that counts the rows left out, by name; None if the study does not ask."""
         return next((item.name for item in self.model.workload if item.coverage), None)
 
+    @property
+    def targets(self) -> dict[str, float]:
+        """The largest standard error that a table's answers may have, by the table's name."""
+        return {one.name: one.target for one in self.model.workload if one.target is not None}
+
     @cached_property
     def workload(self) -> Workload:
         """The queries as weighted Kronecker terms, built once."""
@@ -295,10 +300,55 @@ class Study(Summarised):
         """
         return self._changed("aggregation", changes)
 
+    def with_objective(self, objective: str) -> Study:
+        """The same study with another objective, in place of its targets if it has any.
+
+        Args:
+            objective: "total", "per-table" or "max".
+
+        Returns:
+            A new study.
+
+        Raises:
+            StudyError: There is no such objective.
+        """
+        values = self._without_targets()
+        return self._with(values | {"objective": objective})
+
+    def with_targets(self, targets: Mapping[str, float]) -> Study:
+        """The same study with other targets, in place of its objective.
+
+        Args:
+            targets: The largest standard error that answers of a table may have, by the table's
+                name; other tables have no target.
+
+        Returns:
+            A new study.
+
+        Raises:
+            StudyError: There is no such table, or it cannot have such a target.
+        """
+        values = self._without_targets()
+        tables = {table["name"]: table for table in values["workload"]}
+        for name, target in targets.items():
+            if name not in tables:
+                raise StudyError(f"the study has no table '{name}'", hint=nearest(name, tables))
+            tables[name]["target"] = target
+        return self._with({key: entry for key, entry in values.items() if key != "objective"})
+
+    def _without_targets(self) -> dict[str, Any]:
+        values = self.model.model_dump(by_alias=True, exclude_none=True)
+        for table in values["workload"]:
+            table.pop("target", None)
+        return values
+
     def _changed(self, section: str, changes: dict[str, Any]) -> Study:
         values = self.model.model_dump(by_alias=True, exclude_none=True)
         entries = {**values.get(section, {}), **changes}
         values[section] = {key: entry for key, entry in entries.items() if entry is not None}
+        return self._with(values)
+
+    def _with(self, values: dict[str, Any]) -> Study:
         try:
             return Study(StudyModel.model_validate(values), self.place)
         except ValidationError as error:

@@ -182,6 +182,8 @@ class _QueryReader:
                 return self._persons(tree, [part.name for part in argument.expressions])
             case "count" | "sum" | "avg":
                 what = f"{text} is not of a column"
+            case _ if sqltext.is_quantile(tree):
+                return self._refuse(tree, f"{text} is no sum of records", sqltext.QUANTILE_HINT)
             case "filter":
                 what = f"{text}: the restriction belongs into WHERE"
             case "window":

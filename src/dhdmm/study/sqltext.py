@@ -165,3 +165,14 @@ def _explain(fault: dict[str, object], where: str | None) -> NoReturn:
         raise StudyError("the SQL cannot be read", where=where) from None
     place = _place(where, line, column - len(word) + 1)
     raise StudyError(f"the SQL cannot be read near {word!r}", where=place) from None
+
+
+QUANTILES = ("median", "quantile", "approxquantile", "percentiledisc", "percentilecont")
+QUANTILE_HINT = (
+    "a study's workload asks for it: {name: …, quantiles: {of: column, at: [0.5], by: […]}}"
+)
+
+
+def is_quantile(tree: Expr) -> bool:
+    """Whether it is a median or a quantile, in one of SQL's spellings."""
+    return (tree.this if tree.key == "withingroup" else tree).key in QUANTILES

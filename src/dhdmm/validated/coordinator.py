@@ -3,7 +3,7 @@ committed to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from hashlib import sha256
 from operator import attrgetter
@@ -78,7 +78,7 @@ class ValidatedCoordinator:
         return ABORTED.name if self._mismatch else self.below.state
 
     @property
-    def awaited(self) -> frozenset[int]:
+    def awaited(self) -> Set[int]:
         """Nobody waits for those whose inputs were refused, though they may send others."""
         awaited = self.below.awaited
         return awaited - self._refused if self.state == self._input_phase else awaited

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, NoReturn
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import Checked, CountedRound, Method, Phase, RoundTerms, Store
@@ -103,6 +103,16 @@ class ValidatedSum:
 
     def counted(self, round: ValidatedRound) -> CountedRound:
         return CountedAttachments(self.below.counted(round.below), self.phases, round)
+
+    def stand_in(
+        self,
+        round: ValidatedRound,
+        identity: Identity,
+        position: int,
+        randomness: Randomness,
+        gone: Collection[int],
+    ) -> NoReturn:
+        raise LocalProtocolError("a coordinator that verifies inputs cannot be shown stand-ins")
 
     def check_account(
         self,

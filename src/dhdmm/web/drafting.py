@@ -21,6 +21,7 @@ from dhdmm.errors import DhdmmError, StudyError
 from dhdmm.planning.draft import draft
 from dhdmm.planning.figures import draft_figures, strategy_figures
 from dhdmm.server.studies import stored
+from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study import canonical
@@ -90,8 +91,8 @@ def _questions(study: Study) -> bytes:
 
 @lru_cache(maxsize=4)
 def _strategy(questions: bytes) -> Strategy:
-    workload = Study.from_canonical_bytes(questions).workload
-    return optimise(workload, seconds=SEARCH_SECONDS)
+    study = Study.from_canonical_bytes(questions)
+    return optimise(study.workload, seconds=SEARCH_SECONDS, objective=objective_of(study))
 
 
 def _located(error: DhdmmError) -> Answer:

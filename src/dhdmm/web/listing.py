@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from dhdmm.release.frames import STATISTICS
+from dhdmm.release.frames import STATISTICS, plain_rows
+from dhdmm.release.tables import JOINT
 from dhdmm.release.wording import decimals, number
 
 ROWS_A_PAGE = 100
@@ -33,7 +35,7 @@ class Listing:
 
 
 def listing(
-    table: pa.Table, page: int, sort: str = "", numbers: Sequence[str] = STATISTICS
+    table: pa.Table, page: int, sort: str = "", numbers: Sequence[str] = (*STATISTICS, *JOINT)
 ) -> Listing:
     """Numbers are rounded by their row's error, beside which they stand; `-value` sorts down."""
     shown = [name for name in numbers if name in table.column_names]
@@ -59,10 +61,14 @@ def _order(
     if column not in allowed:
         return np.arange(len(table))
     values = table[column].to_numpy()
+    if values.dtype.kind == "M":
+        values = values.astype(np.int64)
     return np.argsort(-values if sort.startswith("-") else values, kind="stable")
 
 
 def _figure(column: str, row: dict[str, Any]) -> str:
+    if isinstance(row[column], date):
+        return f"{row[column]:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
     text = number(row[column], 1 if column == "z" else decimals(row["standard_error"]))
     return f"± {text}" if column == "standard_error" else text
 
@@ -75,7 +81,7 @@ MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet", "json":
 def encoded(table: pa.Table, kind: str) -> bytes:
     """The whole table as a file of this kind, in full precision."""
     if kind == "json":
-        return json.dumps(table.to_pylist(), ensure_ascii=False, indent=1).encode()
+        return json.dumps(plain_rows(table), ensure_ascii=False, indent=1).encode()
     written = io.BytesIO()
     {"csv": pa.csv.write_csv, "parquet": pa.parquet.write_table}[kind](table, written)
     return written.getvalue()

@@ -22,6 +22,7 @@ from dhdmm.release.charts.draw import draw, key
 from dhdmm.release.charts.svg import NARROW, WIDE
 from dhdmm.release.comparison import MEANING
 from dhdmm.release.directory import file_stems
+from dhdmm.release.frames import plain_rows
 from dhdmm.release.panels import panels_of
 from dhdmm.release.pictures import Panel
 from dhdmm.release.release import Release
@@ -71,7 +72,7 @@ class _ReleasePages:
             request,
             "release.html",
             **await self._frame(request, volume),
-            tables=list(zip(items, volume.typical_errors, strict=True)),
+            tables=[(item, *told) for item, told in zip(items, volume.written, strict=True)],
             others=await self._shelf.library.others(_name(request)),
             place=volume.place,
             key=None if transcript is None else transcript.key.hex(),
@@ -84,7 +85,7 @@ class _ReleasePages:
         found = await volume.tables()
 
         def work() -> bytes:
-            tables = [{"name": table.name, "rows": table.to_arrow().to_pylist()} for table in found]
+            tables = [{"name": table.name, "rows": plain_rows(table.to_arrow())} for table in found]
             document = {"provenance": volume.release.provenance(), "tables": tables}
             return json.dumps(document, ensure_ascii=False).encode()
 
@@ -265,10 +266,15 @@ def _examples(tables: list[Table]) -> list[str]:
     found: dict[str, None] = {}
     for table in tables:
         term, first = table.item.terms[0], next(table.queries())[1]
-        if first.startswith(COUNTED) and len(found) < MOST_EXAMPLES:
-            by = ", ".join(column(one.header) for one in term.axes if one and not one.is_fixed)
-            if by and not term.condition:
-                found[f"SELECT {by}, COUNT(*) FROM data GROUP BY {by}"] = None
+        by = ", ".join(column(one.header) for one in term.axes if one and not one.is_fixed)
+        kind = "COUNT(*)"
+        if term.sum_of:
+            kind = f"{'SUM' if table.is_linear else 'AVG'}({column(term.sum_of)})"
+        elif not first.startswith(COUNTED):
+            continue
+        if by and not term.condition and len(found) < MOST_EXAMPLES:
+            found[f"SELECT {by}, {kind} FROM data GROUP BY {by}"] = None
+        if not term.sum_of and len(found) < MOST_EXAMPLES:
             found[first] = None
     return list(found)
 

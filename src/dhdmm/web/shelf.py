@@ -35,7 +35,8 @@ class Volume:
 
     place: Path
     release: Release
-    typical_errors: list[float]
+    written: list[tuple[int, float]]
+    """Of every table: its rows, and their typical standard error."""
     """The median standard error of every table."""
     rows_counted: str
     """How many rows were counted and left out, as far as the release knows."""
@@ -164,9 +165,9 @@ class Shelf:
 
 
 def _load(place: Path) -> Volume:
-    """Typical errors as they were written down: reading is quicker than computing them again."""
+    """Errors as they were written down: reading is quicker than computing them again."""
     release = Release.load(place)
     written = (place / entry.parquet for entry in read_manifest(place).tables)
     errors = (pq.read_table(path, columns=["standard_error"])[0].to_numpy() for path in written)
-    typical = [float(np.median(column)) for column in errors]
-    return Volume(place, release, typical, coverage_words(release))
+    lengths = [(len(column), float(np.nanmedian(column))) for column in errors]
+    return Volume(place, release, lengths, coverage_words(release))

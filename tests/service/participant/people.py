@@ -30,7 +30,6 @@ from dhdmm.planning.plan import Plan
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
-from dhdmm.server.limits import Limits
 from dhdmm.server.studies import Hub, add_study, current_round
 from dhdmm.server.waiting import Deadlines
 from dhdmm.study.histogram import Histogram
@@ -38,7 +37,8 @@ from dhdmm.study.spec import Study
 from dhdmm.web.pages import create_pages
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
-from tests.service.walls.servers import Files, certificate, running
+from tests.service.server.rounds import sqlite_in
+from tests.service.walls.servers import Files, certificate, coordinating
 
 OPERATOR = "the operator's token"
 REGISTRAR = Identity.generate(Stream("registrar"))
@@ -170,8 +170,7 @@ def coordinator(
 
     A `public` one has pages, too.
     """
-    database = Database(f"sqlite:///{folder / 'coordinator.db'}")
-    database.migrate()
+    database = sqlite_in(folder)
     round_id = current_round(database, add_study(database, study), roster)
     hub = Hub(
         database, Identity.generate(Stream("coordinator")), folder / "releases",
@@ -180,7 +179,6 @@ def coordinator(
     files = certificate(folder)
     pages = create_pages(hub, OPERATOR, public=True) if public else None
     app = create_app(hub, OPERATOR, pages=pages, public=public)
-    door = app.state.callers.admit
-    with running(around(app), Limits(), files, on_drain=hub.drain, door=door) as server:
+    with coordinating(app, files, around) as server:
         address = f"https://localhost:{server.port}"
         yield Coordinator(address, files, database, study, bytes.fromhex(round_id), hub)

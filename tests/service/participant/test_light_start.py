@@ -22,6 +22,7 @@ COORDINATORS = (
 )
 """Packages that only whoever coordinates needs."""
 HEAVY = ("scipy", "pandas", "pyarrow", "sqlglot", "matplotlib", "rich", "httpx", "asyncio")
+OURS = ("dhdmm.participant.policy", "dhdmm.planning.plan", "dhdmm.session.participant")
 
 EVERYTHING = """
 import importlib, pkgutil
@@ -40,7 +41,7 @@ import sys
 from dhdmm.client import http
 
 def first_request(*_asked, **_options):
-    loaded = sorted(set(sys.modules) & {{*{HEAVY!r}, "duckdb", "dhdmm.participant.policy"}})
+    loaded = sorted(set(sys.modules) & {{*{HEAVY!r}, "duckdb", *{OURS!r}}})
     sys.exit(f"loaded: {{loaded}}")
 
 http.CoordinatorClient._ask = first_request

@@ -51,6 +51,7 @@ def told(said: Said) -> dict[str, Any]:
     return json.loads(said.out)
 
 
+@pytest.mark.fault(59)
 def test_an_operator_sees_who_is_missing_closes_begins_and_aborts(shell: Shell, tmp_path: Path):
     persons = crowd(tmp_path, 6)
     with coordinator(tmp_path, study_of(), roster_file(persons)) as here:
@@ -82,6 +83,7 @@ def test_an_operator_sees_who_is_missing_closes_begins_and_aborts(shell: Shell, 
         assert (aborted["round"], aborted["reason"]) == (begun["round"], "stopped")
 
 
+@pytest.mark.fault(59)
 def test_only_the_operator_operates_and_learns_names(shell: Shell, tmp_path: Path):
     with coordinator(tmp_path, study_of(), roster_file(crowd(tmp_path, 6))) as here:
         for command in ("begin", "close", "abort", "missing"):

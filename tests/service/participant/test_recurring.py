@@ -26,9 +26,8 @@ from tests.service.participant.test_trouble import meanwhile
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
-    database_at,
     serving,
-    sqlite,
+    sqlite_in,
 )
 from tests.service.server.rounds import roster_file as twelve
 from tests.service.server.rounds import study_of as study_of_twelve
@@ -36,6 +35,7 @@ from tests.service.server.rounds import study_of as study_of_twelve
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.fault(58)
 def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -> None:
     today, rosters = datetime(2026, 11, 18, tzinfo=UTC), list[RosterFile]()
 
@@ -48,7 +48,7 @@ def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -
 
     async def scenario() -> None:
         nonlocal today
-        database, study = database_at(sqlite(tmp_path)), study_of_twelve()
+        database, study = sqlite_in(tmp_path), study_of_twelve()
         async with serving(database, study, tmp_path / "out", roster=twelve()) as here:
             known = add_study(database, study)
             weekly = Recurring(here.hub, [known], "week", roster, lambda: today)
@@ -70,7 +70,7 @@ def test_a_round_is_begun_in_every_week_once_and_one_at_a_time(tmp_path: Path) -
     assert rosters, "the file is read anew"
 
 
-@pytest.mark.fault(33)
+@pytest.mark.fault(33, 58)
 def test_an_occurrence_goes_on_without_those_whose_budget_is_used_up(tmp_path: Path):
     persons = crowd(tmp_path, 6)
     poor, rest = persons[0], persons[1:]

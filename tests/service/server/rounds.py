@@ -69,6 +69,10 @@ def sqlite(folder: Path) -> str:
     return f"sqlite:///{folder / 'coordinator.db'}"
 
 
+def sqlite_in(folder: Path) -> Database:
+    return database_at(sqlite(folder))
+
+
 @dataclass
 class Coordinator:
     """An application, its hub, and a client that reaches it without a network."""

@@ -22,14 +22,13 @@ from dhdmm.server.waiting import Deadlines, PhaseClock
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
-    database_at,
     enrol,
     ideal,
     identity_of,
     measurement,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -44,7 +43,7 @@ PATHS = ["../../etc/passwd", "..%2f..%2fetc%2fpasswd", "....//", "%00", "/etc/pa
 
 def play(tmp_path: Path, scene: Scene, study: Any = None, **options: Any) -> None:
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         asked = study or study_of("semi-honest", participants=FLEXIBLE)
         async with serving(database, asked, tmp_path / "out", **options) as coordinator:
             await scene(coordinator)
@@ -154,7 +153,7 @@ def test_too_few_at_the_deadline_abort_the_round(tmp_path: Path) -> None:
 
 
 def test_a_roster_that_the_study_does_not_allow_is_refused(tmp_path: Path) -> None:
-    database = database_at(sqlite(tmp_path))
+    database = sqlite_in(tmp_path)
     study = add_study(database, study_of("semi-honest", participants=FLEXIBLE))
     with pytest.raises(DhdmmError, match="the study allows 10 to 12"):
         current_round(database, study, roster_file(9))
@@ -348,7 +347,7 @@ def test_a_coordinator_started_again_serves_what_is_over(tmp_path: Path) -> None
     """And saves a release that it had no time to save."""
 
     async def first() -> str:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         study = study_of("semi-honest")
         async with serving(database, study, tmp_path / "lost", roster=roster_file()) as coordinator:
             people = visitors(coordinator.http, coordinator.round_id)
@@ -357,7 +356,7 @@ def test_a_coordinator_started_again_serves_what_is_over(tmp_path: Path) -> None
             return coordinator.round_id
 
     async def second(round_id: str) -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(database, study_of("semi-honest"), tmp_path / "out") as coordinator:
             assert coordinator.round_id == round_id
             await coordinator.hub.published()

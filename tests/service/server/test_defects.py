@@ -26,12 +26,11 @@ from tests.service.server import outages
 from tests.service.server.killable import free_ports
 from tests.service.server.rounds import (
     AS_OPERATOR,
-    database_at,
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -65,7 +64,7 @@ def test_a_defect_in_a_turn_is_a_500_with_an_id_and_the_round_ends_with_the_exac
 
     async def scenario() -> None:
         metrics = Metrics()
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         options = {"roster": roster_file(), "observer": metrics}
         async with serving(
             database, study_of("semi-honest"), tmp_path / "out", **options
@@ -107,7 +106,7 @@ def test_a_phase_that_a_defect_keeps_from_closing_is_closed_later_without_haste(
 
     async def scenario() -> None:
         nonlocal now
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(
             database,
             study_of("semi-honest"),
@@ -135,7 +134,7 @@ def test_a_defect_in_a_route_is_a_500_with_an_id(
 ) -> None:
     async def scenario() -> None:
         metrics = Metrics()
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(
             database, study_of("semi-honest"), tmp_path / "out", observer=metrics
         ) as coordinator:

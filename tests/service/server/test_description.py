@@ -1,8 +1,6 @@
 """The description in /openapi.json is true: schemathesis asks whatever it allows, and beyond."""
 
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,18 +18,17 @@ from schemathesis.specs.openapi.checks import (
 
 from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
-from dhdmm.server.process import make_server
 from dhdmm.server.studies import Hub, add_study, current_round
 from dhdmm.server.waiting import Deadlines
 from tests.service.server.rounds import (
     AS_OPERATOR,
     OPERATOR,
     SERVER_KEY,
-    database_at,
     roster_file,
-    sqlite,
+    sqlite_in,
     study_of,
 )
+from tests.service.walls.servers import coordinating
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +39,6 @@ TRUE = [
     response_schema_conformance,
     status_code_conformance,
 ]
-SECONDS_TO_START = 60
 _rounds: list[str] = []
 
 
@@ -56,22 +52,13 @@ def test_the_binary_routes_are_not_described_and_the_json_routes_are(described) 
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[schemathesis.BaseSchema]:
     """A server in a thread: one round that enrols, one with a roster, one that is over."""
     folder: Path = tmp_path_factory.mktemp("described")
-    database: Database = database_at(sqlite(folder))
+    database: Database = sqlite_in(folder)
     enrolling = study_of("semi-honest", participants="{min: 10, max: 12}")
     _rounds.append(current_round(database, add_study(database, enrolling)))
     _rounds.append(current_round(database, add_study(database, study_of()), roster_file()))
     hub = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600))
-    app = create_app(hub, OPERATOR)
-    door = app.state.callers.admit
-    server = make_server(app, "127.0.0.1", 0, on_drain=hub.drain, door=door)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    end = time.monotonic() + SECONDS_TO_START
-    while not server.started and time.monotonic() < end:
-        time.sleep(0.01)
-    yield schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
-    server.stop()
-    thread.join()
+    with coordinating(create_app(hub, OPERATOR)) as server:
+        yield schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
 
 
 def explore(described: schemathesis.BaseSchema, ask: Callable[[schemathesis.Case], None]) -> None:

@@ -29,13 +29,13 @@ from tests.service.server.rounds import (
     PARTICIPANTS,
     SERVER_KEY,
     Visitor,
-    database_at,
     ideal,
     identity_of,
     measurement,
     roster_file,
     serving,
     sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -60,7 +60,7 @@ def test_on_a_full_disk_nothing_is_acknowledged_and_later_everything_goes_on(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         disk = FullDisk(database)
         async with serving(
             database, study_of("semi-honest"), tmp_path / "out", roster=roster_file()
@@ -192,7 +192,7 @@ def test_a_torn_write_loses_whole_turns_and_never_half_of_one(tmp_path: Path) ->
     """The write-ahead log cut off anywhere is a store after some turn: version and log agree."""
 
     async def scenario() -> str:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         with database.writing() as connection:
             connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 0")
         async with serving(
@@ -239,7 +239,7 @@ def test_more_uploads_than_memory_allows_are_turned_away(
 
     async def scenario() -> None:
         nonlocal most
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(
             database, study_of("semi-honest"), tmp_path / "out", roster=roster_file()
         ) as coordinator:
@@ -268,7 +268,7 @@ def test_more_uploads_than_memory_allows_are_turned_away(
 
 def test_a_drain_answers_what_is_under_way_and_refuses_what_is_new(tmp_path: Path) -> None:
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(
             database, study_of("semi-honest"), tmp_path / "out", roster=roster_file()
         ) as coordinator:
@@ -303,7 +303,7 @@ def test_metrics_count_replies_and_batches(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         counting = Counting()
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(
             database,
             study_of("semi-honest"),

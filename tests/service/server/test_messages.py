@@ -21,12 +21,11 @@ from tests.service.server.rounds import (
     WAIT,
     Coordinator,
     Visitor,
-    database_at,
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -38,7 +37,7 @@ def play(tmp_path: Path, scene: Scene, threat_model: str = "malicious", **option
     """A coordinator, twelve people on its roster, and what happens between them."""
 
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         study = study_of(threat_model)
         async with serving(
             database, study, tmp_path / "out", roster=roster_file(), **options

@@ -39,7 +39,7 @@ from tests.service.server.rounds import (
     measurement,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
 )
 from tests.service.server.stores import fresh_database
@@ -127,7 +127,7 @@ def test_an_outage_longer_than_a_phase_leaves_nobody_out(
     tmp_path: Path, clock: Clock, kind: type[Away] | type[Full]
 ) -> None:
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         outage = kind(database)
         async with timed(database, tmp_path / "out", clock) as coordinator:
             await survives(
@@ -161,7 +161,7 @@ def test_a_phase_whose_time_was_up_when_the_store_failed_is_not_closed_at_once(
     """The close itself is what the store refuses; whoever wanted to be heard then still is."""
 
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         outage = Away(database)
         async with timed(database, tmp_path / "out", clock) as coordinator:
             people, _inputs = await at_the_inputs(coordinator)
@@ -183,7 +183,7 @@ def test_after_an_outage_a_phase_ends_all_the_same(tmp_path: Path, clock: Clock)
     """Nobody comes any more: the clock that stood still has gone on, and the round is aborted."""
 
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         outage = Full(database)
         async with timed(database, tmp_path / "out", clock) as coordinator:
             people, inputs = await at_the_inputs(coordinator)
@@ -217,7 +217,7 @@ def test_a_store_that_goes_on_failing_is_seldom_tried_and_seldom_spoken_of(
     """Ten minutes, in which participants keep coming and the phase would have been closed."""
 
     async def scenario() -> int:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         outage = kind(database)
         async with timed(database, tmp_path / "out", clock) as coordinator:
             people, inputs = await at_the_inputs(coordinator)
@@ -261,7 +261,7 @@ def test_a_store_that_goes_on_failing_is_seldom_tried_and_seldom_spoken_of(
     ids=lambda error: type(error).__name__,
 )
 def test_what_the_store_is_to_blame_for_may_pass(tmp_path: Path, error: Exception) -> None:
-    database = database_at(sqlite(tmp_path))
+    database = sqlite_in(tmp_path)
     with pytest.raises(StoreUnavailable), database.writing():
         raise error
 
@@ -278,7 +278,7 @@ def test_what_the_store_is_to_blame_for_may_pass(tmp_path: Path, error: Exceptio
     ids=lambda error: type(error).__name__,
 )
 def test_what_we_are_to_blame_for_stays_what_it_is(tmp_path: Path, error: Exception) -> None:
-    database = database_at(sqlite(tmp_path))
+    database = sqlite_in(tmp_path)
     with pytest.raises(type(error)), database.writing():
         raise error
 
@@ -286,6 +286,6 @@ def test_what_we_are_to_blame_for_stays_what_it_is(tmp_path: Path, error: Except
 @pytest.mark.fault(42)
 def test_a_wrong_statement_is_not_an_outage(tmp_path: Path) -> None:
     """SQLite calls it operational, too."""
-    database = database_at(sqlite(tmp_path))
+    database = sqlite_in(tmp_path)
     with pytest.raises(OperationalError, match="no such table"), database.reading() as connection:
         connection.exec_driver_sql("SELECT * FROM nowhere")

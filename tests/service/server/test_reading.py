@@ -18,11 +18,10 @@ from dhdmm.server.studies import add_study, next_round
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
-    database_at,
     identity_of,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -54,7 +53,7 @@ async def listed(ask: Ask) -> list[str]:
 def play(tmp_path: Path, scene: Callable[[Coordinator], Awaitable[None]], **options: Any) -> None:
     async def scenario() -> None:
         study = options.pop("study", study_of("semi-honest"))
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(database, study, tmp_path / "out", **options) as coordinator:
             await scene(coordinator)
 
@@ -163,7 +162,7 @@ def test_a_member_that_came_through_another_worker_is_found(
     monkeypatch.setattr(members, "PAUSE", 1.0)  # as it is outside of tests
 
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         known, reads = members.Members(database), 0
         read = known._read
 

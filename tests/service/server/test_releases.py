@@ -20,11 +20,10 @@ from dhdmm.server import saving
 from tests.service.server.rounds import (
     AS_OPERATOR,
     Coordinator,
-    database_at,
     measurement,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -38,7 +37,7 @@ def a_life(tmp_path: Path, scene: Scene) -> None:
     """Of a coordinator with one store and one folder for releases."""
 
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(
             database, study_of("semi-honest"), tmp_path / "out", roster=roster_file()
         ) as coordinator:

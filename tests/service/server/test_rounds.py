@@ -10,13 +10,12 @@ from dhdmm.release.release import Release
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.server.waiting import Deadlines
 from tests.service.server.rounds import (
-    database_at,
     enrol,
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -29,7 +28,7 @@ BOTH_MODELS = pytest.mark.parametrize("threat_model", ["semi-honest", "malicious
 @BOTH_MODELS
 def test_a_round_over_http_gives_the_ideal_sum(tmp_path: Path, threat_model: str) -> None:
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         async with serving(database, study_of(threat_model), tmp_path / "out") as coordinator:
             await enrol(coordinator)
             people = visitors(coordinator.http, coordinator.round_id)
@@ -48,7 +47,7 @@ def test_who_falls_silent_before_the_deadline_is_left_out(
     tmp_path: Path, threat_model: str
 ) -> None:
     async def scenario() -> None:
-        database, study = database_at(sqlite(tmp_path)), study_of(threat_model)
+        database, study = sqlite_in(tmp_path), study_of(threat_model)
         options = {"roster": roster_file(), "deadlines": Deadlines(2, 2)}
         async with serving(database, study, tmp_path / "out", **options) as coordinator:
             *present, silent = visitors(coordinator.http, coordinator.round_id)

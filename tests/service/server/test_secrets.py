@@ -23,7 +23,7 @@ from dhdmm.server.process import make_server
 from tests.cli.commands import called
 from tests.round.small import small_text
 from tests.service.server.killable import free_ports
-from tests.service.server.rounds import database_at, sqlite
+from tests.service.server.rounds import sqlite, sqlite_in
 from tests.service.walls.servers import Toy, certificate
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def test_the_store_is_its_owners_alone(tmp_path: Path) -> None:
     """A new one, and one that an earlier version made for everybody to read."""
     before = os.umask(0o022)
     try:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         with database.reading():
             assert modes(tmp_path) == ALL_PRIVATE
             for path in tmp_path.glob("coordinator.db*"):
@@ -59,7 +59,7 @@ def test_the_store_is_its_owners_alone(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_made_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "coordinator.db").mkdir()
     with pytest.raises(DhdmmError, match="the store cannot be opened"):
-        database_at(sqlite(tmp_path))
+        sqlite_in(tmp_path)
 
 
 @pytest.mark.fault(48)

@@ -12,12 +12,11 @@ from sqlalchemy import func, select
 
 from dhdmm.server import tables
 from tests.service.server.rounds import (
-    database_at,
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -43,7 +42,7 @@ def test_two_workers_at_one_round_give_the_same_sum_as_one(
     tmp_path: Path, threat_model: str
 ) -> None:
     async def scenario() -> None:
-        databases = [database_at(sqlite(tmp_path)) for _ in range(2)]
+        databases = [sqlite_in(tmp_path) for _ in range(2)]
         study, out, roster = study_of(threat_model), tmp_path / "out", roster_file()
         async with (
             serving(databases[0], study, out, roster=roster) as one,

@@ -19,10 +19,10 @@ from dhdmm.server.studies import MOST_LISTED, add_study, begin_again, next_round
 from tests.cli.commands import Shell
 from tests.service.server.rounds import (
     AS_OPERATOR,
-    database_at,
     roster_file,
     serving,
     sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -83,7 +83,7 @@ def test_pages_of_rounds_have_each_of_them_once_newest_first(database: Database)
 @pytest.mark.fault(51)
 def test_an_answer_about_thousands_of_rounds_is_one_that_clients_take(tmp_path: Path) -> None:
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         many_rounds(database)
         async with serving(database, study_of(), tmp_path / "out") as coordinator:
             whole = await coordinator.http.get("/v1/rounds", headers=AS_OPERATOR)
@@ -106,7 +106,7 @@ def test_rounds_that_are_over_have_no_thread(tmp_path: Path, read: bool) -> None
     """Neither those that wait to be saved, nor those that somebody asks for."""
 
     async def scenario() -> None:
-        database = database_at(sqlite(tmp_path))
+        database = sqlite_in(tmp_path)
         many_rounds(database)
         async with serving(database, study_of(), tmp_path / "out") as coordinator:
             going_on = {status.round for status in coordinator.hub.live_statuses()}
@@ -180,6 +180,7 @@ def counts(database: Database, round_id: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.fault(57)
 def test_purging_deletes_messages_and_keeps_transcripts_and_the_fact_of_rounds(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,10 +241,11 @@ def test_purging_deletes_messages_and_keeps_transcripts_and_the_fact_of_rounds(
     asyncio.run(after(finished))
 
 
+@pytest.mark.fault(57)
 def test_a_purged_file_has_nothing_of_the_messages_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    database = database_at(sqlite(tmp_path))
+    database = sqlite_in(tmp_path)
     with database.writing() as connection:
         store.add_study(connection, STUDY)
         row = store.add_round(connection, STUDY)
@@ -267,6 +269,7 @@ def test_a_purged_file_has_nothing_of_the_messages_left(
     assert shell("coordinator", "purge", "--older-than", "soon").code == 3
 
 
+@pytest.mark.fault(57)
 def test_purging_makes_no_store_and_upgrades_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,7 +285,7 @@ def test_purging_makes_no_store_and_upgrades_none(
 
 def test_rounds_of_an_older_store_are_dated_when_it_is_upgraded(tmp_path: Path) -> None:
     """So that nothing of them is purged before its time."""
-    database = database_at(sqlite(tmp_path))
+    database = sqlite_in(tmp_path)
     with database.writing() as connection:
         store.add_study(connection, STUDY)
         row = store.add_round(connection, STUDY)

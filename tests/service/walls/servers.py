@@ -19,12 +19,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from starlette.applications import Starlette
 
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
 from dhdmm.server.process import Server, make_server
 
 LENGTH = re.compile(rb"content-length: (\d+)")
+SECONDS_TO_START = 60.0
 PATIENCE = 10.0  # a client gives up after these seconds; what a test calls cut came before them
 QUICK = Limits(
     header_seconds=0.5, body_seconds=0.5, body_bytes_per_second=2**30, idle_seconds=1.0,
@@ -115,6 +117,12 @@ def running(
         yield server
 
 
+def coordinating(app: Starlette, files: Files | None = None, around=lambda app: app):
+    """Our server with a coordinator's application, or with what is put around it."""
+    hub, door = app.state.hub, app.state.callers.admit
+    return running(around(app), Limits(), files, on_drain=hub.drain, door=door)
+
+
 @contextlib.contextmanager
 def running_plain_uvicorn(app) -> Iterator[uvicorn.Server]:
     """The same web server without our walls."""
@@ -130,7 +138,7 @@ def _in_thread(server: uvicorn.Server) -> Iterator[None]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        until(lambda: server.started)
+        until(lambda: server.started, SECONDS_TO_START)
         yield
     finally:
         server.should_exit = True

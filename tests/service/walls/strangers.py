@@ -18,10 +18,9 @@ from dhdmm.server.waiting import Deadlines
 from tests.service.server.rounds import (
     OPERATOR,
     SERVER_KEY,
-    database_at,
     identity_of,
     roster_file,
-    sqlite,
+    sqlite_in,
     study_of,
 )
 from tests.service.walls.servers import QUICK, connect, read_response, running, status
@@ -83,7 +82,7 @@ def besieged(
     **options: object,
 ) -> Iterator[Besieged]:
     """A coordinator; unless it is `guarded`, its wall takes everybody for a stranger."""
-    database = database_at(sqlite(folder))
+    database = sqlite_in(folder)
     round_id = current_round(database, add_study(database, study_of()), roster_file())
     hub, metrics = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600)), Metrics()
     app = create_app(hub, OPERATOR, metrics=metrics, **options)

@@ -28,12 +28,11 @@ from tests.service.server.rounds import (
     OPERATOR,
     SERVER_KEY,
     Coordinator,
-    database_at,
     ideal,
     identity_of,
     measurement,
     roster_file,
-    sqlite,
+    sqlite_in,
     study_of,
     visitors,
 )
@@ -123,7 +122,7 @@ def proxied(
 ) -> Iterator[tuple[str, Files, str, Hub]]:
     """A coordinator with a round of many, behind nginx."""
     require_nginx()
-    database = database_at(sqlite(folder))
+    database = sqlite_in(folder)
     study = add_study(database, study_of("semi-honest", participants=CROWD))
     round_id = current_round(database, study, roster_file(CROWD))
     hub = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600))

@@ -89,9 +89,14 @@ def _bars(picture: Bars, name: str, width: float) -> Element:
     """The first bar on top; its label and number beside it, or above it on a phone."""
     values, errors, reach = picture.values, picture.errors, half_width(picture.errors)
     places = decimals(float(errors.min()))
-    texts = [with_reach(*row, places) for row in zip(values.tolist(), reach.tolist(), strict=True)]
+    texts = picture.texts or [
+        with_reach(*row, places) for row in zip(values.tolist(), reach.tolist(), strict=True)
+    ]
     longest, size = max(map(len, texts)), len(texts)
-    low, high, kind = values - reach, values + reach, "bar"
+    low, high = picture.ends or (values - reach, values + reach)
+    whiskers = np.isfinite(low) & np.isfinite(high) & (low < high)
+    low, high = np.where(whiskers, (low, high), values)
+    spans, kind = np.column_stack([low, high]), "bar"
     if picture.truth is not None:
         low, high = np.minimum(low, picture.truth), np.maximum(high, picture.truth)
         kind = "pale bar"
@@ -117,9 +122,8 @@ def _bars(picture: Bars, name: str, width: float) -> Element:
         if picture.truth is not None:
             ring = drawing.mark("circle", "truth", cx=across(picture.truth[i]), cy=middle, r=4)
             tell(ring, picture.truth[i], 0, f"{picture.labels[i]}: truly {count(picture.truth[i])}")
-        if errors[i]:
-            ends = values[i] - reach[i], values[i] + reach[i]
-            drawing.whisker(*((across(end), middle) for end in ends))
+        if whiskers[i]:
+            drawing.whisker(*((across(end), middle) for end in spans[i]))
         if narrow:
             drawing.text(0, top - 6, label, "label")
             drawing.text(width, top - 6, said, "label", "end")

@@ -89,6 +89,8 @@ class Attribute(ABC):
     """The form of 'edges' in a grouping, as a type for pydantic; None if there are none."""
     units: ClassVar[tuple[str, ...]] = ()
     """By which values can be grouped without a list of sets."""
+    times: ClassVar[str] = ""
+    """Of dates, what a value is: a day ("D") or an hour ("h")."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= LARGEST_SIZE:

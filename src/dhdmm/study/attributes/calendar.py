@@ -59,7 +59,6 @@ class _CalendarAttribute(Attribute):
     last: str
     format: str | None = None
     """Of texts, as in strptime; ISO 8601 if none."""
-    step: ClassVar[str]
     sql_type: ClassVar[str]
 
     @cached_property
@@ -67,7 +66,7 @@ class _CalendarAttribute(Attribute):
         return np.asarray(self._at(self.first) + np.arange(self.size))
 
     def _at(self, text: str) -> Moment:
-        return np.array(text, f"M8[{self.step}]")[()]
+        return np.array(text, f"M8[{self.times}]")[()]
 
     @property
     def size(self) -> int:
@@ -94,13 +93,13 @@ class _CalendarAttribute(Attribute):
             return None
         if not isinstance(value, date) or getattr(value, "tzinfo", None) is not None:
             return None
-        if self.step == "h" and not isinstance(value, datetime):
+        if self.times == "h" and not isinstance(value, datetime):
             return None
-        moment: Moment = np.datetime64(value, "us").astype(f"M8[{self.step}]")
+        moment: Moment = np.datetime64(value, "us").astype(f"M8[{self.times}]")
         return moment
 
     def examples(self, codes: Codes) -> Moments:
-        return self._moments[codes].astype("M8[s]" if self.step == "h" else "M8[D]")
+        return self._moments[codes].astype("M8[s]" if self.times == "h" else "M8[D]")
 
     def _text(self, code: int) -> str:
         return str(self._moments[0] + code)
@@ -146,7 +145,7 @@ class _CalendarAttribute(Attribute):
             text = f"CAST(try_strptime(trim({{0}}), '{self.format}') AS {kind})"
         texts = dict.fromkeys((ColumnKind.TEXT, ColumnKind.FIELD), text)
         typed = {ColumnKind.TIMESTAMP: f"CAST({{0}} AS {kind})"}
-        if self.step == "D":
+        if self.times == "D":
             typed[ColumnKind.DATE] = "{0}"
         return Reading(self.words, kind.lower(), kind, {**texts, **typed})
 
@@ -184,8 +183,8 @@ class _CalendarAttribute(Attribute):
     ) -> Mask: ...
 
     def part(self, name: str) -> Codes:
-        if name not in PARTS or (name == "hour" and self.step == "D"):
-            known = ", ".join(part for part in PARTS if part != "hour" or self.step == "h")
+        if name not in PARTS or (name == "hour" and self.times == "D"):
+            known = ", ".join(part for part in PARTS if part != "hour" or self.times == "h")
             raise StudyError(f"'{name}' is no part of '{self.name}'", hint=f"known: {known}")
         return PARTS[name](self._moments)
 
@@ -223,7 +222,7 @@ class _CalendarAttribute(Attribute):
         return np.array(codes, np.int64)
 
     def _cut(self, moment: Moment) -> int:
-        code = int((moment.astype(f"M8[{self.step}]") - self._moments[0]).astype(np.int64))
+        code = int((moment.astype(f"M8[{self.times}]") - self._moments[0]).astype(np.int64))
         if not 0 <= code <= self.size:
             raise StudyError(f"the edge {moment} is outside '{self.name}'", hint=self._extent())
         return code
@@ -317,7 +316,7 @@ class DateAttribute(_CalendarAttribute):
         *("day", "week", "month", "quarter", "year", "weekday", "month of year"),
     )
     words: ClassVar[str] = "dates"
-    step: ClassVar[str] = "D"
+    times: ClassVar[str] = "D"
     sql_type: ClassVar[str] = "DATE"
 
     @classmethod
@@ -364,7 +363,7 @@ class DatetimeAttribute(_CalendarAttribute):
     grouping_edges: ClassVar[Any] = Edges
     units: ClassVar[tuple[str, ...]] = (*DateAttribute.units, "hour")
     words: ClassVar[str] = "dates with times"
-    step: ClassVar[str] = "h"
+    times: ClassVar[str] = "h"
     sql_type: ClassVar[str] = "TIMESTAMP"
 
     @classmethod

@@ -108,13 +108,24 @@ export function tableCard(study, entry, changed, render) {
   }[entry.kind]();
   const totals = ["by", "sum", "mean", "quantiles"].includes(entry.kind) && entry.by.length
     ? chips("Totals over", entry.by, entry.totals, at("with_totals"), changed) : null;
-  const more = make("details", { open: Boolean(entry.totals.length || entry.where || entry.weight !== "1") },
-    make("summary", { class: "small" }, "Condition, weight, totals"),
+  const more = make("details", { open: Boolean(entry.totals.length || entry.where || entry.weight !== "1" || entry.target) },
+    make("summary", { class: "small" }, "Condition, weight, target, totals"),
     make("div", { class: "row" },
       entry.kind === "sql" ? null : field("Only records where", input(entry, "where", changed, { placeholder: "hours >= 35" }), at("where")),
-      field("Weight", input(entry, "weight", changed, { size: 5, inputmode: "decimal" }), at("weight"), "2: errors count twice as much")),
+      field("Weight", input(entry, "weight", changed, { size: 5, inputmode: "decimal" }), at("weight"), "2: errors count twice as much"),
+      ["mean", "quantiles"].includes(entry.kind) ? null
+        : field("Target", input(entry, "target", changed, { size: 5, inputmode: "decimal" }), at("target"), "the largest standard error")),
     totals);
   return make("li", { class: "card" }, head, asked, more);
+}
+
+const OBJECTIVES = [["total", "all errors together"], ["per-table", "all errors, each table alike"], ["max", "the largest error of any answer"]];
+
+export function objectiveCard(study, changed, render) {
+  if (study.tables.some((table) => table.target)) {
+    return make("p", { class: "small soft" }, "The tables' targets say what is made small.");
+  }
+  return field("Make as small as possible", choice(study, "objective", OBJECTIVES, render), () => path("objective"));
 }
 
 const UNITS = [["record", "one record"], ["person", "all records of a person"], ["participant", "all that a participant holds"]];

@@ -165,6 +165,7 @@ function item(table) {
     ...QUESTIONS[table.kind](table),
     where: !sql && table.where.trim() ? table.where : undefined,
     weight: table.weight.trim() && table.weight.trim() !== "1" ? word(table.weight) : undefined,
+    target: table.target?.trim() ? word(table.target) : undefined,
   };
 }
 
@@ -196,6 +197,7 @@ export function textOfStudy(study) {
     schema: new Mapping(study.attributes.map((attribute) => [attribute.name, attributeEntry(attribute)])),
     groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
     workload: study.tables.map(item),
+    objective: study.objective && study.objective !== "total" ? study.objective : undefined,
     privacy: privacy(study.privacy),
     aggregation: aggregation(study.aggregation),
   });
@@ -228,8 +230,8 @@ function groupingOf([name, entry]) {
 }
 
 function tableOf(entry) {
-  const { name, where = "", weight = 1, ...asked } = entry;
-  const made = { ...newTable("by", name), where, weight: String(weight), by: asked.by ?? [], totals: asked.with_totals ?? [] };
+  const { name, where = "", weight = 1, target = "", ...asked } = entry;
+  const made = { ...newTable("by", name), where, weight: String(weight), target: String(target), by: asked.by ?? [], totals: asked.with_totals ?? [] };
   if (asked.sql !== undefined) return { ...made, kind: "sql", sql: asked.sql };
   if (asked.total) return { ...made, kind: "total" };
   if (asked.marginals?.ways) return { ...made, kind: "ways", ways: String(asked.marginals.ways) };
@@ -275,6 +277,7 @@ export function studyOf(form) {
     })),
     groupings: Object.entries(form.groupings).map(groupingOf),
     tables: form.workload.map(tableOf),
+    objective: form.objective,
     privacy: privacyOf(form.privacy),
     aggregation: aggregationOf(form.aggregation),
   };
@@ -290,12 +293,12 @@ export function newGrouping(name, of) {
 }
 
 export function newTable(kind, name) {
-  return { name, kind, by: [], totals: [], ways: "1", of: "", range: "prefix", width: "", at: "0.25, 0.5, 0.75", representative: "", sql: "", where: "", weight: "1", kept: null };
+  return { name, kind, by: [], totals: [], ways: "1", of: "", range: "prefix", width: "", at: "0.25, 0.5, 0.75", representative: "", sql: "", where: "", weight: "1", target: "", kept: null };
 }
 
 export function newStudy() {
   return {
-    name: "", attributes: [], groupings: [], tables: [],
+    name: "", attributes: [], groupings: [], tables: [], objective: "total",
     privacy: {
       unit: "record", column: "", records: "1", participants: "1", budget: "epsilon",
       epsilon: "1", delta: "1e-6", rho: "0.05", corrupt: "0.05", relation: "zero-out",

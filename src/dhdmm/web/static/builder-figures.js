@@ -28,21 +28,25 @@ function small(value) {
 /** The figures in one line, for where there is no room for more. */
 export function summary(found) {
   if (found.rho === undefined) return "";
-  return `± ${figure(found.expected_rmse)} · ${bytes(found.participant_bytes)} each · ε = ${figure(found.epsilon)}`;
+  return `error ${figure(found.expected_rmse)} · ${bytes(found.participant_bytes)} each · ε = ${figure(found.epsilon)}`;
 }
 
 /** The figures as a list of facts. */
 export function facts(found) {
   const entries = [
     ["Answers", large(found.queries), `over ${large(found.cells)} cells`],
-    ["Measured sums", large(found.rows), found.ratio ? `error at most ${(100 * (found.ratio - 1)).toFixed(2)} % above the optimum` : ""],
+    ["Measured sums", large(found.rows), found.ratio ? `${found.objective_words} at most ${(100 * (found.ratio - 1)).toFixed(2)} % above the optimum` : ""],
   ];
   if (found.rho !== undefined) {
     entries.push(
-      ["Typical error", `± ${figure(found.expected_rmse)}`, `if all ${whole.format(found.participants)} finish`],
+      ["Typical error", `${figure(found.expected_rmse)}`, `if all ${whole.format(found.participants)} finish`],
       ["From each participant", bytes(found.participant_bytes), `${found.modulus_bits} bits a sum`],
       ["Privacy", `ε = ${figure(found.epsilon)}`, `δ = ${small(found.delta)}, ρ = ${figure(found.rho)}`],
     );
+  }
+  if (found.privacy_needed) {
+    const needed = found.privacy_needed;
+    entries.push(["The targets take", `ε = ${figure(needed.epsilon)}`, needed.epsilon > found.epsilon ? "more than the budget: they are missed" : "which the budget has"]);
   }
   return entries.map(([term, value, more]) =>
     make("div", {}, make("dt", {}, term), make("dd", {}, value, make("small", {}, more))));
@@ -54,5 +58,5 @@ export function rows(found) {
     make("th", { scope: "row", class: "word" }, item.name),
     make("td", { class: "n" }, whole.format(item.queries)),
     make("td", { class: "n" }, figure(item.standard_error_median)),
-    make("td", { class: "n" }, figure(item.standard_error_max))));
+    make("td", { class: "n" }, figure(item.standard_error_max), item.target ? ` (target ${item.target})` : "")));
 }

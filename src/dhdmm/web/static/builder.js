@@ -1,7 +1,7 @@
 // The study builder. What is typed here stays in this browser, except the text of the study itself:
 // it goes to the server, which answers what it would give. Data is never sent, nor read.
 
-import { aggregationCard, attributeCard, groupingCard, privacyCard, tableCard } from "./builder-cards.js";
+import { aggregationCard, attributeCard, groupingCard, objectiveCard, privacyCard, tableCard } from "./builder-cards.js";
 import { columnsOf, newAttribute, newGrouping, newStudy, newTable, studyOf, textOfStudy } from "./builder-document.js";
 import { clearMistakes, field, input, make, showMistake } from "./builder-fields.js";
 import { facts, rows, summary } from "./builder-figures.js";
@@ -23,6 +23,7 @@ function render() {
   cards("attributes", study.attributes, attributeCard);
   cards("groupings", study.groupings, groupingCard);
   cards("tables", study.tables, tableCard);
+  at("objective").replaceChildren(study.tables.length ? objectiveCard(study, changed, again) : "");
   at("privacy").replaceChildren(privacyCard(study, changed, again));
   at("aggregation").replaceChildren(aggregationCard(study, changed, again));
   at("columns").replaceChildren(...columns.filter((name) => !study.attributes.some((one) => one.name === name)).map(columnChip));

@@ -1,0 +1,163 @@
+"""Linear algebra modulo several primes at once, where nothing is rounded.
+
+Every array has a leading axis with one entry for each prime.
+
+p: the primes, (primes,), each below 2²⁰: doubles hold sums of 8,192 products of two residues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dhdmm.effort import OBJECT, borrow, work
+from dhdmm.strategy.matrix import FLOAT, Integers
+from dhdmm.study.factor import Factor, Ranges
+
+SMALL_SYSTEM = 48
+"""Equations that are solved by elimination; larger systems are halved."""
+LONGEST_SUM = 2**13
+SHARED = -1
+"""As the group of an equation: it may meet every other one."""
+
+
+class SingularModuloPrime(Exception):
+    """This prime divides what must be inverted."""
+
+    def __init__(self, prime: int) -> None:
+        self.prime = prime
+
+
+def spread(p: Integers, array: NDArray[Any]) -> Integers:
+    """The primes, with as many axes as the array."""
+    return p.reshape(-1, *[1] * (array.ndim - 1))
+
+
+def reduced(array: Integers, p: Integers) -> Integers:
+    return np.asarray(array % spread(p, array))
+
+
+def inverse(numbers: Integers, p: Integers) -> Integers:
+    """Of every residue, by Fermat: n^(p−2)."""
+    for k in np.flatnonzero((numbers == 0).reshape(len(p), -1).any(axis=1)):
+        raise SingularModuloPrime(int(p[k]))
+    modulus = spread(p, numbers)
+    exponent, power = modulus - 2, numbers
+    found = np.ones_like(numbers)
+    while exponent.any():
+        found = np.where(exponent & 1, found * power % modulus, found)
+        power, exponent = power * power % modulus, exponent >> 1
+    return found
+
+
+def product(left: Integers, right: Integers, p: Integers) -> Integers:
+    """left @ right for every prime, by doubles."""
+    work(FLOAT * left.size * right.shape[-1])
+    total = np.zeros((*left.shape[:-1], right.shape[-1]), np.int64)
+    for start in range(0, left.shape[-1], LONGEST_SUM):
+        part = slice(start, start + LONGEST_SUM)
+        L, R = left[..., part].astype(np.float64), right[..., part, :].astype(np.float64)
+        total = reduced(total + (L @ R).astype(np.int64), p)
+    return total
+
+
+def added(values: Integers, places: Integers, count: int, p: Integers) -> Integers:
+    """(primes, count): sums of the values (primes, …) that share a place."""
+    found = np.zeros((count, len(p)), np.int64)
+    np.add.at(found, places, values.T)
+    return reduced(found.T, p)
+
+
+def random_residues(name: str, count: int, p: Integers, seed: bytes) -> Integers:
+    """(primes, count): numbers that nobody chose; the same on every machine.
+
+    Up to three primes take theirs from the same 64 bits: by the Chinese remainder theorem they are
+    independent, but for a factor of 17/16 in probability.
+    """
+    borrow((2 + len(p)) * count)
+    digest = hashlib.shake_256(f"dhdmm probe {name} ".encode() + seed).digest(8 * count)
+    drawn = np.frombuffer(digest, "<u8")
+    return np.asarray(drawn % p.astype(np.uint64)[:, None], np.int64)
+
+
+def combined_rows(factor: Factor, weights: Integers, p: Integers) -> Integers:
+    """(primes, values): the sum of the factor's rows, each times its weight (primes, rows)."""
+    work(20 * weights.size)
+    if isinstance(factor, Ranges):
+        borrow(len(p) * (2 * factor.shape[1] + factor.shape[0]))
+        return reduced(factor.transpose_dot(weights.T).T, p)
+    matrix = factor.matrix
+    borrow(3 * len(p) * (matrix.nnz + factor.shape[1]))
+    work(20 * len(p) * matrix.nnz)
+    row = np.repeat(np.arange(factor.shape[0]), np.diff(matrix.indptr))
+    entries = reduced(matrix.data[None], p) * weights[:, row]
+    return added(reduced(entries, p), matrix.indices, factor.shape[1], p)
+
+
+def solve(gram: Integers, right: Integers, p: Integers) -> Integers:
+    """gram⁻¹ right, (primes, …, n, n) and (primes, …, n, m), by halves.
+
+    [A B; C D] is solved with the Schur complement D − C A⁻¹ B. No pivots are sought: every leading
+    minor of a Gram matrix of independent rows is positive.
+    """
+    n = gram.shape[-1]
+    if n <= SMALL_SYSTEM:
+        return _eliminate(gram, right, p)
+    h = n // 2
+    first = solve(
+        gram[..., :h, :h], np.concatenate([gram[..., :h, h:], right[..., :h, :]], axis=-1), p
+    )
+    AB, Ar = first[..., : n - h], first[..., n - h :]
+    C = gram[..., h:, :h]
+    schur = reduced(gram[..., h:, h:] - product(C, AB, p), p)
+    lower = solve(schur, reduced(right[..., h:, :] - product(C, Ar, p), p), p)
+    upper = reduced(Ar - product(AB, lower, p), p)
+    return np.concatenate([upper, lower], axis=-2)
+
+
+def _eliminate(gram: Integers, right: Integers, p: Integers) -> Integers:
+    """Gauss–Jordan without divisions; a zero that is left on the diagonal is a singular system."""
+    n = gram.shape[-1]
+    work(n * (OBJECT / 10 + 4 * (gram.size + right.size)))
+    system = np.concatenate([gram, right], axis=-1)
+    for i in range(n):
+        row, column = system[..., i : i + 1, :], system[..., :, i : i + 1].copy()
+        scale = np.broadcast_to(column[..., i : i + 1, :], column.shape).copy()
+        column[..., i, :], scale[..., i, :] = 0, 1
+        system = reduced(scale * system - column * row, p)
+    diagonal = np.einsum("...ii->...i", system[..., :n])[..., None]
+    return reduced(system[..., n:] * inverse(diagonal, p), p)
+
+
+def solve_in_groups(gram: Integers, right: Integers, group: Integers, p: Integers) -> Integers:
+    """The same for (primes, n, n) where equations of different groups do not meet.
+
+    Groups are solved side by side, and the SHARED equations afterwards: with
+    groups of g equations and s shared ones, that takes g + s steps instead of n.
+    """
+    alone, border = np.flatnonzero(group != SHARED), np.flatnonzero(group == SHARED)
+    if not len(alone):
+        return solve(gram, right, p)
+    _, of, sizes = np.unique(group[alone], return_inverse=True, return_counts=True)
+    order = np.argsort(of, kind="stable")
+    place = np.arange(len(alone)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    members = np.full((len(sizes), sizes.max()), -1)
+    members[of[order], place] = alone[order]
+    held = members >= 0
+    D = gram[:, members[:, :, None], members[:, None, :]] * (held[:, :, None] & held[:, None, :])
+    D = D + np.eye(members.shape[1], dtype=np.int64) * ~held[:, None, :]
+    wide = np.concatenate([gram[:, :, border], right], axis=2)
+    small = solve(D, wide[:, members] * held[:, :, None], p)
+    X = np.zeros((len(p), gram.shape[1], wide.shape[2]), np.int64)
+    X[:, members[held]] = small[:, held]
+    B, r = X[:, alone, : len(border)], X[:, alone, len(border) :]
+    C = gram[:, border][:, :, alone]
+    schur = reduced(gram[:, border][:, :, border] - product(C, B, p), p)
+    lower = solve(schur, reduced(right[:, border] - product(C, r, p), p), p)
+    found = np.zeros_like(right)
+    found[:, border] = lower
+    found[:, alone] = reduced(r - product(B, lower, p), p)
+    return found

@@ -1,0 +1,152 @@
+"""The strategy whose largest variance is smallest, with its certificate.
+
+The largest variance of any answer is at least every average of them, and an average with weights p
+over the queries is a total squared error: F(d, p)² with F = ‖P^½ W D^½‖_* bounds it from below, for
+any probabilities d over cells and p over queries (P = diag p). F is the least of ½(tr(Wᵀ P W X⁺) +
+tr(D X)) over X, linear in d and p for every X: jointly concave, and its derivatives are X_uu/2 and
+the variances var_i/2 of the best X. So queries are to p what cells are to d: the same climb, d_u ←
+d_u (X_uu/F)² and p_i ← p_i (var_i/F)², finds both at once. The strategy's own value is
+max_u X_uu · max_i var_i; divided by F² it is the certificate.
+
+Variances are those of weighted answers. Terms of weight 0 are not judged: they are measured with a
+small part of the sensitivity, for otherwise they could not be answered at all.
+
+q: mass of d per orbit of cells; p: mass per class of queries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dhdmm.strategy.columns import Columns
+from dhdmm.strategy.exact import SymmetricProblem
+from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.optimum import Climb, Dual, Optimum, root
+from dhdmm.strategy.query_classes import QueryClasses
+from dhdmm.strategy.watch import Watch
+
+TOLERANCE = 5e-4
+"""Stop when the largest variance is within this of its bound."""
+STEPS = 200
+SPREAD = 1e-6
+"""This much of p is on all queries alike, so that none gets lost."""
+UNJUDGED = 0.001
+"""What terms that are not judged add to F, relative to the others."""
+SAFETY = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """What one d and one p lead to."""
+
+    F: float
+    X: Floats
+    """X_uu averaged over each orbit of cells."""
+    queries: Floats
+    """Of every class, weighted."""
+
+
+class SaddleProblem(SymmetricProblem):
+    """The dual problem over cells and queries; `dual` is that for the weights p last set."""
+
+    def _different_cells(self) -> Integers | Columns | None:
+        return self._all_cells()
+
+    def solve_for(self, weights: Sequence[float], watch: Watch) -> Optimum:
+        """With the weights of terms."""
+        self._prepare()
+        assert isinstance(self.cells, np.ndarray)
+        self._use(self.cells)
+        self._weigh(weights)
+        optimum = self.solve(watch)
+        parts = zip(self.dual.blocks, self.B, self._lengths, strict=True)
+        self._C = [block.R @ np.linalg.pinv(B * lengths) for block, B, lengths in parts]
+        return optimum
+
+    def _weigh(self, weights: Sequence[float]) -> None:
+        reduction = self.reduction
+        classes = QueryClasses(reduction)
+        terms = range(len(reduction.terms))
+        self.judged = [t for t in terms if weights[t]]
+        self._squared = [w**2 for w in weights]
+        self._shapes = [classes.shape(t) for t in terms]
+        self._cuts = np.cumsum([math.prod(self._shapes[t]) for t in self.judged])
+        self._shares = [classes.shares(block) for block in self.blocks]
+        self._Q = [np.linalg.qr(block.R.T)[0] for block in self.dual.blocks]
+        counts = np.concatenate([classes.counts(t).ravel() for t in self.judged])
+        self._even = counts / counts.sum()
+        self._held = {
+            t: reduction.terms[t].weight ** 2 * classes.counts(t)
+            for t in terms
+            if t not in self.judged
+        }
+        if self._held:
+            q = self.dual.uniform()
+            judged = self._weighed(self._masses(self._even)).evaluate(q)[0]
+            held = self._weighed(self._held).evaluate(q)[0]
+            factor = (UNJUDGED * judged / held) ** 2
+            self._held = {t: factor * masses for t, masses in self._held.items()}
+
+    def _masses(self, p: Floats) -> dict[int, Floats]:
+        """Of every class of the judged terms, by term."""
+        p = (1 - SPREAD) * p + SPREAD * self._even
+        parts = np.split(p, self._cuts[:-1])
+        return {
+            t: self._squared[t] * part.reshape(self._shapes[t])
+            for t, part in zip(self.judged, parts, strict=True)
+        }
+
+    def _weighed(self, masses: dict[int, Floats]) -> Dual:
+        """The total squared error of queries with these masses."""
+        blocks = []
+        for block, shares, Q in zip(self.dual.blocks, self._shares, self._Q, strict=True):
+            V = np.zeros((len(Q), len(Q)))
+            for share in shares:
+                if share.term in masses:
+                    V += share.gram(masses[share.term])
+            blocks.append(replace(block, R=root(Q.T @ V @ Q) @ Q.T))
+        return replace(self.dual, blocks=blocks)
+
+    def evaluate(self, q: Floats, p: Floats) -> Variances:
+        self.dual = self._weighed(self._masses(p) | self._held)
+        F, X = self.dual.evaluate(q)
+        found = {t: np.zeros(self._shapes[t]) for t in self.judged}
+        for block, shares, Q in zip(self.dual.blocks, self._shares, self._Q, strict=True):
+            half = Q @ np.linalg.inv(self.dual.inverse_half(block, q) @ block.R @ Q)
+            inverse = block.multiplicity * (half @ half.T)
+            for share in shares:
+                if share.term in found:
+                    found[share.term] += share.variances(inverse)
+        queries = [self._squared[t] * variances.ravel() for t, variances in found.items()]
+        return Variances(F, X, np.concatenate(queries))
+
+    def solve(self, watch: Watch) -> Optimum:
+        """Climb until the certificate is within TOLERANCE or the time is over."""
+        q = self.dual.uniform()
+        climb = Climb(np.concatenate([q, self._even]), (len(q),))
+        achieved, highest, best, tightest = math.inf, 0.0, climb.q, climb.q
+        for _ in range(STEPS):
+            q, p = np.split(climb.q, [len(q)])
+            found = self.evaluate(q, p)
+            mean = float(((1 - SPREAD) * p + SPREAD * self._even) @ found.queries)
+            value = float(found.X.max() * found.queries.max())
+            if value < achieved:
+                achieved, best = value, climb.q
+            if found.F * mean > highest:
+                highest, tightest = found.F * mean, climb.q
+            watch.report(math.sqrt(achieved / highest))
+            if achieved <= (1 + TOLERANCE) * highest or watch.is_over:
+                break
+            climb.step(np.concatenate([found.X / found.F, found.queries / mean]))
+        bound = self._bound(*np.split(tightest, [len(q)]))
+        q, p = np.split(best, [len(q)])
+        self.evaluate(q, p)
+        return Optimum(q, bound, achieved)
+
+    def _bound(self, q: Floats, p: Floats) -> float:
+        """F(d, p)² of the judged terms alone."""
+        return self._weighed(self._masses(p)).certified_bound(q) * (1 - SAFETY)

@@ -1,0 +1,60 @@
+"""Requests that wait for a turn: a crowd shares one, and nobody waits for those who do not come."""
+
+import asyncio
+
+import pytest
+
+from dhdmm.server.pending import RequestQueue
+from dhdmm.server.requests import Upload
+
+LONG = 3600.0
+
+
+def message(position: int) -> Upload:
+    return Upload(position, b"a message")
+
+
+async def gathered(queue: RequestQueue, enough: int, seconds: float) -> bool:
+    """Whether the turn begins by itself, without anybody else coming."""
+    turn = asyncio.create_task(queue.gather(enough, seconds))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    done = turn.done()
+    turn.cancel()
+    return done
+
+
+@pytest.mark.parametrize(("there", "begins"), [(0, False), (2, False), (3, True), (4, True)])
+def test_a_turn_waits_for_all_who_are_missing(there: int, begins: bool) -> None:
+    async def ask() -> bool:
+        queue = RequestQueue()
+        for position in range(there):
+            queue.add(message(position))
+        return await gathered(queue, 3, LONG)
+
+    assert asyncio.run(ask()) is begins
+
+
+def test_the_last_one_who_comes_begins_the_turn() -> None:
+    async def ask() -> list[bool]:
+        queue = RequestQueue()
+        turn = asyncio.create_task(queue.gather(3, LONG))
+        begun = []
+        for position in range(3):
+            queue.add(message(position))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            begun.append(turn.done())
+        return begun
+
+    assert asyncio.run(ask()) == [False, False, True]
+
+
+def test_a_turn_waits_no_longer_than_it_may() -> None:
+    async def ask() -> int:
+        queue = RequestQueue()
+        queue.add(message(0))
+        await queue.gather(3, 0.01)
+        return len(queue)
+
+    assert asyncio.run(ask()) == 1
