@@ -93,11 +93,34 @@ def tree(states: int, counties: int, tracts: int, even: bool = True) -> Workload
     return union((len(county),), [[(1, [factor])] for factor in levels])
 
 
+def hospital() -> Workload:
+    """Ten tables over age, ward, sex, kind of admission and days: values, bands, ranges."""
+    sizes = (111, 5, 2, 2, 61)
+    cuts = np.array([0, 1, 18, 40, 65, 80, 111])
+    bands, emergency = Ranges(cuts[:-1], cuts[1:], 111), Ranges(np.array([1]), np.array([2]), 2)
+    tables: list[dict[int, Factor]] = [
+        {},
+        {1: Ranges.each(5), 2: Ranges.each(2)},
+        {0: bands, 1: Ranges.each(5), 3: emergency},
+        {4: Ranges.prefixes(61), 3: Ranges.each(2)},
+        {0: Ranges.each(111), 2: Ranges.each(2)},
+        {0: Ranges.prefixes(111)},
+        {4: Ranges.all(61)},
+        {0: bands, 1: Ranges.each(5)},
+        {2: Ranges.each(2), 3: Ranges.each(2)},
+        {0: bands, 4: Ranges.prefixes(61)},
+    ]
+    return union(
+        sizes, [[(1, [t.get(a, Ranges.total(n)) for a, n in enumerate(sizes)])] for t in tables]
+    )
+
+
 WIDE: dict[str, Callable[[], Workload]] = {
     "CPS 3-way, prefix": lambda: tables(CPS, 3, (0, 1), Ranges.prefixes),
     "CPS 2-way, prefix": lambda: tables(CPS, 2, (0, 1), Ranges.prefixes),
     "CPS 2-way, ranges": lambda: tables(CPS, 2, (0, 1), Ranges.all),
     "Adult-14, prefix": lambda: tables(ADULT_14, 2, NUMERIC, Ranges.prefixes),
+    "hospital": hospital,
     "rectangles 64": lambda: product(Ranges.all(64), Ranges.all(64)),
     "rectangles 256": lambda: product(Ranges.all(256), Ranges.all(256)),
     "prefixes 64": lambda: product(Ranges.prefixes(64), Ranges.prefixes(64)),
@@ -111,6 +134,7 @@ WIDE: dict[str, Callable[[], Workload]] = {
     "20 conditions": lambda: conditions(20, CONDITIONS),
     "100 conditions": lambda: conditions(100, CONDITIONS[:4]),
     "200 conditions": lambda: conditions(200, CONDITIONS),
+    "1000 conditions": lambda: conditions(1000, CONDITIONS[:3]),
     "yes/no 60, 2-way": lambda: tables((2,) * 60, 2, (), Ranges.each),
     "Likert-5 30, 2-way": lambda: tables((5,) * 30, 2, (), Ranges.each),
     "Likert-5 25, 3-way": lambda: tables((5,) * 25, 3, (), Ranges.each),

@@ -10,6 +10,7 @@ n: values; p, q, r: the integers above; I, J: identity and all-ones of order nâˆ
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -144,10 +145,9 @@ def contrasts(n: int) -> tuple[Contrast, ...]:
     return tuple(sorted(found, key=lambda contrast: contrast.p))
 
 
-@lru_cache(maxsize=4096)
-def level(n: int) -> tuple[Contrast, ...]:
-    """The candidates of which the last column is not the longest; all if there is none."""
-    return tuple(c for c in contrasts(n) if c.is_level) or contrasts(n)
+def level(candidates: Sequence[Contrast]) -> Sequence[Contrast]:
+    """Those of which the last column is not the longest; all if there is none."""
+    return tuple(c for c in candidates if c.is_level) or candidates
 
 
 @lru_cache(maxsize=4096)

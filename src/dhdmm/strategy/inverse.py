@@ -40,6 +40,12 @@ class SideInverse:
         return list(self.side.groups(self.axes))
 
     @cached_property
+    def cells(self) -> int:
+        """Combinations of orbits that `tables` are over."""
+        held = ([self.side.axes[i] for i in at] for at, _ in self.side.patterns(self.axes))
+        return sum(math.prod(len(self.axes[a].sizes) for a in group) for group in held)
+
+    @cached_property
     def _mixing(self) -> Floats:
         """T C: A's rows as combinations of Kronecker products, (r, products)."""
         return np.asarray(self.side.T.astype(np.float64) @ self.side.basis.written_out)
@@ -179,33 +185,37 @@ class FactorPair:
 
     def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
-        if not side.side.axes:
-            return np.asarray(np.sum(side.inverse**2))
+        axes = side.side.axes
+        rows = {a: self.left[a].shape[0] for a in axes}
+        if math.prod(rows.values()) * len(side.inverse) <= side.cells**2:
+            both = self._rows(side, True) * self._rows(side, False)
+            return np.asarray(both.sum(axis=1).reshape([rows.get(a, 1) for a in self.long]))
         total = np.zeros([1] * len(self.long))
-        vectors = {a: self._totals(a) for a in side.side.axes}
+        vectors = {a: self._totals(a) for a in axes}
         for left, right in itertools.product(side.tables, repeat=2):
             held, tensor = self._contract(left, right)
             total = total + outer(held, tensor, vectors, self.long)
         return total
+
+    def _rows(self, side: SideInverse, is_left: bool) -> Floats:
+        """f (T·B)⁺ for all rows f of the side's axes, (rows, r), without a table of cells."""
+        found = np.ones((1, len(side.inverse)))
+        for i, a in enumerate(side.side.axes):
+            vectors = self.axes[a].vectors[side.side.basis.ids[:, i]].astype(np.float64)
+            own = _dot(self.orbit_rows(a, is_left), vectors.T)
+            borrow(3 * found.size * len(own))
+            found = (found[:, None, :] * own[None, :, :]).reshape(-1, found.shape[1])
+        work(FLOAT * found.size * side.inverse.shape[1])
+        return np.asarray(found @ side.inverse)
 
     def _contract(
         self,
         left: tuple[tuple[int, ...], Floats],
         right: tuple[tuple[int, ...], Floats],
     ) -> tuple[tuple[int, ...], Floats]:
-        """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis.
-
-        N_left N_rightᵀ is written out unless the rows of both sides have fewer entries.
-        """
+        """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis."""
         (left_axes, N), (right_axes, M) = left, right
         entries = N.size * M.size / N.shape[-1] ** 2
-        axes = tuple(sorted({*left_axes, *right_axes}))
-        rows = math.prod(self.left[a].shape[0] for a in axes) * N.shape[-1]
-        if rows < entries:
-            borrow(N.size + M.size + 3 * rows)
-            work(3 * rows)
-            both = self._rows(axes, *left, True) * self._rows(axes, *right, False)
-            return axes, np.asarray(both.sum(axis=-1))
         borrow(2 * entries)
         work(entries * (N.shape[-1] * FLOAT + 4))
         tensor = np.tensordot(N, M, axes=(-1, -1))
@@ -227,24 +237,6 @@ class FactorPair:
             tensor = np.moveaxis(tensor, 0, -1)
             done.append(a)
         return tuple(sorted(done)), tensor.transpose(np.argsort(done)) if done else tensor
-
-    def _rows(
-        self, axes: tuple[int, ...], held: tuple[int, ...], table: Floats, is_left: bool
-    ) -> Floats:
-        """f (T·B)⁺ for all rows f: the table (orbits of `held`…, r) → (rows of `axes`…, r)."""
-        for a in sorted(held, key=self._shrinking):
-            i = held.index(a)
-            rows = self.orbit_rows(a, is_left)
-            work(table.size * len(self.total(a, is_left)) * FLOAT)
-            table = np.moveaxis(_dot(rows, np.moveaxis(table, i, 0)), 0, i)
-        totals = [self.total(a, is_left) for a in axes] + [np.ones(table.shape[-1])]
-        places = [axes.index(a) for a in held]
-        every = range(len(axes) + 1)
-        return outer((*places, len(axes)), table, dict(enumerate(totals)), every)
-
-    def _shrinking(self, a: int) -> float:
-        """Where the rows are few for an axis of this length, it is contracted first."""
-        return self.left[a].shape[0] / len(self.axes[a].sizes)
 
     def _growth(self, a: int) -> float:
         return self.left[a].shape[0] / len(self.axes[a].sizes) ** 2

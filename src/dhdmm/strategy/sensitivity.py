@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from dhdmm.effort import OBJECT, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.blocks import (
-    LARGEST_TABLE,
     Block,
     MeasuredAxis,
     Piece,
     SidePieces,
     apart,
 )
+from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.kinds import Kinds, Pairs, find_kinds, number_type
-from dhdmm.strategy.matrix import Exact, multiply, squared_column_norms
+from dhdmm.strategy.matrix import Exact, multiply
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
 from dhdmm.strategy.replacement import largest_distance
 
@@ -154,31 +154,28 @@ def sensitivity_squared(
     """max_u ‖a_u‖² over every cell."""
     different = _different_columns(axes, blocks)
     if different is not None:
-        return int(squared_column_norms(different).max())
+        columns, A = different
+        return max(int(norms.max()) for norms, _ in columns.largest(multiply(A.T, A)))
     return maximum(all_norms(axes, blocks, pieces)[1])
 
 
-def _different_columns(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> Exact | None:
-    """All columns of a strategy of one side alone, equal ones once; None if another way is better.
+def _different_columns(
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block]
+) -> tuple[Columns, Exact] | None:
+    """(the different columns of Kronecker rows, A with A' = A K) if there is one side alone.
 
-    A few conditions on many attributes tell few cells apart. Cells are extended one attribute at a
-    time, and those on which all Kronecker rows agree so far are one.
+    A few conditions on many attributes tell few cells apart.
     """
     if len(blocks) > 1 or blocks[0].residuals or len(blocks[0].sides) > 1:
         return None
     (side,) = blocks[0].sides
     if math.prod(len(axes[a].sizes) for a in side.axes) <= FEW_CELLS:
         return None
-    found = np.ones((len(side.basis.ids), 1), np.int64)
-    for i, a in enumerate(side.axes):
-        rows = np.unique(axes[a].vectors[side.basis.ids[:, i]], axis=1)
-        if found.size * rows.shape[1] > LARGEST_TABLE:
-            return None
-        borrow(3 * found.size * rows.shape[1])
-        work(10 * found.size * rows.shape[1])
-        extended = (found[:, :, None] * rows[:, None, :]).reshape(len(found), -1)
-        found = np.unique(extended, axis=1)
-    return multiply(multiply(side.T, side.basis.written_out), found)
+    tables = [axes[a].vectors[side.basis.ids[:, i]] for i, a in enumerate(side.axes)]
+    try:
+        return Columns.of(tables), multiply(side.T, side.basis.written_out)
+    except TooManyColumns:
+        return None
 
 
 def largest_by_orbit(
@@ -212,8 +209,8 @@ def replace_sensitivity_squared(
     pieces = [mine for b, mine in zip(blocks, pieces, strict=True) for _ in range(b.copies)]
     blocks = apart(blocks)
     different = _different_columns(axes, blocks)
-    if different is not None and different.shape[1] <= MOST_COMPARED:
-        inner = multiply(different.T, different).astype(object)
+    if different is not None:
+        inner = _inner_products(*different)
         own = np.diag(inner)
         distances = own[:, None] + own[None, :] - 2 * inner
         return max(int(own.max()), int(distances.max()))
@@ -232,6 +229,17 @@ def replace_sensitivity_squared(
         for held, T in inner_tables(block, mine, pairs, dtype):
             total.add(_without_single(held, np.asarray(-2 * T)))
     return max(maximum(total.tables), sensitivity_squared(axes, blocks, pieces))
+
+
+def _inner_products(columns: Columns, A: Exact) -> Exact:
+    """⟨a_u, a_v⟩ of all different columns."""
+    if columns.most > MOST_COMPARED**2:
+        raise TooManyColumns("the strategy has too many different columns to compare them")
+    K = columns.all_columns()
+    if len(K) > MOST_COMPARED:
+        raise TooManyColumns(f"{len(K):,} different columns are too many to compare each with each")
+    different = multiply(A, K.T.astype(np.int64))
+    return multiply(different.T, different).astype(object)
 
 
 def _require_room(kinds: Sequence[Kinds], held: Sequence[tuple[int, ...]]) -> None:

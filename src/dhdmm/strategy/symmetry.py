@@ -217,16 +217,6 @@ class BlockGram:
         """tr V, once per copy of the block."""
         return math.fsum(c * math.prod(np.trace(G) for G in grams) for c, grams in self.summands)
 
-    def apply(self, X: Floats) -> Floats:
-        """V X for X (dimension, columns), one axis at a time."""
-        total = np.zeros_like(X)
-        for coefficient, grams in self.summands:
-            Y = coefficient * X.reshape(*self.shape, -1)
-            for i, G in enumerate(grams):
-                Y = np.moveaxis(np.tensordot(G, Y, axes=(1, i)), 0, i)
-            total += Y.reshape(X.shape)
-        return total
-
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
