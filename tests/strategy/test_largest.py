@@ -10,8 +10,8 @@ from dense import check_against_dense, random_workload, smallest_largest, unweig
 from workloads import ADULT_14, marginals, one_attribute, plain, rows, workload
 
 from dhdmm.errors import StrategyError, StudyError
-from dhdmm.strategy import optimise as optimise_module
-from dhdmm.strategy import reweighted, sides
+from dhdmm.strategy import exact, reweighted, split
+from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.objective import Largest, PerTable, Weighted
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.query_classes import QueryClasses, by_twins
@@ -177,10 +177,11 @@ def test_an_optimum_for_total_error_takes_more_budget_for_the_same_targets() -> 
 @pytest.mark.parametrize("path", ["products", "components"])
 def test_larger_workloads_are_reweighted_by_term(path: str, monkeypatch) -> None:
     """Better than the least total error, and the bound still holds."""
-    monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
+    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
     if path == "components":
-        monkeypatch.setattr(sides, "LARGEST_TABLE", 0)
+        monkeypatch.setattr(split, "LARGEST_SIDE", 0)
+        monkeypatch.setattr(BasisBuilder, "is_full", lambda self, block: False)
     by = itertools.combinations(range(3), 2)
     w = plain(
         (6, 5, 3),
@@ -225,8 +226,8 @@ def test_given_weights_replace_those_of_the_workload() -> None:
 def test_a_bound_for_some_terms_is_of_these_alone(monkeypatch) -> None:
     """Not of all that is measured, of which the others are a part however small."""
     monkeypatch.setattr(reweighted, "UNJUDGED", 0.5)
-    monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
+    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
     found = optimise(TARGETED, targets={"wards": 1.0})
     one = unweighted(TARGETED)[TARGETED.rows["wards"]]
     assert found.lower_bound <= smallest_largest(one)[1]

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dhdmm.cli import options, output
-from dhdmm.cli.figures import STEPS, figures
+from dhdmm.cli.figures import SECONDS, STEPS, figures
 from dhdmm.errors import StudyError
 from dhdmm.planning.targets import Targets
 from dhdmm.privacy.budgets import DEFAULT_DELTA
@@ -63,6 +63,9 @@ def plan(
             help="A public guess of how many records there are: shows errors relative to that.",
         ),
     ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0, help="About how long to search for a strategy.")
+    ] = SECONDS,
     as_json: output.Json = False,
 ) -> None:
     """Show the expected error of every table, the privacy, and what a participant sends.
@@ -77,7 +80,7 @@ def plan(
         asked = asked.with_objective(objective)
     targets = Targets.parse(target, target_rmse) if target or target_rmse else None
     with output.progress("planning", STEPS) as advance:
-        document = figures(asked, participants, compare, advance, targets, total)
+        document = figures(asked, participants, compare, advance, targets, total, seconds)
     output.emit(document, as_json, lambda screen: draw(screen, document))
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -327,28 +327,35 @@ def term(
     Rows on which the condition never holds are dropped; a condition that couples attributes gives
     one product per box.
     """
-    work(3 * OBJECT * len(schema.attributes) * (1 + len(condition.boxes)))
     grouped = _by_attribute(schema, by, place)
-    rows: list[Factor] = []
-    axes: list[Axis | None] = []
-    for a, attribute in enumerate(schema.attributes):
+    touched = sorted({*grouped}.union(*(box.masks for box in condition.boxes)))
+    work(OBJECT * (3 * len(touched) * (1 + len(condition.boxes)) + len(schema.attributes) / 10))
+    rows: list[Factor] = [_total(size) for size in schema.shape]
+    axes: list[Axis | None] = [None] * len(rows)
+    possible = bool(condition.boxes)
+    for a in touched:
         grouping = grouped.get(a)
-        factor = grouping.factor if grouping else Ranges.total(attribute.size)
-        kept = _possible_rows(factor, a, condition.boxes)
-        if len(kept) == 0:
-            raise place.error("no record can satisfy the condition, so the answers would all be 0")
+        kept = _possible_rows(grouping.factor if grouping else rows[a], a, condition.boxes)
+        possible &= len(kept) > 0
         if grouping:
             grouping = grouping.take(kept)
-        rows.append(grouping.factor if grouping else factor)
-        axes.append(_axis(attribute, a, grouping, condition.boxes))
-    products = tuple(
-        Product(
-            Fraction(box.coefficient, schema.units),
-            tuple(_within(factor, a, box, place) for a, factor in enumerate(rows)),
-        )
-        for box in condition.boxes
-    )
-    return Term(weight, products, tuple(axes), condition.text)
+            rows[a] = grouping.factor
+        axes[a] = _axis(schema.attributes[a], a, grouping, condition.boxes)
+    if not possible:
+        raise place.error("no record can satisfy the condition, so the answers would all be 0")
+    products = []
+    for box in condition.boxes:
+        factors = list(rows)
+        for a in box.masks:
+            factors[a] = _within(rows[a], a, box, place)
+        products.append(Product(Fraction(box.coefficient, schema.units), tuple(factors)))
+    return Term(weight, tuple(products), tuple(axes), condition.text)
+
+
+@lru_cache(maxsize=256)
+def _total(size: int) -> Ranges:
+    """Shared, because most tables ask nothing of most attributes."""
+    return Ranges.total(size)
 
 
 def _by_attribute(schema: Schema, by: Sequence[Grouping], place: Place) -> dict[int, Grouping]:
@@ -377,8 +384,6 @@ def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Inte
 
 
 def _within(factor: Factor, attribute: int, box: Box, place: Place) -> Factor:
-    if attribute not in box.masks:
-        return factor
     with place.located():
         return restricted(factor, box.masks[attribute])
 

@@ -100,6 +100,20 @@ class Term:
         """How many queries the term has."""
         return math.prod(self.row_shape)
 
+    def rows_of(self, numbers: Any) -> list[Any]:
+        """For every attribute its factor's row in these queries.
+
+        NumPy numbers combinations of up to 64 attributes; those of one row are not among them.
+        """
+        shape = self.row_shape
+        long = [a for a, rows in enumerate(shape) if rows > 1]
+        found: list[Any] = [np.zeros_like(np.asarray(numbers))] * len(self.axes)
+        if long:
+            rows = np.unravel_index(numbers, [shape[a] for a in long])
+            for a, row in zip(long, rows, strict=True):
+                found[a] = row
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class Item:
@@ -204,7 +218,7 @@ class Workload(Summarised):
         for item in self.items:
             for term in item.terms:
                 if number < term.queries:
-                    rows = [int(row) for row in np.unravel_index(number, term.row_shape)]
+                    rows = [int(row) for row in term.rows_of(number)]
                     label = query_label(term, rows)
                     return Query(item.name, label, query_sql(self.schema, term, rows))
                 number -= term.queries
