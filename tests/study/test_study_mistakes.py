@@ -244,7 +244,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "study: demo\n",
         "study: demo\ncolour: red\n",
         "study.yaml:2: colour: unknown key 'colour' (known: study, schema, groupings, "
-        "workload, extra_measurements, privacy, aggregation)",
+        "workload, objective, extra_measurements, privacy, aggregation)",
     ),
     (
         "edges: [17, 25, 65, 92]",
