@@ -26,6 +26,7 @@ from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study import canonical
 from dhdmm.study.describe import describe
+from dhdmm.study.models import PrivacyModel
 from dhdmm.study.spec import Study
 
 SOURCE = "study"
@@ -84,8 +85,12 @@ def _figures(study: Study) -> Answer:
 
 
 def _questions(study: Study) -> bytes:
-    """The study without its name, its privacy and its participants."""
-    asked = {"study": SOURCE, "privacy": None, "aggregation": None}
+    """The study without its name, its budget and its participants; who is a person is asked."""
+    privacy = study.model.privacy
+    if privacy is not None:
+        kept = privacy.unit if privacy.person else "record"
+        privacy = PrivacyModel(unit=kept, rho=1.0, corrupt_fraction=0.0)
+    asked = {"study": SOURCE, "privacy": privacy, "aggregation": None}
     return Study(study.model.model_copy(update=asked)).canonical_bytes()
 
 
