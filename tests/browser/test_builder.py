@@ -15,6 +15,7 @@ from tests.web.coordinators import Served
 
 pytestmark = pytest.mark.slow
 
+EMERGENCY = Path(__file__).parents[2] / "examples" / "emergency"
 PATIENCE = 30_000  # milliseconds; planning shares the machine with other tests
 SECRET = "8541-canary"
 CSV = f'age,sex,"income, yearly"\n41,F,{SECRET}\n17,M,{SECRET}\n'
@@ -164,6 +165,18 @@ def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path):
     came = Study.load(exported(builder, tmp_path))
     asked = Study.from_text(MANY_KINDS.replace("all kinds", "all other kinds"))
     assert came.canonical_bytes() == asked.canonical_bytes()
+
+
+def test_a_study_is_read_together_with_the_tables_that_it_names(builder: Page, tmp_path: Path):
+    files = [EMERGENCY / "study.yaml", EMERGENCY / "places.csv"]
+    builder.get_by_label("A study file").set_input_files(files[:1])
+    expect(builder.locator("#mistake")).to_contain_text("'places.csv' is beside the study")
+    builder.get_by_label("A study file").set_input_files(files)
+    name = builder.get_by_label("Name of the study")
+    expect(name).to_have_value("emergency visits of a quarter", timeout=PATIENCE)
+    planned(builder)
+    came = Study.load(exported(builder, tmp_path))
+    assert came.canonical_bytes() == Study.load(files[0]).canonical_bytes()
 
 
 MANY_KINDS = """

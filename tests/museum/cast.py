@@ -113,16 +113,27 @@ aggregation: {{{ROUND}}}
 privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
 aggregation: {{{ROUND}}}
 """,
+    "servers": f"""
+privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
+aggregation: {{threat_model: two-servers, sealing: x25519, {ROUND}}}
+""",
 }
-"""By name: units record, person and participant, both relations, both threat models; `more`,
-`answers`, `largest` and `targets` have the keys that 0.1.0 did not know.
+"""By name: units record, person and participant, both relations, all threat models; `more`,
+`answers`, `largest`, `targets` and `servers` have the keys that 0.1.0 did not know.
 """
 
 POLICY = Policy(
     threat_models=["malicious", "semi-honest"], max_epsilon=5.0, min_participants=4, total_rho=1.0
 )
-REVIEWING = POLICY.model_copy(update={"person_columns": ["who"]})
-"""With a limit that policies of 0.1.0 did not have."""
+HELPER = Identity(bytes(range(32))).public
+REVIEWING = POLICY.model_copy(
+    update={
+        "threat_models": ["malicious", "semi-honest", "two-servers"],
+        "person_columns": ["who"],
+        "helpers": {"the museum's": HELPER.hex()},
+    }
+)
+"""With limits that policies of 0.1.0 did not have."""
 
 
 def text_of(name: str) -> str:
@@ -190,7 +201,8 @@ class Recorded:
     def draft(self, name: str) -> Draft:
         study = Study.from_text(text_of(name))
         strategy = Strategy.from_bytes(self.strategies[name]).over(study.workload)
-        return Draft(study, strategy, self.rhos[name])
+        helper = HELPER if name == "servers" else b""
+        return Draft(study, strategy, self.rhos[name], helper)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.query_classes import QueryClasses, by_twins
 from dhdmm.strategy.symmetry import reduce_workload
 from dhdmm.study.factor import Ranges
+from dhdmm.study.spec import Study
 from dhdmm.study.workload import Item, Workload
 
 each, prefixes, ranges, total = Ranges.each, Ranges.prefixes, Ranges.all, Ranges.total
@@ -239,3 +240,20 @@ def test_rows_of_equal_sums_and_other_lengths_are_classes_apart() -> None:
     classes = QueryClasses(reduction)
     assert len(reduction.axes[0].sizes) == 1
     assert sorted(classes.counts(0).tolist()) == [1, 4]
+
+
+def test_where_a_matrix_of_cells_is_too_large_terms_are_weighed(monkeypatch) -> None:
+    """Marginals have few ranks and many cells: bases fit, and matrices of cells do not."""
+    study = Study.from_text(
+        "study: wide\nschema:\n  a: {type: integer, range: [0, 11]}\n"
+        "  b: {type: integer, range: [0, 9]}\n"
+        "workload:\n  - {name: a, ranges: {of: a, kind: prefix}}\n"
+        "  - {name: b, ranges: {of: b, kind: prefix}}\n"
+    )
+    whole = optimise(study.workload, targets={"a": 1.0})
+    monkeypatch.setattr("dhdmm.strategy.optimise.LARGEST_MATRICES", 120 * 60)
+    refused = "dhdmm.strategy.saddle.SaddleProblem.__init__"
+    monkeypatch.setattr(refused, lambda *_: pytest.fail("a matrix of cells was written out"))
+    found = optimise(study.workload, targets={"a": 1.0})
+    assert found.lower_bound <= whole.lower_bound * whole.ratio
+    assert found.ratio < 1.15  # by weights of terms alone

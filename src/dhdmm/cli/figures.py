@@ -13,7 +13,7 @@ import numpy as np
 from dhdmm.aggregation.modulus import Modulus, packed_size
 from dhdmm.cli.output import Advance
 from dhdmm.planning.draft import draft
-from dhdmm.planning.figures import draft_figures, strategy_figures
+from dhdmm.planning.figures import described_rows, draft_figures, strategy_figures
 from dhdmm.planning.targets import Targets, guessed_answers, study_for
 from dhdmm.strategy import alternatives
 from dhdmm.strategy.alternatives import Baseline
@@ -75,7 +75,7 @@ def figures(
 
 def _add_relative(document: dict[str, Any], study: Study, total: float) -> None:
     """Beside the median error of every table, its share of the mean of what answers would be."""
-    guessed, rows = guessed_answers(study, total), study.workload.rows
+    guessed, rows = guessed_answers(study, total), described_rows(study)
     document["total"] = total
     for item in document["items"]:
         mean = float(np.mean(np.abs(guessed[rows[item["name"]]])))

@@ -142,13 +142,20 @@ def draw_items(screen: Console, document: dict[str, Any]) -> None:
         shares = [f"{100 * share:.2g} %" if share is not None else "–" for _ in relative]
         numbers = (figure(error) for error in errors)
         targets = [figure(item.get("target")) for _ in wanted]
-        table.add_row(escape(item["name"]), f"{item['queries']:,}", *numbers, *targets, *shares)
+        named = item["name"] + (" (sums)" if item["errors_of"] == "sums" else "")
+        table.add_row(escape(named), f"{item['queries']:,}", *numbers, *targets, *shares)
     screen.print("[bold]Expected standard error of an answer[/bold]", table, "")
     if relative:
         screen.print(
             f"Of mean: the median error beside the mean answer, if {document['total']:,.0f} records"
             " fall on all cells alike.\n"
         )
+
+
+def _typical(document: dict[str, Any]) -> str:
+    """What the root mean square error is of."""
+    kinds = {item["errors_of"] for item in document["items"]}
+    return "queries" if len(kinds) == 1 else "counts"
 
 
 def _draw_plan(screen: Console, document: dict[str, Any]) -> None:
@@ -176,7 +183,7 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield (
         "error",
         f"{_largest(document)}root mean square {figure(document['expected_rmse'])} over all"
-        " queries if everybody finishes; each adds"
+        f" {_typical(document)} if everybody finishes; each adds"
         f" σ = {figure(document['sigma_participant'])} to every sum",
     )
     proofs = "" if document["validation"] == "none" else " and what proves them"

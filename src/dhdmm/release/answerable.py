@@ -40,7 +40,7 @@ LISTED_ITEMS = 5
 def item_of(release: Release, sql: str) -> Item:
     """The groups of a counting query in SQL, with the records of each counted."""
     study = release.plan.study
-    return item(ItemModel(name=NAME, sql=sql), names_of(study), Place())
+    return item(ItemModel(name=NAME, sql=sql), names_of(study), study.cells, Place())
 
 
 def check_measured(release: Release, sql: str) -> None:

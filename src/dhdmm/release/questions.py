@@ -98,9 +98,8 @@ class _Answers:
         return Item(self.asked.name, tuple(form.term for form in forms))
 
     def _forms(self, tree: Expr) -> list[Form]:
-        schema = self.release.plan.study.schema
-        names = self.selection.names
-        return [FormReader(schema, term, names).form(tree) for term in self.asked.terms]
+        study, names = self.release.plan.study, self.selection.names
+        return [FormReader(study, term, names).form(tree) for term in self.asked.terms]
 
     def _places(self, tree: Expr) -> Floats:
         """The order of the labels: that of the schema, totals last."""

@@ -407,10 +407,10 @@ def _free_names(headers: Sequence[str]) -> list[str]:
     ['age', 'by_by_Value', 'by_value']
     """
     taken = TAKEN | {header.casefold() for header in headers if header.casefold() not in TAKEN}
-    names = []
+    names: list[str] = []
     for header in headers:
-        name = header
-        while name.casefold() in (TAKEN if name == header else taken):
+        name, used = header, TAKEN | {known.casefold() for known in names}
+        while name.casefold() in (used if name == header else taken):
             name = f"by_{name}"
         names.append(name)
     return names

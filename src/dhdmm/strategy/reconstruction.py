@@ -97,9 +97,13 @@ class Reconstruction:
 
     def variances(self, term: Term) -> Floats:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
-        total = np.zeros([rows for rows in term.row_shape if rows > 1])
-        for scale, pair, block, sides in self._shares(term):
-            work(5 * OBJECT + term.queries / 4)
+        return self.covariances(term, term)
+
+    def covariances(self, left: Term, right: Term) -> Floats:
+        """diag(V (A'ᵀA')⁺ Wᵀ) for the unweighted rows of two terms with as many rows."""
+        total = np.zeros([rows for rows in left.row_shape if rows > 1])
+        for scale, pair, block, sides in self._shares(left, right):
+            work(5 * OBJECT + left.queries / 4)
             total += scale * pair.covariance(block, sides)
         return total.ravel()
 
@@ -107,14 +111,14 @@ class Reconstruction:
         """The sum of `variances`, without writing them out."""
         return math.fsum(
             scale * pair.total_covariance(block, sides)
-            for scale, pair, block, sides in self._shares(term)
+            for scale, pair, block, sides in self._shares(term, term)
         )
 
     def _shares(
-        self, term: Term
+        self, one: Term, other: Term
     ) -> Iterator[tuple[float, FactorPair, Block, Sequence[SideInverse]]]:
         """Every pair of products with every block that both see."""
-        for left, right in itertools.product(term.products, repeat=2):
+        for left, right in itertools.product(one.products, other.products):
             pair = FactorPair(self.axes, left, right)
             scale = float(left.coefficient * right.coefficient)
             near = contained(self._by_residuals, pair.varying)

@@ -19,6 +19,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.errors import StudyError
 from dhdmm.study.attributes import Attribute
@@ -26,6 +27,7 @@ from dhdmm.study.derived import Derived
 from dhdmm.study.entries import exact_factor
 from dhdmm.study.factor import Factor
 from dhdmm.study.names import LazySequence
+from dhdmm.study.persons import Mark
 from dhdmm.study.query import DATA, TOTAL, Query, query_label, query_sql, row_label, row_predicate
 from dhdmm.study.schema import Schema
 from dhdmm.summary import Summarised
@@ -86,6 +88,8 @@ class Term:
     """The attribute whose values are added up; empty where records are counted."""
     summand: str = ""
     """SQL for what a record then counts."""
+    mark: Mark | None = None
+    """Whose records are counted, where persons are: the first of each in its group."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -155,6 +159,12 @@ class Workload(Summarised):
         ends = list(accumulate((item.queries for item in self.items), initial=0))
         parts = zip(self.items, pairwise(ends), strict=True)
         return {item.name: slice(*part) for item, part in parts}
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Which of all queries count records; the others add values up, in units of their own."""
+        kinds = [not term.sum_of for term in self.terms]
+        return np.repeat(kinds, [term.queries for term in self.terms])
 
     @property
     def cells(self) -> int:

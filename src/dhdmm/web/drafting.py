@@ -12,7 +12,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -42,10 +42,10 @@ LAST = frozenset({"figures", "draft", "error"})
 Answer = dict[str, Any]
 
 
-def answers(ask: str, text: str) -> Iterator[Answer]:
+def answers(ask: str, text: str, tables: Mapping[str, str] | None = None) -> Iterator[Answer]:
     """What there is to say about a study: first that it can be read, then what it would give."""
     try:
-        study = Study.from_text(text, SOURCE)
+        study = Study.from_text(text, SOURCE, tables=tables)
         yield {"kind": "checked", **_checked(study)}
         if study.workload.queries > MOST_QUERIES:
             raise StudyError(
@@ -111,7 +111,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         signal.alarm(LONGEST_SECONDS)
-        for answer in answers(request["ask"], request["text"]):
+        for answer in answers(request["ask"], request["text"], request["tables"]):
             print(json.dumps(answer), flush=True)
         signal.alarm(0)
 

@@ -57,6 +57,6 @@ export function rows(found) {
   return found.items.map((item) => make("tr", {},
     make("th", { scope: "row", class: "word" }, item.name),
     make("td", { class: "n" }, whole.format(item.queries)),
-    make("td", { class: "n" }, figure(item.standard_error_median)),
+    make("td", { class: "n" }, item.errors_of === "sums" ? "sums " : "", figure(item.standard_error_median)),
     make("td", { class: "n" }, figure(item.standard_error_max), item.target ? ` (target ${item.target})` : "")));
 }
