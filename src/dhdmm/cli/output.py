@@ -97,9 +97,6 @@ class Advance(Protocol):
     def __call__(self, done: int, words: str | None = None) -> None: ...
 
 
-"""Called with the number of steps done so far."""
-
-
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Advance]:
     """A bar on standard error while a person watches; nothing in a pipe."""

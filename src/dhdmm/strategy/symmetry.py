@@ -90,11 +90,6 @@ class Twins:
         np.fill_diagonal(found, G[first, last])
         return found
 
-    def row_sums(self, G: Integers) -> Integers:
-        """(classes,): Σ_v G_uv."""
-        other = self.other(G)
-        return np.asarray(other @ self.sizes + self.own(G) - np.diag(other))
-
     def sums(self, G: Integers) -> Integers:
         """(classes, classes): Σ G_uv over the values of both."""
         other, n = self.other(G), self.sizes
