@@ -234,7 +234,7 @@ class CoordinatorMachine(Protocol):
         """The name of the phase, or of how the round ended."""
 
     @property
-    def invited(self) -> frozenset[int]:
+    def invited(self) -> Collection[int]:
         """Who may speak in this phase."""
 
     @property
