@@ -268,6 +268,7 @@ class LiveRound:
             else:
                 await self._take_batch()
             await self._fetch_messages()
+            self._begin_consulting()
         if self._store.pause:
             self._refuse_all(store_unavailable(self._store.pause))
         self._begin_consulting()

@@ -75,8 +75,9 @@ class Absent(Set[int]):
         self._absent[position] = False
 
     def __contains__(self, position: object) -> bool:
-        known = isinstance(position, int) and 0 <= position < len(self._absent)
-        return known and bool(self._absent[position])
+        if not isinstance(position, int) or not 0 <= position < len(self._absent):
+            return False
+        return bool(self._absent[position])
 
     def __iter__(self) -> Iterator[int]:
         return iter(np.flatnonzero(self._absent).tolist())
