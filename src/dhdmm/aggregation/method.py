@@ -327,6 +327,10 @@ class HelperMachine(Protocol):
         """How many inputs it has taken."""
 
     @property
+    def refused(self) -> int:
+        """How many times it has refused an input since this process began."""
+
+    @property
     def answered(self) -> bool:
         """Whether it has given its sum, after which it knows nothing more."""
 
