@@ -8,6 +8,8 @@ both processes; `crypto` is the same round of the same sessions without network,
 `--cost [N]` instead divides the coordinator's processor time for a round of N participants by that
 of the coordinator of the same sessions in one process; once driven as above, and once by the client
 that is shipped. `--profile` says where the event loop spends it, and makes it larger.
+
+`--two-servers N` measures reports to a leader and a helper: see bench/reports.py.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import uvloop
 
+from bench import reports
 from bench.lines import Line, Response
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.roster import Roster
@@ -490,6 +493,9 @@ def main() -> None:
     parser.add_argument("--cost", type=int, nargs="?", const=300)
     parser.add_argument("--drivers", nargs="*", default=["lean", "shipped"])
     parser.add_argument("--profile", default="", help="a file to write the profile to")
+    parser.add_argument("--two-servers", type=int, metavar="N")
+    parser.add_argument("--study", type=Path, default=reports.STUDY, help="with --two-servers")
+    parser.add_argument("--store", default="", help="the leader's, with --two-servers")
     parser.add_argument("--coordinate", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.coordinate:
@@ -498,6 +504,9 @@ def main() -> None:
         return
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if asked.two_servers:
+        reports.measure(asked.two_servers, asked.study, asked.store)
+        return
     if asked.cost:
         for driver in (lean, shipped):
             if driver.__name__ in asked.drivers:

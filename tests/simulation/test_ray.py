@@ -19,9 +19,13 @@ needs_ray = pytest.mark.skipif(
 
 
 @needs_ray
-def test_cohorts_on_ray_give_the_round_that_local_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("model", ["malicious", "two-servers"])
+def test_cohorts_on_ray_give_the_round_that_local_ones_do(
+    monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    plan, options = small_plan(participants=30), {"dropout": 0.1, "seed": 4}
+    plan = small_plan(threat_model=model, participants=30)
+    options = {"dropout": 0.1, "seed": 4}
     on_cluster = dhdmm.simulate(plan, engine="ray", workers=2, **options)
     here = dhdmm.simulate(plan, engine="local", **options)
     assert on_cluster.sum_correct

@@ -8,6 +8,7 @@ Requests and answers are frames of a 4-byte length and so many bytes.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from dhdmm.server.database import Database
@@ -29,11 +30,16 @@ def main(folder: Path) -> None:
         store.add(NAME, Opened("", b"", b""))
     secrets = SecretFile(folder, NAME)
     helper = parties(secrets=secrets, journal=store.journal(NAME)).helper
+    serve_frames(helper.answer)
+
+
+def serve_frames(answer: Callable[[bytes], bytes]) -> None:
+    """Until nothing more is asked."""
     sys.stdout.buffer.write(b"ready")
     sys.stdout.buffer.flush()
     while size := sys.stdin.buffer.read(4):
-        answer = helper.answer(sys.stdin.buffer.read(int.from_bytes(size, "big")))
-        sys.stdout.buffer.write(len(answer).to_bytes(4, "big") + answer)
+        said = answer(sys.stdin.buffer.read(int.from_bytes(size, "big")))
+        sys.stdout.buffer.write(len(said).to_bytes(4, "big") + said)
         sys.stdout.buffer.flush()
 
 

@@ -1,17 +1,20 @@
-"""A helper that is killed with SIGKILL at random moments: the sum is exact, and there is one."""
+"""Servers killed with SIGKILL at random moments: the sum is exact, and there is one."""
 
 from __future__ import annotations
 
 import random
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dhdmm.aggregation.errors import RemoteProtocolError
-from dhdmm.aggregation.method import FINISHED
+from dhdmm.aggregation.method import FINISHED, Reply
 from dhdmm.server.database import Database
 from dhdmm.server.helper_store import HelperStore, SecretFile
 from dhdmm.twoservers import leader as leader_module
@@ -20,11 +23,12 @@ from tests.twoservers.helper_process import COUNT, NAME, parties
 pytestmark = pytest.mark.slow
 
 
-class KilledHelper:
+class KilledProcess:
     """Answers, though its process is killed so many times, soon after it was asked something."""
 
-    def __init__(self, folder: Path, seed: int, kills: int) -> None:
-        self._folder, self._random = folder, random.Random(seed)
+    def __init__(self, module: str, folder: Path, seed: int, kills: int) -> None:
+        self._command = [sys.executable, "-m", f"tests.twoservers.{module}", str(folder)]
+        self._random = random.Random(seed)
         self._kills, self.killed = kills, 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -47,8 +51,8 @@ class KilledHelper:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            command = [sys.executable, "-m", "tests.twoservers.helper_process", str(self._folder)]
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe)
             assert self._process.stdout.read(5) == b"ready"
         return self._process
 
@@ -59,10 +63,10 @@ class KilledHelper:
             self._process = None
 
 
-def killed_round(folder: Path, seed: int, kills: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def killed_helper(folder: Path, seed: int, kills: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader_module, "LARGEST_BATCH", 5)
     round_ = parties()
-    round_.helper = helper = KilledHelper(folder, seed, kills)
+    round_.helper = helper = KilledProcess("helper_process", folder, seed, kills)
     try:
         for position in range(COUNT - 1):
             round_.take(position)
@@ -84,7 +88,7 @@ def killed_round(folder: Path, seed: int, kills: int, monkeypatch: pytest.Monkey
 def test_a_helper_that_is_killed_loses_nothing_and_answers_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed_round(tmp_path, 1, 5, monkeypatch)
+    killed_helper(tmp_path, 1, 5, monkeypatch)
 
 
 @pytest.mark.soak
@@ -92,4 +96,49 @@ def test_a_helper_that_is_killed_loses_nothing_and_answers_once(
 def test_a_helper_that_is_killed_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    killed_round(tmp_path, seed, 10, monkeypatch)
+    killed_helper(tmp_path, seed, 10, monkeypatch)
+
+
+def killed_leader(folder: Path, seed: int, kills: int) -> None:
+    """Participants send the same report again, and the helper is asked again, as they come."""
+    round_ = parties()
+    leader = KilledProcess("leader_process", folder, seed, kills)
+
+    def consult() -> None:
+        while request := leader.answer(b"H"):
+            said = round_.helper.answer(request)
+            leader.answer(b"A" + len(request).to_bytes(4, "big") + request + said)
+
+    try:
+        consult()
+        for position in range(COUNT - 1):
+            place = position.to_bytes(4, "big")
+            participant = round_.participant(position)
+            participant.receive(leader.answer(b"K" + place))
+            report = participant.give_input(round_.inputs[position])
+            assert leader.answer(b"R" + place + report).decode() in {Reply.WAITING, Reply.REPEATED}
+            consult()
+        leader.answer(b"C")
+        consult()
+        leader.answer(b"C")
+        total = np.frombuffer(leader.answer(b"S"), round_.round.modulus.dtype)
+    finally:
+        leader.kill()
+    assert total.tolist() == round_.total(list(range(COUNT - 1)))
+    assert leader.killed == kills
+    assert round_.helper.answered
+    with closing(sqlite3.connect(folder / "leader.db")) as store:
+        (left,) = store.execute(
+            "SELECT count(*) FROM records WHERE name LIKE 'pending/%'"
+        ).fetchone()
+    assert left == 0
+
+
+def test_a_leader_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    killed_leader(tmp_path, 1, 3)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(4))
+def test_a_leader_that_is_killed_often(tmp_path: Path, seed: int) -> None:
+    killed_leader(tmp_path, seed, 10)

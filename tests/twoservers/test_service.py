@@ -26,7 +26,7 @@ from dhdmm.server.database import Database
 from dhdmm.server.helper import HelperService
 from dhdmm.server.helper_store import HelperStore
 from dhdmm.server.limits import Limits
-from dhdmm.server.metrics import Metrics
+from dhdmm.server.metrics import HelperMetrics
 from dhdmm.server.store import read_log
 from dhdmm.twoservers.leader import REPORTED
 from tests.participant.postgres import OWNER, Server
@@ -40,6 +40,7 @@ from tests.service.participant.people import (
     study_of,
 )
 from tests.service.walls.servers import Files, certificate, running, until
+from tests.twoservers.parties import Parties
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +59,7 @@ def helper(folder: Path, store: str | None = None) -> Iterator[tuple[str, Files]
     (place / "secrets").mkdir(parents=True, exist_ok=True)
     database = Database(store or f"sqlite:///{place / 'helper.db'}")
     service = HelperService(
-        HelperStore(database), place / "secrets", HELPER, [LEADER.public], Metrics()
+        HelperStore(database), place / "secrets", HELPER, [LEADER.public], HelperMetrics()
     )
     files = certificate(place)
     with running(service, Limits(), files, door=service.admit) as server:
@@ -101,10 +102,37 @@ def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(
         said = " ".join(verify(release.transcript).checks)
         assert "signed its half of the sum" in said
         assert not list((tmp_path / "helper" / "secrets").iterdir())
+        assert _measured(*second) == {
+            "dhdmm_helper_open_rounds": 0,
+            'dhdmm_helper_reports_total{reply="accepted"}': 6,
+            'dhdmm_helper_reports_total{reply="refused"}': 0,
+            "dhdmm_helper_answers_total": 1,
+        }
         with served.database.reading() as connection:
             names = [entry.name for entry in read_log(connection, served.round_id.hex())]
         assert len([name for name in names if name.startswith(REPORTED)]) == 12  # taken, settled
         assert not [name for name in names if name.startswith(PENDING)]
+
+
+def _measured(address: str, files: Files) -> dict[str, float]:
+    """What the helper's own metrics say of its work."""
+    text = httpx.get(f"{address}/metrics", verify=trusting(files.certificate)).text
+    lines = [line for line in text.splitlines() if line.startswith("dhdmm_helper")]
+    return {
+        name: float(value)
+        for name, value in (line.rsplit(" ", 1) for line in lines)
+        if "_created" not in name
+    }
+
+
+def test_a_helper_counts_what_it_refuses() -> None:
+    """Once each: the same report again is neither accepted nor refused."""
+    round_ = Parties()
+    batch = round_.batch(*(round_.report(i) for i in range(3)))
+    forged = round_.batch(round_.report(4)[:-64] + bytes(64))
+    for request in (batch, batch, forged):
+        round_.helper.answer(request)
+    assert (round_.helper.accepted, round_.helper.refused) == (3, 1)
 
 
 def _url(server: Server) -> str:

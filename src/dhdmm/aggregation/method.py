@@ -234,7 +234,7 @@ class CoordinatorMachine(Protocol):
         """The name of the phase, or of how the round ended."""
 
     @property
-    def invited(self) -> frozenset[int]:
+    def invited(self) -> Collection[int]:
         """Who may speak in this phase."""
 
     @property
@@ -325,6 +325,10 @@ class HelperMachine(Protocol):
     @property
     def accepted(self) -> int:
         """How many inputs it has taken."""
+
+    @property
+    def refused(self) -> int:
+        """How many times it has refused an input since this process began."""
 
     @property
     def answered(self) -> bool:

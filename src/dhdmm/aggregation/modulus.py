@@ -84,22 +84,35 @@ def pack(modulus: Modulus, vector: Vector) -> bytes:
     return b"".join(plane.tobytes() for plane in planes)
 
 
-def unpack(modulus: Modulus, length: int, packed: bytes) -> Vector:
-    """The inverse of `pack`, strict: exact size and zero padding."""
+def require_packed(modulus: Modulus, length: int, packed: bytes) -> None:
+    """Refuse what `pack` does not give: another size, or padding that is not zero."""
     if len(packed) != packed_size(modulus, length):
         raise RemoteProtocolError(AbortReason.MALFORMED, "masked vector of the wrong size")
+    planes = _high_bits(modulus, length, packed)
+    if length % 8 and (planes[:, -1] >> length % 8).any():
+        raise RemoteProtocolError(AbortReason.MALFORMED, "padding is not zero")
+
+
+def unpack(modulus: Modulus, length: int, packed: bytes) -> Vector:
+    """The inverse of `pack`, strict: see `require_packed`."""
+    require_packed(modulus, length, packed)
     data = np.frombuffer(packed, dtype=np.uint8)
     whole, left_over = divmod(modulus.bits, 8)
     columns = np.zeros((length, modulus.dtype.itemsize), dtype=np.uint8)
     for byte in range(whole):
         columns[:, byte] = data[byte * length : (byte + 1) * length]
     if left_over:
-        planes = data[whole * length :].reshape(left_over, _bitmap_size(length))
-        if length % 8 and (planes[:, -1] >> length % 8).any():
-            raise RemoteProtocolError(AbortReason.MALFORMED, "padding is not zero")
+        planes = _high_bits(modulus, length, packed)
         bits = np.unpackbits(planes, axis=1, count=length, bitorder="little")
         columns[:, whole] = np.einsum("i,ij->j", _BITS[:left_over], bits)
     return columns.view(modulus.dtype)[:, 0]
+
+
+def _high_bits(modulus: Modulus, length: int, packed: bytes) -> NDArray[np.uint8]:
+    """The planes of single bits; none if residues are whole bytes."""
+    whole, left_over = divmod(modulus.bits, 8)
+    data = np.frombuffer(packed, dtype=np.uint8)[whole * length :]
+    return data.reshape(left_over, _bitmap_size(length))
 
 
 def _bitmap_size(length: int) -> int:

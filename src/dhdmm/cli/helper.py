@@ -51,7 +51,7 @@ def helper(
     from dhdmm.server.helper import LARGEST_OPENING, HelperService
     from dhdmm.server.helper_store import HelperStore
     from dhdmm.server.limits import Limits
-    from dhdmm.server.metrics import Metrics
+    from dhdmm.server.metrics import HelperMetrics
     from dhdmm.server.process import make_server, run
 
     named, leaders = load(identity), [key_given(one) for one in leader]
@@ -67,7 +67,7 @@ def helper(
     database = Database(store)
     try:
         service = HelperService(
-            HelperStore(database), secrets, named, leaders, observer := Metrics()
+            HelperStore(database), secrets, named, leaders, observer := HelperMetrics()
         )
         server = make_server(
             service,

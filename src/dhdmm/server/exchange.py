@@ -85,7 +85,10 @@ class Exchange:
         query = _query(scope)
         after, wait = _after(query), _wait(query)
         live = await self._hub.live(_round(scope))
-        reply = await self._take(live, position, scope, receive, seats.largest_message)
+        body = await self._body(scope, receive, seats.largest_message)
+        reply = await live.ask(Upload(position, body, waits=wait > 0))
+        del body  # kept no longer than this
+        assert isinstance(reply, Reply)
         if "wait" not in query:
             return HttpAnswer(self._replies[reply], JSON)
         scope.get(FORGET_BODY, lambda: None)()
@@ -93,16 +96,11 @@ class Exchange:
         following = await live.message(position, after, patience) if patience else None
         return HttpAnswer(following, BYTES, headers=((REPLY_HEADER, reply.value),))
 
-    async def _take(
-        self, live: LiveRound, position: int, scope: Scope, receive: Receive, largest: int
-    ) -> Reply:
-        """The body is kept no longer than this lasts."""
+    async def _body(self, scope: Scope, receive: Receive, largest: int) -> bytes:
         headers = headers_of(scope)
         body = await read_body(headers, receive, largest)
         require_announced(headers, body)
-        reply = await live.ask(Upload(position, body))
-        assert isinstance(reply, Reply)
-        return reply
+        return body
 
     async def send(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         """What a participant is to be sent now, as soon as it is something new."""

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 from collections.abc import Iterable
+from operator import sub
 from pathlib import Path
 
 from dhdmm.aggregation.errors import AggregationError, LocalProtocolError, RemoteProtocolError
@@ -28,7 +29,7 @@ from dhdmm.server.defects import caught
 from dhdmm.server.exchange import BYTES, read_body
 from dhdmm.server.helper_store import HelperStore, Opened, SecretFile
 from dhdmm.server.logs import logger
-from dhdmm.server.metrics import Metrics
+from dhdmm.server.metrics import CONTENT_TYPE, HelperMetrics
 from dhdmm.server.responses import JSON, HttpAnswer, internal_error, json_bytes, not_found, refusal
 from dhdmm.server.threads import in_thread
 
@@ -54,12 +55,15 @@ class HelperService:
         secrets: Path,
         named: NamedIdentity,
         leaders: Iterable[bytes],
-        observer: Metrics,
+        observer: HelperMetrics,
     ) -> None:
         self._store, self._folder, self._named = store, secrets, named
         self._leaders, self._observer = frozenset(leaders), observer
         self._rounds: dict[str, _Round] = {}
         self._opening = asyncio.Lock()
+        observer.show_open_rounds(
+            lambda: sum(not one.machine.answered for one in self._rounds.values())
+        )
 
     # ASGI
 
@@ -98,6 +102,8 @@ class HelperService:
     async def _serve(self, scope: Scope, receive: Receive) -> HttpAnswer:
         if scope["path"] in ("/healthz", "/readyz"):
             return HttpAnswer(b"ok", "text/plain")
+        if scope["path"] == "/metrics":
+            return HttpAnswer(self._observer.text(), CONTENT_TYPE)
         if scope["path"] == "/v1/helper":
             about = {"name": self._named.name, "key": self._named.identity.public.hex()}
             return HttpAnswer(json_bytes(about), JSON)
@@ -139,7 +145,11 @@ class HelperService:
     async def _answer(self, leader: bytes, round_id: str, request: bytes) -> bytes:
         one = await self._round(leader, round_id)
         async with one.lock:
-            return await in_thread(lambda: one.machine.answer(request))
+            before = _counts(one.machine)
+            answer = await in_thread(lambda: one.machine.answer(request))
+            accepted, refused, answered = map(sub, _counts(one.machine), before)
+            self._observer.helped(accepted, refused, bool(answered))
+            return answer
 
     async def _open(self, leader: bytes, round_id: str, body: bytes) -> None:
         """The same again is fine; another plan under the same name is not."""
@@ -200,3 +210,7 @@ class HelperService:
             self._store.journal(round_id),
         )
         return _Round(machine, secrets, opened.leader)
+
+
+def _counts(machine: HelperMachine) -> tuple[int, int, int]:
+    return machine.accepted, machine.refused, machine.answered

@@ -50,7 +50,8 @@ BATCH = 256
 CROWD, GATHER_SECONDS = 64, 0.5
 """Among so many participants a turn waits for all who are missing, and at most so long: more of
 them share one commit. A message is answered with the next phase's, which begins when the last of
-them has come, so that a phase of a single worker takes no longer."""
+them has come, so that a phase of a single worker takes no longer. Those who do not stay for the
+next phase are not kept."""
 PENDING = 8192
 PENDING_BYTES = 192 * 2**20
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.2, 2.0
@@ -267,6 +268,7 @@ class LiveRound:
             else:
                 await self._take_batch()
             await self._fetch_messages()
+            self._begin_consulting()
         if self._store.pause:
             self._refuse_all(store_unavailable(self._store.pause))
         self._begin_consulting()
@@ -337,7 +339,8 @@ class LiveRound:
     async def _take_batch(self) -> None:
         if not self._queue:
             return
-        if self._state.row.invited >= CROWD and self._in_time is None:
+        crowded = self._state.row.invited >= CROWD and self._queue.patient
+        if crowded and self._in_time is None:
             await self._queue.gather(min(BATCH, self._state.row.missing), GATHER_SECONDS)
         batch = self._queue.take(BATCH)
         if self._in_time is not None:

@@ -111,6 +111,7 @@ class Members:
         for round_id in agreed - self._read_rosters:
             found = select(agreements.c.roster).where(agreements.c.round == round_id)
             roster = RosterFile.from_bytes(connection.execute(found).scalar_one()).roster
+            only = frozenset([round_id])  # one for all who have no other: there may be a million
             for key in roster.identities:
-                self._rosters[key] = self._rosters.get(key, NONE) | {round_id}
+                self._rosters[key] = self._rosters[key] | only if key in self._rosters else only
             self._read_rosters.add(round_id)

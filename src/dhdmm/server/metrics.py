@@ -117,6 +117,31 @@ class Metrics:
         return generate_latest(self._registry)
 
 
+class HelperMetrics(Metrics):
+    """Also what a helper has done since its process began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        count, registry = partial(Counter, registry=self._registry), self._registry
+        under_way = "Rounds of a helper that have been asked about and are not answered"
+        self._open = Gauge("dhdmm_helper_open_rounds", under_way, registry=registry)
+        reports = "Reports by what a helper said of them: accepted, refused"
+        self._reports = count("dhdmm_helper_reports", reports, ["reply"])
+        for reply in ("accepted", "refused"):
+            self._reports.labels(reply)
+        self._answers = count("dhdmm_helper_answers", "Sums that a helper has given, one a round")
+
+    def show_open_rounds(self, number: Callable[[], int]) -> None:
+        """Called whenever somebody reads the metrics."""
+        self._open.set_function(number)
+
+    def helped(self, accepted: int, refused: int, answered: bool) -> None:
+        """A leader was answered: so many reports were new or refused; it may have got the sum."""
+        self._reports.labels("accepted").inc(accepted)
+        self._reports.labels("refused").inc(refused)
+        self._answers.inc(answered)
+
+
 class _Rounds(Collector):
     def __init__(self, rounds: Callable[[], Iterable[RoundFigures]]) -> None:
         self._rounds = rounds

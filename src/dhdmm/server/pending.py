@@ -27,6 +27,12 @@ class RequestQueue:
     def __len__(self) -> int:
         return len(self._requests)
 
+    @property
+    def patient(self) -> bool:
+        """Whether whoever came first stays for what comes next, and loses nothing by waiting."""
+        first = self._requests[0][0] if self._requests else None
+        return isinstance(first, Upload) and first.waits
+
     def add(self, request: Request) -> asyncio.Future[Outcome]:
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._requests.append((request, future))

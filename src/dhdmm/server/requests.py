@@ -15,6 +15,8 @@ class Upload:
 
     position: int
     body: bytes = field(repr=False)
+    waits: bool = False
+    """Whether its sender stays for what comes next."""
 
 
 @dataclass(frozen=True)

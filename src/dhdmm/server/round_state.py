@@ -67,7 +67,7 @@ class Running:
 
     def __init__(self, turn: Turn, seats: Seats, identity: Identity) -> None:
         self._records = RoundRecords()
-        self._records.read(turn)
+        self._records.load(turn)
         self._records.read_sums(turn)
         self.session = CoordinatorSession(
             seats.plan,

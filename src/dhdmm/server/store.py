@@ -35,6 +35,7 @@ from dhdmm.server.tables import agreements, enrolments, log, releases, rounds, s
 
 _SAVED = "saved/"
 _FORGOTTEN_AT_ONCE = 500
+_READ_AT_ONCE = 1000
 
 
 class StoreError(DhdmmError):
@@ -146,8 +147,13 @@ class Turn:
     def __init__(self, connection: Connection, row: Row) -> None:
         self.connection, self.row, self._found = connection, row, vars(row).copy()
 
-    def log_after(self, sequence: int) -> list[LogEntry]:
-        return list(read_log(self.connection, self.row.id, sequence))
+    def log_after(self, sequence: int) -> Iterator[LogEntry]:
+        return read_log(self.connection, self.row.id, sequence)
+
+    def logged(self, sequence: int) -> bytes:
+        """The value of this entry."""
+        here = (log.c.round == self.row.id) & (log.c.sequence == sequence)
+        return bytes(self.connection.execute(select(log.c.value).where(here)).scalar_one())
 
     def append(self, records: Iterable[tuple[str, bytes]]) -> int:
         """At the end of the log; the last entry's sequence."""
@@ -210,7 +216,9 @@ def read_version(connection: Connection, round_id: str) -> int:
 
 
 def read_log(connection: Connection, round_id: str, after: int = 0) -> Iterator[LogEntry]:
-    for row in connection.execute(_READ_LOG, {"this": round_id, "last": after}):
+    options = {} if after else {"yield_per": _READ_AT_ONCE}  # a whole log may be long
+    these = {"this": round_id, "last": after}
+    for row in connection.execute(_READ_LOG, these, execution_options=options):
         yield LogEntry(*row)
 
 

@@ -53,7 +53,7 @@ class Helper:
         self._key: SecretKey | None = None
         self._reports = Reports(round.participants)
         self._sum = round.modulus.zeros(round.length)
-        self._batches = 0
+        self._batches = self.refused = 0
         known = journal.read()
         if known is None:
             self._open(randomness)
@@ -140,6 +140,7 @@ class Helper:
             self._batches += 1
             self._reports.add(new)
             self._sum = total
+        self.refused += accepted.count(False)
         flags = Bitmap.from_array(np.array(accepted, np.bool_))
         return m.Accepted(self._round.session, 0, flags).encode()
 

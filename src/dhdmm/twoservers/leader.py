@@ -10,7 +10,7 @@ any of them may settle what any has taken, and each adds to a shard of the sum o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from hashlib import sha256
 from itertools import islice
 
@@ -30,14 +30,14 @@ from dhdmm.aggregation.method import (
     Reply,
     Store,
 )
-from dhdmm.aggregation.modulus import Vector, pack, unpack
+from dhdmm.aggregation.modulus import Vector, pack, require_packed, unpack
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
 from dhdmm.twoservers.account import Account
 from dhdmm.twoservers.helper import LARGEST_BATCH
-from dhdmm.twoservers.reports import Reports, require_signed
+from dhdmm.twoservers.reports import Absent, Reports, require_signed
 from dhdmm.twoservers.round import TwoServersRound
 from dhdmm.twoservers.sealing import number_of
 
@@ -73,6 +73,7 @@ class Leader:
         self._round, self._roster, self._store = round, roster, store
         self._randomness, self._shard = randomness, SUM + shard
         self._reported = np.zeros(round.participants, np.bool_)
+        self._absent = Absent(round.participants)
         self._counted = Reports(round.participants)
         self._pending: dict[int, None] = {}  # in the order of arrival
         self._sum, self._sum_is_ahead = round.modulus.zeros(round.length), False
@@ -89,15 +90,12 @@ class Leader:
     # Who is where
 
     @property
-    def invited(self) -> frozenset[int]:
-        reports = self.state == REPORTS.name
-        return frozenset(range(self._round.participants)) if reports else frozenset()
+    def invited(self) -> Collection[int]:
+        return range(self._round.participants if self.state == REPORTS.name else 0)
 
     @property
-    def awaited(self) -> frozenset[int]:
-        if self.state != REPORTS.name:
-            return frozenset()
-        return frozenset(np.flatnonzero(~self._reported).tolist()).difference(self.departed)
+    def awaited(self) -> Set[int]:
+        return self._absent if self.state == REPORTS.name else frozenset()
 
     @property
     def survivors(self) -> Bitmap | None:
@@ -148,14 +146,14 @@ class Leader:
         round = self._round
         if len(message.sealed) != round.sealed_bytes:
             raise RemoteProtocolError(AbortReason.MALFORMED, "a sealed seed of another length")
-        unpack(round.modulus, round.length, message.vector)
+        require_packed(round.modulus, round.length, message.vector)
         public = self._roster.identities[message.position]
         require_signed(round.session, reported, message.sealed, public)
 
     def _let_go(self, message: m.Aborted) -> Reply:
         if not self._reported[message.position]:
             self._store[LEFT + str(message.position)] = message.reason.encode()
-            self.departed[message.position] = message.reason
+            self._note_departure(message.position, message.reason)
         return Reply.ACCEPTED
 
     # The helper
@@ -302,18 +300,23 @@ class Leader:
                 if value[-1:] != _WAITING:
                     self._store.pop(PENDING + place, None)  # settled by another
             elif kind + "/" == LEFT:
-                self.departed[int(place)] = AbortReason(value.decode())
+                self._note_departure(int(place), AbortReason(value.decode()))
         self._recall_state(self._store[STATE].decode())
 
     def _note(self, position: int, record: bytes) -> None:
         known, became = record[:-1], record[-1:]
         self._reported[position] = True
+        self._absent.discard(position)
         if became == _WAITING:
             self._pending[position] = None
         else:
             self._pending.pop(position, None)
         if became == _COUNTED:
             self._counted.add([(position, known)])
+
+    def _note_departure(self, position: int, reason: AbortReason) -> None:
+        self.departed[position] = reason
+        self._absent.discard(position)
 
     def _move(self, state: str) -> None:
         self._store[STATE] = state.encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
 
 import numpy as np
 
@@ -61,3 +61,30 @@ class Reports:
     def recall(self, record: bytes) -> None:
         read = np.frombuffer(record, _RECORD)
         self.add(zip(read["position"].tolist(), map(bytes, read["hash"]), strict=True))
+
+
+class Absent(Set[int]):
+    """Positions from which nothing has come yet; how many they are is known without a pass."""
+
+    def __init__(self, participants: int) -> None:
+        self._absent = np.ones(participants, np.bool_)
+        self._count = participants
+
+    def discard(self, position: int) -> None:
+        self._count -= bool(self._absent[position])
+        self._absent[position] = False
+
+    def __contains__(self, position: object) -> bool:
+        if not isinstance(position, int) or not 0 <= position < len(self._absent):
+            return False
+        return bool(self._absent[position])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._absent).tolist())
+
+    def __len__(self) -> int:
+        return self._count
+
+    @classmethod
+    def _from_iterable(cls, it: Iterable[int]) -> frozenset[int]:  # type: ignore[override]
+        return frozenset(it)

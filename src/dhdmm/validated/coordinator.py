@@ -3,7 +3,7 @@ committed to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from hashlib import sha256
 from operator import attrgetter
@@ -69,7 +69,7 @@ class ValidatedCoordinator:
 
     # As the machine below says
 
-    invited = Below[frozenset[int]](attrgetter("invited"))
+    invited = Below[Collection[int]](attrgetter("invited"))
     departed = Below[Mapping[int, AbortReason]](attrgetter("departed"))
     survivors = Below[Bitmap | None](attrgetter("survivors"))
     announced = Below[bytes | None](attrgetter("announced"))
@@ -88,7 +88,9 @@ class ValidatedCoordinator:
     def awaited(self) -> Set[int]:
         """Nobody waits for those whose inputs were refused, though they may send others."""
         awaited = self.below.awaited
-        return awaited - self._refused if self.state == self._input_phase else awaited
+        if self._refused and self.state == self._input_phase:
+            return awaited - self._refused
+        return awaited
 
     @property
     def abort_reason(self) -> AbortReason | None:

@@ -52,6 +52,7 @@ class ValidatedHelper:
     """The helper of one round, around the one of the way to add up below."""
 
     accepted = Below[int](attrgetter("accepted"))
+    refused = Below[int](attrgetter("refused"))
     answered = Below[bool](attrgetter("answered"))
 
     def __init__(

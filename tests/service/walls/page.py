@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dhdmm.server import logs
 from dhdmm.server.limits import KIB, MIB, Limits, Rate
-from dhdmm.server.metrics import Metrics, RoundFigures
+from dhdmm.server.metrics import HelperMetrics, Metrics, RoundFigures
 
 PROJECT = Path(__file__).parents[3]
 PAGE = PROJECT / "docs" / "DEPLOYING.md"
@@ -60,10 +60,19 @@ def metrics() -> str:
     made.upload("", 0)
     made.responded(200)
     made.rejected("")
+    return _table(made)
+
+
+def helper_metrics() -> str:
+    """Those that only a helper has."""
+    return _table(HelperMetrics(), "dhdmm_helper")
+
+
+def _table(made: Metrics, beginning: str = "") -> str:
     rows = [
         f"| `{family.name}` | {family.type} | {family.documentation} |"
         for family in text_string_to_metric_families(made.text().decode())
-        if not family.name.endswith("_created")
+        if not family.name.endswith("_created") and family.name.startswith(beginning)
     ]
     return "\n".join(["| Metric | Kind | Meaning |", "|---|---|---|", *rows])
 
@@ -72,7 +81,7 @@ def logged() -> str:
     return ", ".join(f"`{key}`" for key in sorted(logs.ALLOWED))
 
 
-PARTS = {"limits": limits, "metrics": metrics, "logged": logged}
+PARTS = {"limits": limits, "metrics": metrics, "helper-metrics": helper_metrics, "logged": logged}
 
 
 def parts() -> dict[str, str]:

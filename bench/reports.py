@@ -1,0 +1,331 @@
+"""Durable reports a second of a real leader and helper: `python -m bench.service --two-servers N`.
+
+`dhdmm serve` and `dhdmm helper` run as processes with TLS and durable stores. Reports of N people
+are made beforehand and kept in a file; this process then plays them over several connections to
+loopback, whoever has something to send next taking the next connection. In the same run a server
+of TLS that only reads the same bytes and answers shows what sockets alone cost. Processor time is
+what the operating system counts for each process: other work on the machine is not in it, though
+it slows down what is counted by the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, process_time, sleep
+from typing import Any
+
+import numpy as np
+import uvloop
+
+from bench.lines import END, LENGTH, Line
+from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.roster import Roster
+from dhdmm.client.http import CoordinatorClient
+from dhdmm.cohort.workers import ONE_THREAD
+from dhdmm.network import identity as identities
+from dhdmm.network.certificates import self_signed
+from dhdmm.network.roster import RosterFile
+from dhdmm.network.signing import sign
+from dhdmm.network.trust import Address, trusting
+from dhdmm.planning.plan import Plan
+from dhdmm.session.report import report
+from dhdmm.study.histogram import Histogram
+from dhdmm.twoservers import messages as m
+
+STUDY = Path(__file__).parents[1] / "examples" / "census-sf1" / "study.yaml"
+CONNECTIONS = 64
+START_SECONDS, END_SECONDS, PHASE_SECONDS = 300.0, 600.0, 3600.0
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+
+
+# ---- processes ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Measured:
+    """A process and what it has used."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    before: float = 0.0
+
+    @property
+    def port(self) -> int:
+        end = perf_counter() + START_SECONDS
+        while perf_counter() < end and self.process.poll() is None:
+            for line in self.log.read_bytes().splitlines():
+                with contextlib.suppress(ValueError):
+                    event = json.loads(line)
+                    if event.get("event") == "listening":
+                        return int(event["port"])
+            sleep(0.05)
+        raise SystemExit(f"the {self.name} did not start: {self.log.read_text()[-500:]}")
+
+    @property
+    def seconds(self) -> float:
+        """Of processor time since `begin`."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return used - self.before
+
+    def begin(self) -> None:
+        self.before += self.seconds
+
+    def megabytes(self, what: str = "VmHWM") -> float:
+        """The most it has had in memory, or with VmRSS what it has now."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(what):
+                return int(line.split()[1]) / 1000
+        return float("nan")
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, name: str, command: list[str], options: dict[str, Any]
+) -> Iterator[Measured]:
+    """A process, ended with the block."""
+    log = folder / f"{name}.log"
+    given = [str(part) for option in options.items() for part in option]
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, *command, *given], stdout=out, stderr=out, env=os.environ | ONE_THREAD
+        )
+    try:
+        yield Measured(name, process, log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def two_servers(folder: Path, study: Path, store: str) -> Iterator[tuple[Measured, Measured, int]]:
+    """Leader and helper as people start them, and the leader's port."""
+    certificate, key = self_signed(folder)
+    for name in ("leader", "helper"):
+        named = identities.create(folder / f"{name}.json", name, os.urandom)
+        identities.export_public(named.public, folder / f"{name}.pub")
+    ours = ["-c", "from dhdmm.cli.main import main; main()"]
+    both = {"--tls-cert": certificate, "--tls-key": key, "--port": 0}
+    helping = both | {
+        "--identity": folder / "helper.json",
+        "--leader": folder / "leader.pub",
+        "--secrets": folder / "secrets",
+        "--store": f"sqlite:///{folder / 'helper.db'}",
+    }
+    with running(folder, "helper", [*ours, "helper"], helping) as helper:
+        leading = both | {
+            "--identity": folder / "leader.json",
+            "--store": store or f"sqlite:///{folder / 'leader.db'}",
+            "--roster": folder / "roster.json",
+            "--out": folder / "releases",
+            "--phase-seconds": PHASE_SECONDS,
+            "--operator-token-file": folder / "operator.token",
+            "--helper": f"https://localhost:{helper.port}",
+            "--helper-key": folder / "helper.pub",
+            "--helper-ca": certificate,
+        }
+        with running(folder, "leader", [*ours, "serve", str(study)], leading) as leader:
+            yield leader, helper, leader.port
+
+
+# ---- reports, made beforehand -------------------------------------------------------------------
+
+
+class Spool:
+    """Whole requests in a file, one after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._ends = path, [0]
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @property
+    def mean_bytes(self) -> float:
+        return self._ends[-1] / len(self)
+
+    def fill(self, requests: Iterator[bytes]) -> None:
+        with self._path.open("wb") as file:
+            for request in requests:
+                file.write(request)
+                self._ends.append(self._ends[-1] + len(request))
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._path.open("rb") as file:
+            for begin, end in zip(self._ends, self._ends[1:], strict=False):
+                yield file.read(end - begin)
+
+
+def people(count: int) -> tuple[Identity, ...]:
+    """Made up, and the same in every run."""
+    return tuple(Identity(i.to_bytes(32, "big")) for i in range(count))
+
+
+def requests(plan: Plan, round_id: bytes, key: bytes, who: Sequence[Identity]) -> Iterator[bytes]:
+    """Everybody's only request: a report of one random record."""
+    target, shape = f"/v1/rounds/{round_id.hex()}/message", plan.study.schema.shape
+    records = np.random.default_rng(1).integers(0, shape, (len(who), 1, len(shape)))
+    known = m.decode(key)
+    assert isinstance(known, m.HelperKey)
+    for position, identity in enumerate(who):
+        histogram = Histogram.of_records(records[position])
+        told = m.HelperKey(known.session, position, known.key, known.signature).encode()
+        body = report(plan, histogram, identity, round_id=round_id, position=position, key=told)
+        lines = [f"POST {target} HTTP/1.1", "host: localhost", f"content-length: {len(body)}"]
+        lines += [
+            f"{name}: {value}" for name, value in sign(identity, "POST", target, body).items()
+        ]
+        yield "\r\n".join([*lines, "", ""]).encode() + body
+
+
+# ---- the load -----------------------------------------------------------------------------------
+
+
+async def play(port: int, certificate: Path, spool: Spool) -> float:
+    """Send all requests, each when a connection is free; seconds until all are answered."""
+    tls, waiting = ssl.create_default_context(cafile=certificate), iter(spool)
+
+    async def speak(line: Line) -> None:
+        for request in waiting:
+            while (answer := await line.ask(request)).status in (429, 503):
+                await asyncio.sleep(0.2)
+            if answer.status != 200:
+                raise SystemExit(f"answered {answer.status}: {answer.body.decode()}")
+
+    lines = [await Line.open(port, tls) for _ in range(CONNECTIONS)]
+    started = perf_counter()
+    async with asyncio.timeout(END_SECONDS):
+        await asyncio.gather(*map(speak, lines))
+    seconds = perf_counter() - started
+    for line in lines:
+        line.close()
+    return seconds
+
+
+class Bare(asyncio.Protocol):
+    """Reads a request to its end, and answers."""
+
+    def __init__(self) -> None:
+        self._got = bytearray()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._got += data
+        while (head := self._got.find(END)) >= 0:
+            length = LENGTH.search(self._got, 0, head)
+            end = head + len(END) + (int(length[1]) if length else 0)
+            if len(self._got) < end:
+                return
+            del self._got[:end]
+            self._transport.write(ANSWER)
+
+
+async def bare_server(folder: Path) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(folder / "coordinator.pem", folder / "coordinator.key")
+    server = await asyncio.get_running_loop().create_server(Bare, "127.0.0.1", 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    print(json.dumps({"event": "listening", "port": port}), flush=True)
+    await server.serve_forever()
+
+
+# ---- the figures --------------------------------------------------------------------------------
+
+
+def measure(count: int, study: Path, store: str) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        asked = folder / "study.yaml"
+        asked.write_text(_of_two_servers(study, count), encoding="utf-8")
+        who = people(count)
+        roster = Roster(tuple(map(str, range(count))), tuple(one.public for one in who))
+        registrar = Identity.generate(os.urandom)
+        (folder / "roster.json").write_bytes(RosterFile.signed(roster, registrar).to_bytes())
+        spool = Spool(folder / "requests")
+        with two_servers(folder, asked, store) as (leader, helper, port):
+            _measure_servers(folder, leader, helper, port, who, spool)
+        _measure_sockets(folder, spool)
+
+
+def _of_two_servers(study: Path, count: int) -> str:
+    """The study, whose last section says how to add up, with two servers instead."""
+    asked, _, _ = study.read_text(encoding="utf-8").partition("\naggregation:")
+    return (
+        f"{asked}\naggregation: {{threat_model: two-servers, participants: {count},"
+        " max_dropout: 0.05, max_records_per_participant: 1}\n"
+    )
+
+
+def _measure_servers(
+    folder: Path,
+    leader: Measured,
+    helper: Measured,
+    port: int,
+    who: Sequence[Identity],
+    spool: Spool,
+) -> None:
+    certificate, address = folder / "coordinator.pem", Address.parse(f"https://localhost:{port}")
+    token = (folder / "operator.token").read_text(encoding="ascii").strip()
+    with (
+        CoordinatorClient(address, trusting(certificate), operator=token) as operator,
+        CoordinatorClient(address, trusting(certificate), who[0]) as first,
+    ):
+        round_id = bytes.fromhex(operator.rounds()[0].round)
+        plan = Plan.from_bytes(operator.plan(round_id))
+        while (key := first.message(round_id, "")) is None:
+            pass
+        used = process_time()
+        spool.fill(requests(plan, round_id, key, who))
+        made = (process_time() - used) / len(spool)
+        for server in (leader, helper):
+            server.begin()
+        empty = leader.megabytes("VmRSS"), helper.megabytes("VmRSS")
+        seconds = uvloop.run(play(port, certificate, spool))
+        settled = operator.status(round_id).settled or 0
+        started = perf_counter()
+        while not (status := operator.status(round_id)).over:
+            sleep(0.1)
+        count = len(spool)
+        print(
+            f"{count:,} reports of {spool.mean_bytes / 1000:.1f} kB, made in {1000 * made:.2f} ms"
+            f" each; {status.state} with {status.alive:,}\n"
+            f"  {count / seconds:,.0f} durable reports/s by the clock; {settled:,} were settled by"
+            f" then, and the round was over {perf_counter() - started:.1f} s later\n"
+            f"  leader {_cost(leader, count)}, {leader.megabytes():.0f} MB at most,"
+            f" {empty[0]:.0f} before\n"
+            f"  helper {_cost(helper, count)}, {helper.megabytes():.0f} MB at most,"
+            f" {empty[1]:.0f} before",
+            flush=True,
+        )
+
+
+def _measure_sockets(folder: Path, spool: Spool) -> None:
+    with running(folder, "sockets", ["-m", "bench.reports", str(folder)], {}) as bare:
+        port = bare.port
+        bare.begin()
+        seconds = uvloop.run(play(port, folder / "coordinator.pem", spool))
+        count = len(spool)
+        print(
+            f"  bare sockets: {count / seconds:,.0f} requests/s, {_cost(bare, count)}", flush=True
+        )
+
+
+def _cost(server: Measured, count: int) -> str:
+    return f"{1000 * server.seconds / count:.3f} ms of processor time a report"
+
+
+if __name__ == "__main__":
+    uvloop.run(bare_server(Path(sys.argv[1])))
