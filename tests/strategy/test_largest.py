@@ -251,8 +251,8 @@ def test_where_a_matrix_of_cells_is_too_large_terms_are_weighed(monkeypatch) -> 
         "  - {name: b, ranges: {of: b, kind: prefix}}\n"
     )
     whole = optimise(study.workload, targets={"a": 1.0})
-    monkeypatch.setattr("dhdmm.strategy.optimise.LARGEST_MATRICES", 120 * 60)
-    refused = "dhdmm.strategy.saddle.SaddleProblem.__init__"
+    monkeypatch.setattr("dhdmm.strategy.saddle.LARGEST_MATRICES", 120 * 60)
+    refused = "dhdmm.strategy.saddle.SaddleProblem.solve_for"
     monkeypatch.setattr(refused, lambda *_: pytest.fail("a matrix of cells was written out"))
     found = optimise(study.workload, targets={"a": 1.0})
     assert found.lower_bound <= whole.lower_bound * whole.ratio
