@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
-from dhdmm.study.factor import Factor, Ranges
+from dhdmm.study.factor import Factor, Ranges, factor_of
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Item, Product, Term, Workload
 
@@ -73,11 +75,52 @@ def prefixes_or() -> Workload:
     return union((50, 3), [[(1, [Ranges.prefixes(50), every])], either])
 
 
+def tree(states: int, counties: int, tracts: int, even: bool = True) -> Workload:
+    """Tracts with county and state totals, the values in no order; or counties of 1 … 2 · tracts.
+
+    The order and the sizes are the same every time.
+    """
+    rng = np.random.default_rng(1)
+    count = states * counties
+    sizes = np.full(count, tracts) if even else rng.integers(1, 2 * tracts, count)
+    county = rng.permutation(np.repeat(np.arange(count), sizes))
+
+    def level(label: NDArray[np.int64]) -> Factor:
+        ones, places = np.ones(len(label), np.int64), np.arange(len(label))
+        return factor_of(sparse.csr_array((ones, (label, places))))
+
+    levels = (Ranges.each(len(county)), level(county), level(county // counties))
+    return union((len(county),), [[(1, [factor])] for factor in levels])
+
+
+def hospital() -> Workload:
+    """Ten tables over age, ward, sex, kind of admission and days: values, bands, ranges."""
+    sizes = (111, 5, 2, 2, 61)
+    cuts = np.array([0, 1, 18, 40, 65, 80, 111])
+    bands, emergency = Ranges(cuts[:-1], cuts[1:], 111), Ranges(np.array([1]), np.array([2]), 2)
+    tables: list[dict[int, Factor]] = [
+        {},
+        {1: Ranges.each(5), 2: Ranges.each(2)},
+        {0: bands, 1: Ranges.each(5), 3: emergency},
+        {4: Ranges.prefixes(61), 3: Ranges.each(2)},
+        {0: Ranges.each(111), 2: Ranges.each(2)},
+        {0: Ranges.prefixes(111)},
+        {4: Ranges.all(61)},
+        {0: bands, 1: Ranges.each(5)},
+        {2: Ranges.each(2), 3: Ranges.each(2)},
+        {0: bands, 4: Ranges.prefixes(61)},
+    ]
+    return union(
+        sizes, [[(1, [t.get(a, Ranges.total(n)) for a, n in enumerate(sizes)])] for t in tables]
+    )
+
+
 WIDE: dict[str, Callable[[], Workload]] = {
     "CPS 3-way, prefix": lambda: tables(CPS, 3, (0, 1), Ranges.prefixes),
     "CPS 2-way, prefix": lambda: tables(CPS, 2, (0, 1), Ranges.prefixes),
     "CPS 2-way, ranges": lambda: tables(CPS, 2, (0, 1), Ranges.all),
     "Adult-14, prefix": lambda: tables(ADULT_14, 2, NUMERIC, Ranges.prefixes),
+    "hospital": hospital,
     "rectangles 64": lambda: product(Ranges.all(64), Ranges.all(64)),
     "rectangles 256": lambda: product(Ranges.all(256), Ranges.all(256)),
     "prefixes 64": lambda: product(Ranges.prefixes(64), Ranges.prefixes(64)),
@@ -91,6 +134,15 @@ WIDE: dict[str, Callable[[], Workload]] = {
     "20 conditions": lambda: conditions(20, CONDITIONS),
     "100 conditions": lambda: conditions(100, CONDITIONS[:4]),
     "200 conditions": lambda: conditions(200, CONDITIONS),
+    "1000 conditions": lambda: conditions(1000, CONDITIONS[:3]),
     "yes/no 60, 2-way": lambda: tables((2,) * 60, 2, (), Ranges.each),
+    "Likert-5 30, 2-way": lambda: tables((5,) * 30, 2, (), Ranges.each),
+    "Likert-5 25, 3-way": lambda: tables((5,) * 25, 3, (), Ranges.each),
+    "10 values 20, 3-way": lambda: tables((10,) * 20, 3, (), Ranges.each),
+    "10 values 50, 3-way": lambda: tables((10,) * 50, 3, (), Ranges.each),
+    "10 values 100, 2-way": lambda: tables((10,) * 100, 2, (), Ranges.each),
+    "8,000 tracts": lambda: tree(10, 20, 40),
+    "uneven tracts": lambda: tree(10, 20, 40, even=False),
+    "16,000 tracts": lambda: tree(20, 40, 20),
     "AllRange 2048": lambda: product(Ranges.all(2048)),
 }

@@ -15,6 +15,7 @@ from tests.web.coordinators import Served
 
 pytestmark = pytest.mark.slow
 
+EMERGENCY = Path(__file__).parents[2] / "examples" / "emergency"
 PATIENCE = 30_000  # milliseconds; planning shares the machine with other tests
 SECRET = "8541-canary"
 CSV = f'age,sex,"income, yearly"\n41,F,{SECRET}\n17,M,{SECRET}\n'
@@ -154,18 +155,45 @@ def test_mistakes_are_shown_at_their_field(builder: Page):
         expect(said).to_be_hidden()
 
 
-def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path):
+@pytest.mark.parametrize("text", ["MANY_KINDS", "OF_PERSONS"])
+def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path, text: str):
     """Also what has no fields of its own: several terms, conditions in groupings."""
-    load(builder, MANY_KINDS)
+    given = globals()[text]
+    load(builder, given)
     name = builder.get_by_label("Name of the study")
     expect(name).to_have_value("all kinds", timeout=PATIENCE)
     name.fill("all other kinds")
     expect(builder.locator("#yaml")).to_contain_text("all other kinds", timeout=PATIENCE)
     came = Study.load(exported(builder, tmp_path))
-    asked = Study.from_text(MANY_KINDS.replace("all kinds", "all other kinds"))
+    asked = Study.from_text(given.replace("all kinds", "all other kinds"))
     assert came.canonical_bytes() == asked.canonical_bytes()
 
 
+def test_a_study_is_read_together_with_the_tables_that_it_names(builder: Page, tmp_path: Path):
+    files = [EMERGENCY / "study.yaml", EMERGENCY / "places.csv"]
+    builder.get_by_label("A study file").set_input_files(files[:1])
+    expect(builder.locator("#mistake")).to_contain_text("'places.csv' is beside the study")
+    builder.get_by_label("A study file").set_input_files(files)
+    name = builder.get_by_label("Name of the study")
+    expect(name).to_have_value("emergency visits of a quarter", timeout=PATIENCE)
+    planned(builder)
+    came = Study.load(exported(builder, tmp_path))
+    assert came.canonical_bytes() == Study.load(files[0]).canonical_bytes()
+
+
+OF_PERSONS = """
+study: all kinds
+schema: {sex: {type: category, values: [Female, Male]}}
+workload:
+  - {name: different persons, persons: {by: [sex]}, where: "sex = 'Male'"}
+  - {name: all persons, persons: {}}
+  - {name: rows, coverage: true}
+privacy:
+  unit: {person: {column: id, max_records: 3, max_participants: 2}}
+  rho: 0.05
+  corrupt_fraction: 0.1
+aggregation: {participants: 40, max_records_per_participant: 5000}
+"""
 MANY_KINDS = """
 study: all kinds
 schema:

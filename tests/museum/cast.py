@@ -113,13 +113,20 @@ aggregation: {{{ROUND}}}
 privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
 aggregation: {{{ROUND}}}
 """,
+    "persons": f"""
+privacy:
+  unit: {{person: {{column: who, max_records: 2, max_participants: 3}}}}
+  rho: 0.02
+  corrupt_fraction: 0.1
+aggregation: {{{ROUND}}}
+""",
     "servers": f"""
 privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
 aggregation: {{threat_model: two-servers, sealing: x25519, {ROUND}}}
 """,
 }
 """By name: units record, person and participant, both relations, all threat models; `more`,
-`answers`, `largest`, `targets` and `servers` have the keys that 0.1.0 did not know.
+`answers`, `largest`, `targets`, `persons` and `servers` have the keys that 0.1.0 did not know.
 """
 
 POLICY = Policy(
@@ -140,6 +147,8 @@ def text_of(name: str) -> str:
     questions = ANSWERS if name == "answers" else QUESTIONS
     if name == "targets":
         questions = questions.replace("weight: 2", "target: 2.5")
+    if name == "persons":
+        questions += "  - {name: different persons, persons: {}}\n"
     return f"study: museum {name}\n{questions.lstrip()}{TERMS[name].lstrip()}"
 
 

@@ -34,6 +34,7 @@ from dhdmm.secagg.states import CoordinatorState
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.session.participant import ParticipantSession
 from dhdmm.simulation.trace import Trace
+from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.canonical import format_of
 from dhdmm.study.spec import Study
 from tests.museum.cast import (
@@ -257,6 +258,8 @@ def index(folder: Path, version: str, facts: dict[str, Any]) -> None:
                 digest, number = sha256(path.read_bytes()).hexdigest(), format and format.writes
                 if kind == "study":
                     number = format_of(path.read_bytes())  # in the first that can say it
+                if kind == "strategy":
+                    number = Strategy.from_bytes(path.read_bytes()).format
                 exhibits[name.as_posix()] = {"kind": kind, "format": number, "sha256": digest}
     document = {"dhdmm": version, "exhibits": exhibits, "facts": facts}
     text = json.dumps(document, indent=1)

@@ -58,6 +58,7 @@ def test_two_studies_and_a_copy_share_the_budget_of_the_table(shell: Shell, fold
     assert spent() == 2 * rho
     third = shell("run", "other.yaml", "--data", "./visits.csv", *ROUND, "--out", "third")
     assert (third.code, "the ledger refuses" in third.err) == (ExitCode.REFUSED, True)
+    (folder / "visits").mkdir()  # a folder of that name is no ledger
     shown = shell("ledger", "visits").out
     assert "small" in shown
     assert "other" in shown

@@ -33,6 +33,19 @@ pytestmark = pytest.mark.slow
 
 ROWS = 200_000
 AGE = IntegerAttribute("age", 0, 9)
+MARKED = """
+study: marked
+schema:
+  age: {type: integer, range: [17, 91]}
+  sex: {type: category, values: [Female, Male]}
+groupings: {band: {of: age, edges: [17, 30, 60, 92]}}
+workload:
+  - {name: bands, persons: {by: [band, sex]}}
+  - {name: sexes, persons: {by: [sex]}, where: "age > 40 OR sex = 'Male'"}
+  - {name: all, persons: {}}
+privacy: {unit: {person: {column: person, max_records: 2, max_participants: 1}}, rho: 1.0,
+  corrupt_fraction: 0.05}
+"""
 ATTACK = "x'); DROP TABLE victims; --"
 
 
@@ -136,6 +149,18 @@ def test_persons_are_truncated_in_the_server_as_here(server, tmp_path):
     assert vars(there.report) == vars(here.report)
     assert here.report.persons_truncated > 0
     assert sent == len(tabulate(path, SCHEMA).histogram.counts)
+
+
+def test_first_records_of_persons_are_marked_in_the_server_as_here(server, tmp_path):
+    rows = 3_000
+    server.execute(f"CREATE TABLE marked AS {records(rows)}")
+    asked = Study.from_text(MARKED)
+    options = {"unit": asked.privacy.person, "marks": asked.cells.marks}
+    there = tabulate(warehouse.table(server.url(), "marked"), asked.schema, **options)
+    path = write_parquet(tmp_path / "marked.parquet", rows)
+    here = tabulate(path, asked.schema, **options)
+    assert contents(there.histogram) == contents(here.histogram)
+    assert {codes[-3:] for codes in contents(here.histogram)} >= {(1, 1, 1), (1, 0, 0)}
 
 
 def test_tables_of_one_connection_may_be_counted_in_threads(server):

@@ -79,8 +79,8 @@ HOSTILE = {
     "not an array": (cbor2.dumps({"a": 1}), "not a strategy"),
     "another document": (changed([0], b"dhdmm study"), "not a strategy"),
     "a later format": (
-        changed([1], 2),
-        "strategy format 2; this is dhdmm .*, which reads format 1",
+        changed([1], 3),
+        "strategy format 3; this is dhdmm .*, which reads formats 1–2",
     ),
     "a boolean format": (changed([1], True), "True is not the number of a strategy format"),
     "an array too long": (cbor2.dumps([*cbor2.loads(DATA), 0]), "the document"),

@@ -10,13 +10,14 @@ from dense import check_against_dense, random_workload, smallest_largest, unweig
 from workloads import ADULT_14, marginals, one_attribute, plain, rows, workload
 
 from dhdmm.errors import StrategyError, StudyError
-from dhdmm.strategy import optimise as optimise_module
-from dhdmm.strategy import reweighted, sides
+from dhdmm.strategy import exact, reweighted, split
+from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.objective import Largest, PerTable, Weighted
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.query_classes import QueryClasses, by_twins
 from dhdmm.strategy.symmetry import reduce_workload
 from dhdmm.study.factor import Ranges
+from dhdmm.study.spec import Study
 from dhdmm.study.workload import Item, Workload
 
 each, prefixes, ranges, total = Ranges.each, Ranges.prefixes, Ranges.all, Ranges.total
@@ -176,10 +177,11 @@ def test_an_optimum_for_total_error_takes_more_budget_for_the_same_targets() -> 
 @pytest.mark.parametrize("path", ["products", "components"])
 def test_larger_workloads_are_reweighted_by_term(path: str, monkeypatch) -> None:
     """Better than the least total error, and the bound still holds."""
-    monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
+    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
     if path == "components":
-        monkeypatch.setattr(sides, "LARGEST_TABLE", 0)
+        monkeypatch.setattr(split, "LARGEST_SIDE", 0)
+        monkeypatch.setattr(BasisBuilder, "is_full", lambda self, block: False)
     by = itertools.combinations(range(3), 2)
     w = plain(
         (6, 5, 3),
@@ -224,8 +226,8 @@ def test_given_weights_replace_those_of_the_workload() -> None:
 def test_a_bound_for_some_terms_is_of_these_alone(monkeypatch) -> None:
     """Not of all that is measured, of which the others are a part however small."""
     monkeypatch.setattr(reweighted, "UNJUDGED", 0.5)
-    monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
+    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
     found = optimise(TARGETED, targets={"wards": 1.0})
     one = unweighted(TARGETED)[TARGETED.rows["wards"]]
     assert found.lower_bound <= smallest_largest(one)[1]
@@ -238,3 +240,20 @@ def test_rows_of_equal_sums_and_other_lengths_are_classes_apart() -> None:
     classes = QueryClasses(reduction)
     assert len(reduction.axes[0].sizes) == 1
     assert sorted(classes.counts(0).tolist()) == [1, 4]
+
+
+def test_where_a_matrix_of_cells_is_too_large_terms_are_weighed(monkeypatch) -> None:
+    """Marginals have few ranks and many cells: bases fit, and matrices of cells do not."""
+    study = Study.from_text(
+        "study: wide\nschema:\n  a: {type: integer, range: [0, 11]}\n"
+        "  b: {type: integer, range: [0, 9]}\n"
+        "workload:\n  - {name: a, ranges: {of: a, kind: prefix}}\n"
+        "  - {name: b, ranges: {of: b, kind: prefix}}\n"
+    )
+    whole = optimise(study.workload, targets={"a": 1.0})
+    monkeypatch.setattr("dhdmm.strategy.optimise.LARGEST_MATRICES", 120 * 60)
+    refused = "dhdmm.strategy.saddle.SaddleProblem.__init__"
+    monkeypatch.setattr(refused, lambda *_: pytest.fail("a matrix of cells was written out"))
+    found = optimise(study.workload, targets={"a": 1.0})
+    assert found.lower_bound <= whole.lower_bound * whole.ratio
+    assert found.ratio < 1.15  # by weights of terms alone

@@ -41,9 +41,25 @@ def test_equals_writing_everything_out(seed, direct, dtype):
 
 def test_refuses_rather_than_guess_when_too_many_combinations_stay_open(monkeypatch):
     monkeypatch.setattr(maximise, "WIDEST", 1)
+    monkeypatch.setattr(maximise, "LARGEST_EXCESS", -0.01)
     domain, tables = random_tables(1, np.int64)
     total = TableSum(domain, [held for held, _ in tables], np.int64, 0)
     for table in tables:
         total.add(table)
     with pytest.raises(StrategyError, match="largest column norm"):
         maximum(total.tables)
+
+
+@pytest.mark.parametrize("few", [0, 4])
+@pytest.mark.parametrize("seed", range(15))
+def test_a_maximum_that_is_not_found_is_bounded_from_above(monkeypatch, seed, few):
+    domain, tables = random_tables(seed, np.int64)
+    total = TableSum(domain, [held for held, _ in tables], np.int64, 0)
+    for table in tables:
+        total.add(table)
+    truth = written_out(domain, tables)
+    monkeypatch.setattr(maximise, "WIDEST", 1)
+    monkeypatch.setattr(maximise, "FEW_CLASSES", few)
+    monkeypatch.setattr(maximise, "LARGEST_EXCESS", 100)
+    assert truth <= maximum(total.tables)
+    assert maximum(total.tables) <= sum(int(T.max()) for _, T in total.tables)

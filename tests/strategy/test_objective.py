@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from workloads import marginal_factors, workload
 
-from dhdmm.strategy import component_basis, residual, sides
-from dhdmm.strategy import optimise as optimise_module
+from dhdmm.strategy import exact, split
+from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges
@@ -28,17 +28,17 @@ def example() -> Workload:
     return workload(SIZES, *((1.0 + i, [(1, f)]) for i, f in enumerate(products)))
 
 
-@pytest.fixture(params=["exact", "products", "components", "split"])
+@pytest.fixture(params=["exact", "products", "joint", "cut"])
 def path(request, monkeypatch) -> str:
     """Every way to a strategy."""
     if request.param != "exact":
-        monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
-        monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
-    if request.param in {"components", "split"}:
-        monkeypatch.setattr(sides, "LARGEST_TABLE", 0)
-    if request.param == "split":
-        for module in (component_basis, residual):
-            monkeypatch.setattr(module, "LARGEST_RANK", 12)
+        monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
+        monkeypatch.setattr(exact, "LARGEST_STEP", 0)
+    if request.param in {"joint", "cut"}:
+        monkeypatch.setattr(split, "LARGEST_SIDE", 0)
+        monkeypatch.setattr(BasisBuilder, "is_full", lambda self, block: False)
+    if request.param == "cut":
+        monkeypatch.setattr(split, "LARGEST_JOINT", 12)
     return request.param
 
 
@@ -78,7 +78,7 @@ def test_weights_of_an_objective_count_in_place_of_the_workloads(path: str) -> N
 @pytest.mark.slow
 def test_an_objective_in_other_units_finds_the_same_strategy_and_shows_its_own(path: str) -> None:
     found, plain = (optimise(example(), objective=o) for o in (InOtherUnits(), Objective()))
-    assert any(len(block.sides) > 1 for block in found.blocks) == (path == "split")
+    assert any(len(block.sides) > 1 for block in found.blocks) == (path == "cut")
     assert found.to_bytes() == plain.to_bytes()
     assert (found.error, found.lower_bound) == (2 * plain.error, 2 * plain.lower_bound)
     assert found.ratio == plain.ratio

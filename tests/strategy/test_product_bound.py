@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from dense import random_workload
@@ -61,6 +63,17 @@ def test_an_unmixed_gram_lies_below_the_gram(seed: int) -> None:
         below = np.block([[A, np.zeros((3, 4))], [np.zeros((4, 3)), C]])
         assert np.linalg.eigvalsh(below)[0] > -1e-9
         assert np.linalg.eigvalsh(gram - below)[0] > -1e-9
+
+
+def test_the_root_of_the_trace_is_that_of_the_workload_written_out() -> None:
+    for seed in range(12):
+        w = random_workload(seed)
+        W = np.unique(w.to_sparse().toarray(), axis=1)
+        reduction = reduce_workload(w)
+        if math.prod(len(axis.orbit) for axis in reduction.axes) == W.shape[1]:
+            d = [axis.sizes / axis.sizes.sum() for axis in reduction.axes]
+            found = ProductBound(reduction, d).root_of_trace
+            assert found == pytest.approx(np.sqrt(np.square(W).sum() / W.shape[1]))
 
 
 def test_random_workloads_stay_below_their_nuclear_norm() -> None:

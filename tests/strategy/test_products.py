@@ -11,8 +11,7 @@ from dense import check_against_dense, random_workload
 from workloads import marginal_factors, one_attribute, plain, rows
 
 from dhdmm.effort import Limit, limited
-from dhdmm.strategy import optimise as optimise_module
-from dhdmm.strategy import product_dual
+from dhdmm.strategy import exact, split
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges
 
@@ -21,8 +20,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def components_only(monkeypatch):
-    monkeypatch.setattr(optimise_module, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(optimise_module, "LARGEST_STEP", 0)
+    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
+    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -44,7 +43,7 @@ def test_ranges_crossed_with_tables_are_near_the_optimum(components_only, monkey
             factors[a] = kind(sizes[a])
         products.append(factors)
     w = plain(sizes, products)
-    monkeypatch.setattr(product_dual, "LARGEST_SIDE", 20)
+    monkeypatch.setattr(split, "LARGEST_SIDE", 20)
     strategy = optimise(w)
     check_against_dense(strategy, w)
     assert any(len(block.sides) > 1 for block in strategy.blocks)

@@ -17,7 +17,7 @@ from tests.round.small import small_text
 from tests.study.wider import KEY, SINCE, with_one_more_key
 
 REQUIRED = "required"
-NEW_ITEMS = ("sum", "mean", "quantiles")
+NEW_ITEMS = ("sum", "mean", "quantiles", "persons")
 DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
     1: {
         "IntegerModel": dict.fromkeys(("type", "range"), REQUIRED),
@@ -69,6 +69,7 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
             f"{kind}Model": {"of": REQUIRED, "by": None, "representative": "midpoint"}
             for kind in ("Sum", "Mean")
         },
+        "PersonsModel": {"by": None},
         "QuantilesModel": {"of": REQUIRED, "at": REQUIRED, "by": None},
         "MeasureModel": {"missing": None, "step": 1.0} | dict.fromkeys(("type", "range"), REQUIRED),
         **{f"{kind}Model": {"missing": None} for kind in ("Integer", "Category", "Number")},

@@ -97,6 +97,8 @@ def test_mistakes_in_the_table_are_named(
     assert message in str(refused.value)
 
 
-def test_a_text_cannot_name_a_file() -> None:
-    with pytest.raises(StudyError, match=r"schema\.zip\.from: 'zips\.csv' is beside a file"):
+def test_a_text_is_read_with_the_tables_that_are_given(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"schema\.zip\.from: 'zips\.csv' is beside the study"):
         Study.from_text(STUDY)
+    given = Study.from_text(STUDY, tables={"zips.csv": CSV})
+    assert given.digest == Study.load(write(tmp_path, STUDY, CSV)).digest

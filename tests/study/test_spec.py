@@ -121,6 +121,7 @@ def test_json_schema_describes_every_section():
         "groupings",
         "workload",
         "extra_measurements",
+        "objective",
         "privacy",
         "aggregation",
     }

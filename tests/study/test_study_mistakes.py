@@ -162,7 +162,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "by: [age], sql: SELECT 1",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles' is needed, not 'by' "
+        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles', 'persons' is needed, not 'by' "
         "and 'sql'",
     ),
     (
@@ -186,7 +186,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "marginals: {ways: 2}",
         "weight: 3",
         "study.yaml:9: workload[0]: exactly one of 'by', 'total', 'marginals', 'ranges', "
-        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles' is needed",
+        "'terms', 'sql', 'coverage', 'sum', 'mean', 'quantiles', 'persons' is needed",
     ),
     (
         "unit: record",
@@ -244,7 +244,7 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
         "study: demo\n",
         "study: demo\ncolour: red\n",
         "study.yaml:2: colour: unknown key 'colour' (known: study, schema, groupings, "
-        "workload, extra_measurements, privacy, aggregation)",
+        "workload, objective, extra_measurements, privacy, aggregation)",
     ),
     (
         "edges: [17, 25, 65, 92]",

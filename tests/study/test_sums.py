@@ -20,6 +20,8 @@ from dhdmm.errors import StudyError
 from dhdmm.participant.check import check
 from dhdmm.participant.tabulate import tabulate
 from dhdmm.planning.calibrate import unit_sensitivity_squared
+from dhdmm.planning.draft import plan
+from dhdmm.planning.figures import plan_figures
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study import document
 from dhdmm.study.derived import Mean, Quantiles
@@ -122,7 +124,9 @@ def test_values_are_clipped_to_the_range_and_counted(place: str, tmp_path: Path)
     given = {"csv": path, "arrow": table, "warehouse": ibis.memtable(table)}[place]
     counted = tabulate(given, study.schema)
     assert counted.report.clipped == {"cost": 2}
-    assert check(study, given).report.clipped == {"cost": 2}, "dhdmm check says so, too"
+    looked = check(study, given)
+    assert looked.report.clipped == {"cost": 2}, "dhdmm check says so, too"
+    assert looked.columns[2].marginal == (("-100 to 175", 3), ("725 to 1000", 1), ("missing", 1))
     assert "cost: beyond the study's range in 2 rows" in "\n".join(counted.report.words())
     held = divided(study.schema, counted.histogram)
     parts = dict.fromkeys(range(3), 0) | dict(
@@ -267,10 +271,28 @@ def test_errors_are_within_a_hundredth_of_the_best_possible(asked: str) -> None:
 # ---- words --------------------------------------------------------------------------------------
 
 
+def test_errors_of_sums_and_of_counts_are_not_averaged() -> None:
+    made = plan(Study.from_text(TEXT))
+    expected, counts = made.expected_error(), made.study.workload.counts
+    errors = expected.standard_errors
+    assert expected.rmse == pytest.approx(np.sqrt(np.mean(errors[counts] ** 2)))
+    items = {item["name"]: item for item in plan_figures(made)["items"]}
+    assert items["counts"]["errors_of"] == items["waits"]["errors_of"] == "counts"
+    rows = made.study.workload.rows["mean costs"]
+    sums = errors[rows][~counts[rows]]
+    assert len(sums) == 4
+    assert items["mean costs"] == {
+        "name": "mean costs", "queries": 8, "errors_of": "sums",
+        "standard_error_median": np.median(sums), "standard_error_max": sums.max(),
+    }  # fmt: skip
+
+
 def test_a_description_says_what_is_added_up() -> None:
     described = describe(Study.from_text(TEXT))
     tables = {table["name"]: table for table in described["tables"]}
-    assert tables["costs"]["terms"][0]["words"] == "sum of cost by ward (3)"
+    assert tables["costs"]["terms"] == [
+        {"words": "sum of cost by ward (3)", "queries": 3, "weight": 1}
+    ]
     assert tables["mean costs"]["summary"] == "means of cost, from sums and counts"
     assert (
         tables["waits"]["summary"]
@@ -327,7 +349,5 @@ def test_persons_are_counted_where_each_has_one_record() -> None:
     counted = tabulate(table, study.schema, unit=study.privacy.person)
     strategy = optimise(study.workload)
     assert np.allclose(strategy.reconstruct(strategy.measure(counted.histogram)), [1, 2])
-    with pytest.raises(StudyError, match="a person may have 2 records, and each is counted"):
-        Study.from_text(PERSONS.replace("max_records: 1", "max_records: 2"))
     with pytest.raises(StudyError, match="only the persons of a study"):
         Study.from_text(PERSONS.replace("DISTINCT id", "DISTINCT ward"))

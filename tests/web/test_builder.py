@@ -145,7 +145,7 @@ def test_another_page_cannot_start_a_round(operator: httpx.Client):
 
 
 def test_what_is_too_large_or_no_text_is_refused(operator: httpx.Client):
-    assert operator.post("/builder/figures", content=b"x" * 300_000).status_code == 413
+    assert operator.post("/builder/figures", content=b"x" * 2_000_000).status_code == 413
     assert operator.post("/builder/figures", content=b"\xff").status_code == 422
     assert operator.post("/builder/start", json={"studie": ""}).status_code == 422
 

@@ -5,15 +5,15 @@ Heavy imports stand at the top: the command imports this module when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from dhdmm.aggregation.modulus import Modulus, packed_size
+from dhdmm.cli.output import Advance
 from dhdmm.planning.draft import draft
-from dhdmm.planning.figures import draft_figures, strategy_figures
+from dhdmm.planning.figures import described_rows, draft_figures, strategy_figures
 from dhdmm.planning.targets import Targets, guessed_answers, study_for
 from dhdmm.strategy import alternatives
 from dhdmm.strategy.alternatives import Baseline
@@ -22,6 +22,8 @@ from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
 
+SECONDS = 60.0
+"""How long to search for a strategy, unless told otherwise."""
 STEPS = 3
 """Strategy, plan, comparison."""
 
@@ -30,9 +32,10 @@ def figures(
     study: Study,
     participants: int | None = None,
     compare: bool = False,
-    advance: Callable[[int], None] = lambda _done: None,
+    advance: Advance = lambda done, words=None: None,
     targets: Targets | None = None,
     total: float | None = None,
+    seconds: float = SECONDS,
 ) -> dict[str, Any]:
     """The plan's figures, or the strategy's alone for a study that says nothing of privacy.
 
@@ -45,8 +48,13 @@ def figures(
     start = perf_counter()
     if targets is not None and targets.tables:
         study = study.with_targets(targets.tables)
-    strategy = optimise(study.workload, objective=objective_of(study))
-    seconds = perf_counter() - start
+    strategy = optimise(
+        study.workload,
+        seconds=seconds,
+        objective=objective_of(study),
+        report=lambda ratio: advance(0, f"planning: at most {ratio:.3f} × the least error"),
+    )
+    taken = perf_counter() - start
     advance(1)
     if targets is not None:
         study = study_for(study, strategy, targets, participants)
@@ -54,7 +62,7 @@ def figures(
         document = draft_figures(draft(study, strategy), participants)
     else:
         document = strategy_figures(study, strategy)
-    document["optimise_seconds"] = seconds
+    document["optimise_seconds"] = taken
     if targets is not None:
         document["privacy_needed"] = {"epsilon": document["epsilon"], "delta": document["delta"]}
     if total is not None:
@@ -67,7 +75,7 @@ def figures(
 
 def _add_relative(document: dict[str, Any], study: Study, total: float) -> None:
     """Beside the median error of every table, its share of the mean of what answers would be."""
-    guessed, rows = guessed_answers(study, total), study.workload.rows
+    guessed, rows = guessed_answers(study, total), described_rows(study)
     document["total"] = total
     for item in document["items"]:
         mean = float(np.mean(np.abs(guessed[rows[item["name"]]])))

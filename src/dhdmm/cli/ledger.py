@@ -79,7 +79,7 @@ def _opened(name: str | None, state: Path | None) -> tuple[Ledger, float]:
     sets = DataSets(state)
     if name is None:
         return Ledger((state or state_folder()) / "ledger", now), DEFAULT_DELTA
-    if Path(name).exists() or all(one.name != name for one in sets.all()):
+    if Path(name).is_file() or all(one.name != name for one in sets.all()):
         return Ledger(Path(name), now), DEFAULT_DELTA
     found = sets.named(name)
     return found.ledger(), found.delta

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO
 
 import typer
 
@@ -91,15 +91,17 @@ def _safe(words: str) -> str:
     return "\n".join(map(printable, words.splitlines()))
 
 
-Advance = Callable[[int], None]
-"""Called with the number of steps done so far."""
+class Advance(Protocol):
+    """Told how many steps are done, and what to show beside the bar instead of its title."""
+
+    def __call__(self, done: int, words: str | None = None) -> None: ...
 
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Advance]:
     """A bar on standard error while a person watches; nothing in a pipe."""
     if not sys.stderr.isatty():
-        yield lambda _done: None
+        yield lambda done, words=None: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -107,4 +109,8 @@ def progress(title: str, total: int) -> Iterator[Advance]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+
+        def advance(done: int, words: str | None = None) -> None:
+            bar.update(task, completed=done, description=words or title)
+
+        yield advance

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dhdmm.cli import options, output
-from dhdmm.cli.figures import STEPS, figures
+from dhdmm.cli.figures import SECONDS, STEPS, figures
 from dhdmm.errors import StudyError
 from dhdmm.planning.targets import Targets
 from dhdmm.privacy.budgets import DEFAULT_DELTA
@@ -63,6 +63,9 @@ def plan(
             help="A public guess of how many records there are: shows errors relative to that.",
         ),
     ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0, help="About how long to search for a strategy.")
+    ] = SECONDS,
     as_json: output.Json = False,
 ) -> None:
     """Show the expected error of every table, the privacy, and what a participant sends.
@@ -77,7 +80,7 @@ def plan(
         asked = asked.with_objective(objective)
     targets = Targets.parse(target, target_rmse) if target or target_rmse else None
     with output.progress("planning", STEPS) as advance:
-        document = figures(asked, participants, compare, advance, targets, total)
+        document = figures(asked, participants, compare, advance, targets, total, seconds)
     output.emit(document, as_json, lambda screen: draw(screen, document))
 
 
@@ -139,13 +142,20 @@ def draw_items(screen: Console, document: dict[str, Any]) -> None:
         shares = [f"{100 * share:.2g} %" if share is not None else "–" for _ in relative]
         numbers = (figure(error) for error in errors)
         targets = [figure(item.get("target")) for _ in wanted]
-        table.add_row(escape(item["name"]), f"{item['queries']:,}", *numbers, *targets, *shares)
+        named = item["name"] + (" (sums)" if item["errors_of"] == "sums" else "")
+        table.add_row(escape(named), f"{item['queries']:,}", *numbers, *targets, *shares)
     screen.print("[bold]Expected standard error of an answer[/bold]", table, "")
     if relative:
         screen.print(
             f"Of mean: the median error beside the mean answer, if {document['total']:,.0f} records"
             " fall on all cells alike.\n"
         )
+
+
+def _typical(document: dict[str, Any]) -> str:
+    """What the root mean square error is of."""
+    kinds = {item["errors_of"] for item in document["items"]}
+    return "queries" if len(kinds) == 1 else "counts"
 
 
 def _draw_plan(screen: Console, document: dict[str, Any]) -> None:
@@ -173,7 +183,7 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield (
         "error",
         f"{_largest(document)}root mean square {figure(document['expected_rmse'])} over all"
-        " queries if everybody finishes; each adds"
+        f" {_typical(document)} if everybody finishes; each adds"
         f" σ = {figure(document['sigma_participant'])} to every sum",
     )
     proofs = "" if document["validation"] == "none" else " and what proves them"

@@ -20,6 +20,7 @@ from dhdmm.participant.data_sets import UNNAMED, accounted, ledgers_for, now
 from dhdmm.participant.report import Report
 from dhdmm.participant.tabulate import count_for
 from dhdmm.planning.draft import plan as make_plan
+from dhdmm.planning.plan import ExpectedError
 from dhdmm.privacy.budgets import Budget
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.runner import (
@@ -144,10 +145,10 @@ def summary(outcome: Outcome, directory: Path) -> dict[str, Any]:
 
 
 def actual_rmse(outcome: Outcome, histograms: list[Histogram]) -> float:
-    """√(mean squared error) against the exact counts over the survivors' records."""
+    """√(mean squared error) against the exact answers over the survivors' records."""
 
     error = outcome.release.answers - exact_answers(outcome, histograms)
-    return float(np.sqrt(np.mean(error**2)))
+    return ExpectedError(outcome.release.plan.study, error).rmse
 
 
 def exact_answers(outcome: Outcome, histograms: list[Histogram]) -> NDArray[np.float64]:

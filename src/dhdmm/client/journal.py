@@ -67,7 +67,10 @@ class FileJournal:
     def remember(self, note: File) -> None:
         """Keep what says where this round is, until the journal is erased."""
         self._require_lock()
-        note.keep(self._note_path)
+        try:
+            replace_durably(self._note_path, note.to_bytes())
+        except OSError as error:
+            raise self._refused(f"the round cannot be noted: {error.strerror}") from None
 
     def write(self, state: bytes, outgoing: bytes) -> None:
         self._require_lock()

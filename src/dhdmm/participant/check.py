@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -21,7 +22,8 @@ from dhdmm.participant.reading import OpenTable, attached, open_table, prepared
 from dhdmm.participant.report import Report
 from dhdmm.participant.sources import LocalSource
 from dhdmm.participant.tabulate import OnUnknown, Tabulation, tabulate
-from dhdmm.study.attributes import Attribute
+from dhdmm.study.attributes import Attribute, Codes
+from dhdmm.study.division import quarters
 from dhdmm.study.document import inline
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.schema import Schema
@@ -160,11 +162,19 @@ def _most_frequent(opened: OpenTable, attribute: Attribute, i: int) -> list[tupl
 
 
 def _marginal(attribute: Attribute, histogram: Histogram, i: int) -> list[tuple[str, int]]:
-    if attribute.present.divided is not None:  # its steps are amounts, which are added up
-        return []
-    totals = np.zeros(attribute.size, np.int64)
-    np.add.at(totals, histogram.codes[:, i], histogram.counts)
-    return [(attribute.label(int(code)), int(totals[code])) for code in np.flatnonzero(totals)]
+    codes = histogram.codes[:, i]
+    if attribute.present.divided is None:
+        return _rows_by(codes, histogram, attribute.label)
+    codes, labels = quarters(attribute, codes)  # its steps are too many to list
+    return _rows_by(codes, histogram, lambda code: labels[code])
+
+
+def _rows_by(
+    codes: Codes, histogram: Histogram, label: Callable[[int], str]
+) -> list[tuple[str, int]]:
+    totals = np.zeros(codes.max(initial=0) + 1, np.int64)
+    np.add.at(totals, codes, histogram.counts)
+    return [(label(int(code)), int(totals[code])) for code in np.flatnonzero(totals)]
 
 
 # ---- what is probably meant ---------------------------------------------------------------------

@@ -21,6 +21,7 @@ from dhdmm.study.attributes.columns import (
     ColumnKind,
 )
 from dhdmm.study.names import literal
+from dhdmm.study.persons import AGAIN, FIRST, NO_SET, Mark, Run
 
 BLANKS = "".join(
     chr(code)
@@ -48,6 +49,10 @@ class PersonBound:
     """Rows with an unknown value use up the bound, because they will be counted as "other"."""
     key: str
     """Part of every hash; hexadecimal digits, since it is part of the SQL."""
+    instead: tuple[int, ...] = ()
+    """The code that each attribute's unknown values will be counted as, if that is one."""
+    marks: tuple[Mark, ...] = ()
+    """The ways in which persons are counted."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +145,56 @@ def by_person(names: Sequence[str], rows: str, limit: PersonBound) -> str:
         f"SELECT *, row_number() OVER (PARTITION BY person ORDER BY {last}{hashed}, {keys}, copy)"
         f" AS place FROM ({numbered})"
     )
+    keys = ", ".join([*names, *(f"f{m}" for m in range(len(limit.marks)))])
     return (
         f"SELECT {keys}, count(*) AS total, count(*) FILTER (place <= {bound}) AS kept,"
         f" count(*) FILTER (place = 1) AS persons,"
         f" count(*) FILTER (place = {bound + 1}) AS persons_truncated,"
-        f" person IS NULL AS anonymous FROM ({ranked}) GROUP BY {keys}, anonymous"
+        f" person IS NULL AS anonymous FROM ({_marked(ranked, limit)})"
+        f" GROUP BY {keys}, anonymous"
     )
+
+
+def _marked(ranked: str, limit: PersonBound) -> str:
+    """The rows with f0, f1, …: for each mark whether a row is the first of its person in its group.
+
+    The first is that of the lowest place among the rows that are in a group and satisfy the
+    condition; all others are marked as seen again. Rows that are not counted come after those that
+    are, so they are first only where none is counted, and then it does not matter.
+    """
+    for m, mark in enumerate(limit.marks):
+        groups = [_set_number(_settled(a, limit), runs) for a, runs in mark.sets]
+        chosen = [*(f"{group} <> {NO_SET}" for group in groups), _holds(mark, limit)]
+        within = ", ".join(["person", "chosen", *groups])
+        ranked = f"SELECT *, ({' AND '.join(chosen)}) AS chosen FROM ({ranked})"
+        ranked = (
+            f"SELECT * EXCLUDE (chosen), CASE WHEN chosen AND"
+            f" row_number() OVER (PARTITION BY {within} ORDER BY place) = 1"
+            f" THEN {FIRST} ELSE {AGAIN} END AS f{m} FROM ({ranked})"
+        )
+    return ranked
+
+
+def _settled(attribute: int, limit: PersonBound) -> str:
+    """The code that the row will be counted with."""
+    code, instead = f"k{attribute}", limit.instead[attribute]
+    return code if instead == UNKNOWN else f"if({code} = {UNKNOWN}, {instead}, {code})"
+
+
+def _set_number(code: str, runs: Sequence[Run] | None) -> str:
+    if runs is None:
+        return code
+    whens = " ".join(f"WHEN {code} BETWEEN {low} AND {high} THEN {n}" for low, high, n in runs)
+    return f"CASE {whens} ELSE {NO_SET} END"
+
+
+def _holds(mark: Mark, limit: PersonBound) -> str:
+    """The condition over codes: its boxes, with their coefficients, add up to 1 or 0."""
+    parts = []
+    for coefficient, masks in mark.boxes:
+        inside = [f"{_set_number(_settled(a, limit), runs)} <> {NO_SET}" for a, runs in masks]
+        parts.append(f"if({' AND '.join(inside) or 'true'}, {coefficient}, 0)")
+    return f"({' + '.join(parts)} = 1)"
 
 
 def _hashed_person(kind: ColumnKind) -> str:

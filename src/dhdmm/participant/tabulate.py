@@ -9,7 +9,7 @@ somebody has accepted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypedDict, Unpack
 
@@ -28,6 +28,7 @@ from dhdmm.study.coverage import LEFT_OUT
 from dhdmm.study.division import clipped
 from dhdmm.study.histogram import Counts, Histogram
 from dhdmm.study.models import PersonModel
+from dhdmm.study.persons import Mark
 from dhdmm.study.schema import Schema
 from dhdmm.study.spec import Study
 
@@ -75,6 +76,7 @@ def tabulate(
     key: bytes = b"",
     threads: int | None = None,
     coverage: bool = False,
+    marks: Sequence[Mark] = (),
 ) -> Tabulation:
     """Count the records of a participant's table by cell.
 
@@ -92,6 +94,8 @@ def tabulate(
         key: Decides which records of a person stay; a round uses the study's digest.
         threads: How many threads count a table on this machine.
         coverage: The histogram also counts the rows that are left out, in cells of their own.
+        marks: The ways in which a study counts persons, `study.cells.marks`: the histogram tells a
+            person's first record in each group from the others.
 
     Returns:
         The histogram, and a report for the data holder alone.
@@ -109,15 +113,18 @@ def tabulate(
     policy = OnUnknown(on_unknown)
     opened = open_table(table, schema, columns, unit)
     source = opened.source
-    limit = None if unit is None else _person_bound(opened, unit, policy, key)
+    instead = _others(schema, other or {}, policy)
+    limit = None
+    if unit is not None:
+        limit = replace(
+            _person_bound(opened, unit, policy, key), instead=instead, marks=tuple(marks)
+        )
     groups = _count(opened, schema, limit, threads)
-    codes = groups.codes
-    if policy is OnUnknown.OTHER:
-        codes = _with_others(codes, schema, other or {})
+    codes = np.where(groups.codes == UNKNOWN, np.array(instead, np.int64), groups.codes)
     known = (codes != UNKNOWN).all(axis=1) & ~groups.anonymous
     if policy is not OnUnknown.DROP and not known.all():
         raise _unknown_values(groups, codes, opened.names, unit, policy, source.where)
-    histogram = Histogram.of(codes[known], groups.kept[known])
+    histogram = Histogram.of(np.hstack([codes, groups.marks])[known], groups.kept[known])
     if coverage:
         histogram = _with_rows_left_out(histogram, groups.kept[~known & ~groups.anonymous])
     if max_records is not None and histogram.records > max_records:
@@ -163,6 +170,7 @@ def count_for(
         key=study.digest,
         threads=threads,
         coverage=study.coverage is not None,
+        marks=study.cells.marks,
         **options,
     )
     require_accepted(counted.report, accept_loss, counted.where)
@@ -177,6 +185,8 @@ class _Groups:
     """The table's rows by code, `UNKNOWN` included: one row of these arrays per group."""
 
     codes: Codes
+    marks: Codes
+    """(groups, marks): whether its records are the first of their persons."""
     rows: Counts
     kept: Counts
     """Rows left after truncation."""
@@ -196,8 +206,10 @@ def _count(
     else:
         result = opened.source.count(schema.attributes, opened.columns, opened.positions, limit)
     codes = np.stack([result[f"k{i}"] for i in range(len(opened.columns))], axis=1)
+    marked = [result[f"f{m}"] for m in range(len(limit.marks if limit else ()))]
+    marks = np.array(marked, np.int64).reshape(len(marked), len(codes)).T
     names = ("total", "kept", "persons", "persons_truncated", "anonymous")
-    return _Groups(codes, *(result[name] for name in names))
+    return _Groups(codes, marks, *(result[name] for name in names))
 
 
 def _count_here(
@@ -238,10 +250,11 @@ def _person_bound(
 # ---- unknown values -----------------------------------------------------------------------------
 
 
-def _with_others(codes: Codes, schema: Schema, other: Mapping[str, Any]) -> Codes:
-    """Unknown values become the attribute's category "other", where it has one."""
-    instead = [_other_code(attribute, other) for attribute in schema.attributes]
-    return np.where(codes == UNKNOWN, np.array(instead, dtype=np.int64), codes)
+def _others(schema: Schema, other: Mapping[str, Any], policy: OnUnknown) -> tuple[int, ...]:
+    """What unknown values become: the attribute's category "other", where it has one."""
+    if policy is not OnUnknown.OTHER:
+        return (UNKNOWN,) * len(schema.attributes)
+    return tuple(_other_code(attribute, other) for attribute in schema.attributes)
 
 
 def _other_code(attribute: Attribute, other: Mapping[str, Any]) -> int:

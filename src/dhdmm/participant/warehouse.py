@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import or_
+from operator import add, and_, or_
 from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,6 +42,7 @@ from dhdmm.study.attributes.columns import (
     Expression,
     Reading,
 )
+from dhdmm.study.persons import AGAIN, FIRST, NO_SET, Run
 
 Table = Any
 """A table expression of ibis, of any backend; ibis has no types that a checker could use."""
@@ -338,13 +339,47 @@ def _by_person(names: Sequence[str], rows: Table, limit: PersonBound) -> Table:
     if not limit.unknown_rows_count:
         order.insert(0, reduce(or_, (code == UNKNOWN for code in codes)))
     place = ibis.row_number().over(group_by=numbered.person, order_by=order) + 1
-    ranked = numbered.mutate(place=place)
-    return ranked.group_by(*names, anonymous=ranked.person.isnull()).agg(
+    ranked = _marked(names, numbered.mutate(place=place), limit)
+    marks = [f"f{m}" for m in range(len(limit.marks))]
+    return ranked.group_by(*names, *marks, anonymous=ranked.person.isnull()).agg(
         total=ranked.count(),
         kept=ranked.count(where=ranked.place <= bound),
         persons=ranked.count(where=ranked.place == 1),
         persons_truncated=ranked.count(where=ranked.place == bound + 1),
     )
+
+
+def _marked(names: Sequence[str], rows: Table, limit: PersonBound) -> Table:
+    """The same rows are the first of their persons as with `coding._marked`."""
+    for m, mark in enumerate(limit.marks):
+        codes = [_settled(rows[name], limit.instead[a]) for a, name in enumerate(names)]
+        groups = {f"g{i}": _set_number(codes[a], runs) for i, (a, runs) in enumerate(mark.sets)}
+        chosen = [group != NO_SET for group in groups.values()]
+        holds = [
+            reduce(
+                and_,
+                (_set_number(codes[a], runs) != NO_SET for a, runs in masks),
+                ibis.literal(True),
+            ).ifelse(coefficient, 0)
+            for coefficient, masks in mark.boxes
+        ]
+        chosen.append(reduce(add, holds) == 1)
+        found = rows.mutate(chosen=reduce(and_, chosen), **groups)
+        within = [found.person, found.chosen, *(found[name] for name in groups)]
+        place = ibis.row_number().over(group_by=within, order_by=found.place)
+        first = (found.chosen & (place == 0)).ifelse(FIRST, AGAIN)
+        rows = found.mutate(**{f"f{m}": first}).drop("chosen", *groups)
+    return rows
+
+
+def _settled(code: Expression, instead: int) -> Expression:
+    return code if instead == UNKNOWN else (code == UNKNOWN).ifelse(instead, code)
+
+
+def _set_number(code: Expression, runs: Sequence[Run] | None) -> Expression:
+    if runs is None:
+        return code
+    return ibis.cases(*((code.between(low, high), n) for low, high, n in runs), else_=NO_SET)
 
 
 def _hashed_person(person: Expression, kind: ColumnKind) -> Expression:

@@ -136,11 +136,11 @@ def plan(
         roster: Who takes part. Without a roster the plan is a preview that only `dhdmm.run` and
             `dhdmm.simulate` can use: they make their own roster.
         strategy: A strategy to use instead of the optimised one.
+        helper: The Ed25519 key of the second server, for a study with `threat_model: two-servers`.
+            Without it the plan is a preview, as without a roster.
         objective: Another objective than the study's: "total", "per-table" or "max".
         targets: The largest standard error that answers of a table may have, by the table's name.
             The plan has the smallest ε that reaches them, in place of the study's.
-        helper: The Ed25519 key of the second server, for a study with `threat_model: two-servers`.
-            Without it the plan is a preview, as without a roster.
 
     Returns:
         The plan.

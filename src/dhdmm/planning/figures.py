@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
-from dhdmm.planning.plan import ExpectedError, Plan, Promise
+from dhdmm.planning.plan import Plan, Promise
 from dhdmm.planning.targets import Targets, study_for
 from dhdmm.privacy.zcdp import Conversion
 from dhdmm.strategy.strategy import Strategy
@@ -87,17 +87,31 @@ def plan_figures(made: Plan) -> dict[str, Any]:
 
 
 def item_figures(study: Study, errors: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """Of every table: how many answers it has, and their expected standard errors."""
+    """Of every table: how many queries it has, and the expected standard errors of its answers.
+
+    Where a table has sums and counts, as that of a mean, the errors are those of the sums.
+    """
+    described = described_rows(study)
     return [
         {
-            "name": name,
-            "queries": len(own),
-            "standard_error_median": float(np.median(own)),
-            "standard_error_max": float(own.max()),
-            **({"target": study.targets[name]} if name in study.targets else {}),
+            "name": item.name,
+            "queries": item.queries,
+            "errors_of": "sums" if any(term.sum_of for term in item.terms) else "counts",
+            "standard_error_median": float(np.median(errors[described[item.name]])),
+            "standard_error_max": float(errors[described[item.name]].max()),
+            **({"target": study.targets[item.name]} if item.name in study.targets else {}),
         }
-        for name, own in ExpectedError(study, errors).by_item().items()
+        for item in study.workload.items
     ]
+
+
+def described_rows(study: Study) -> dict[str, NDArray[np.intp]]:
+    """The queries that a table's errors are about: its sums if it has any, else its counts."""
+    counts, found = study.workload.counts, {}
+    for name, part in study.workload.rows.items():
+        own = np.arange(part.start, part.stop)
+        found[name] = own if counts[part].all() else own[~counts[part]]
+    return found
 
 
 def liar_errors(made: Plan) -> float:

@@ -445,8 +445,13 @@ class ExpectedError:
 
     @property
     def rmse(self) -> float:
-        """The root mean square error: √(mean variance) over all queries."""
-        return float(np.sqrt(np.mean(self.standard_errors**2)))
+        """The root mean square error: √(mean variance) over all counts.
+
+        Sums, which have units of their own, are left out unless nothing else is asked.
+        """
+        counts = self.study.workload.counts
+        chosen = self.standard_errors[counts] if counts.any() else self.standard_errors
+        return float(np.sqrt(np.mean(chosen**2)))
 
     def by_item(self) -> dict[str, NDArray[np.float64]]:
         """The standard errors of each table of the release.

@@ -23,6 +23,7 @@ from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.coverage import ROWS
 from dhdmm.study.names import nearest
+from dhdmm.study.persons import MARKED
 from dhdmm.study.spec import Study
 from dhdmm.study.workload import Term
 
@@ -31,6 +32,8 @@ CLOSE = 1e-3
 """How far below the target an error may stay."""
 ALL_COUNTED = np.array([1.0, 0.0])
 """A guess is of a table that loses no row."""
+ALL_FIRST = np.array([0.0, 1.0])
+"""And in which every record is another person's."""
 Floats = NDArray[np.float64]
 
 
@@ -102,8 +105,9 @@ def guessed_answers(study: Study, total: float) -> Floats:
 
 def _shares(term: Term, study: Study) -> Floats:
     """The part of the records that each row of the term counts."""
+    beside = {id(ROWS): ALL_COUNTED, id(MARKED): ALL_FIRST}
     even = [
-        ALL_COUNTED if attribute is ROWS else np.full(attribute.size, 1 / attribute.size)
+        beside.get(id(attribute), np.full(attribute.size, 1 / attribute.size))
         for attribute in study.workload.schema.attributes
     ]
     found = np.zeros(term.queries)

@@ -40,7 +40,7 @@ LISTED_ITEMS = 5
 def item_of(release: Release, sql: str) -> Item:
     """The groups of a counting query in SQL, with the records of each counted."""
     study = release.plan.study
-    return item(ItemModel(name=NAME, sql=sql), names_of(study), Place())
+    return item(ItemModel(name=NAME, sql=sql), names_of(study), study.cells, Place())
 
 
 def check_measured(release: Release, sql: str) -> None:
@@ -51,8 +51,7 @@ def check_measured(release: Release, sql: str) -> None:
     if outside == 0:
         return
     term, rows = next(part for part in zip(asked.terms, measured, strict=True) if not all(part[1]))
-    first = np.unravel_index(int(np.argmin(rows)), term.row_shape)
-    example = query_label(term, [int(row) for row in first])
+    example = query_label(term, [int(row) for row in term.rows_of(int(np.argmin(rows)))])
     number = "it" if asked.queries == 1 else f"{outside:,} of its {asked.queries:,} answers"
     nearest = tuple(_nearest(release, sql))
     answerable = f"these are answerable: {'; '.join(nearest)}; " if nearest else ""

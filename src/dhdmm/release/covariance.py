@@ -1,8 +1,7 @@
 """Exact covariances of the answers of a release.
 
 Answers are W A'⁺ M̂ with independent noise of variance s in every measurement, so two queries f and
-g have the covariance s · f (A'ᵀA')⁺ gᵀ. The strategy knows the variances of all rows of a term at
-once, and f + g and f − g are rows of terms too: cov(f, g) = (var(f + g) − var(f − g)) / 4.
+g have the covariance s · f (A'ᵀA')⁺ gᵀ.
 """
 
 from __future__ import annotations
@@ -38,16 +37,14 @@ def combined(terms: Sequence[Term], coefficients: Sequence[Fraction]) -> Term:
 
 def variances(release: Release, term: Term) -> Floats:
     """Of the answers of a term; what rounding leaves below 0 is 0."""
-    with threadpool_limits(limits=1, user_api="blas"):  # many small products
-        unit = release.plan.strategy.reconstruction.variances(term)
-    return np.asarray(release.measurement_variance * np.maximum(unit, 0))
+    return np.maximum(row_covariances(release, term, term), 0)
 
 
 def row_covariances(release: Release, left: Term, right: Term) -> Floats:
     """Row by row, of the answers of two terms with as many rows."""
-    one = Fraction(1)
-    plus, minus = (combined([left, right], [one, sign]) for sign in (one, -one))
-    return (variances(release, plus) - variances(release, minus)) / 4
+    with threadpool_limits(limits=1, user_api="blas"):  # many small products
+        unit = release.plan.strategy.reconstruction.covariances(left, right)
+    return np.asarray(release.measurement_variance * unit)
 
 
 def covariance(release: Release, left: Item, right: Item) -> Floats:

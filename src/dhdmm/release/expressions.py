@@ -20,8 +20,9 @@ from dhdmm.release.intervals import Estimates, Floats, Quotients, QuotientSums, 
 from dhdmm.study import sqltext
 from dhdmm.study.factor import restricted
 from dhdmm.study.names import nearest
+from dhdmm.study.persons import Mark
 from dhdmm.study.predicate import Box, boxes
-from dhdmm.study.schema import Schema
+from dhdmm.study.spec import Study
 from dhdmm.study.sums import of_known, summed
 from dhdmm.study.workload import Product, Term
 
@@ -87,8 +88,8 @@ def has_aggregate(tree: Expr) -> bool:
 class FormReader:
     """Reads expressions over the groups of one term, which counts the records of each."""
 
-    def __init__(self, schema: Schema, counts: Term, names: Mapping[str, Expr]) -> None:
-        self.schema, self.counts, self.names = schema, counts, names
+    def __init__(self, study: Study, counts: Term, names: Mapping[str, Expr]) -> None:
+        self.study, self.schema, self.counts, self.names = study, study.schema, counts, names
 
     def form(self, tree: Expr) -> Form:
         match tree.key:
@@ -156,6 +157,8 @@ class FormReader:
         argument = tree.args.get("this")
         if argument is None or argument.key in ("star", "literal"):
             return _row(counts)
+        if tree.key == "count" and argument.key == "distinct":
+            return _row(self._persons(tree, [one.name for one in argument.expressions], condition))
         if argument.unnest().key != "column":
             return _refuse(tree, f"{sqltext.shown(tree)} is not of a column", _HINT)
         name = sqltext.known_name(argument.unnest(), self.schema.names, None)
@@ -167,6 +170,19 @@ class FormReader:
             return _row(known)
         sums = _row(summed(self.schema, counts, name))
         return sums if tree.key == "sum" else Quotient(sums, _row(known))
+
+    def _persons(self, tree: Expr, columns: list[str], condition: Expr | None) -> Term:
+        """Persons are counted in the groups in which the study did, under its condition."""
+        person, counts, text = self.study.privacy.person, self.counts, sqltext.shown(tree)
+        if person is None or columns != [person.column]:
+            return _refuse(tree, f"{text}: distinct values are not a count of records")
+        if condition is not None:
+            return _refuse(tree, f"{text} with FILTER cannot be told", "put the condition in WHERE")
+        if person.max_records == 1:
+            return counts
+        by = sorted(axis.header for axis in counts.axes if axis and not axis.is_fixed)
+        mark = Mark(person.column, tuple(by), counts.condition, (), ())
+        return self.study.cells.of_persons(counts, mark)
 
 
 def _row(term: Term) -> Linear:

@@ -52,7 +52,7 @@ class Made:
 def formats_of(plan: Plan) -> dict[str, int]:
     return {
         "study": plan.study.format,
-        "strategy": formats.STRATEGY.writes,
+        "strategy": plan.strategy.format,
         "plan": plan.format,
     }
 

@@ -98,9 +98,8 @@ class _Answers:
         return Item(self.asked.name, tuple(form.term for form in forms))
 
     def _forms(self, tree: Expr) -> list[Form]:
-        schema = self.release.plan.study.schema
-        names = self.selection.names
-        return [FormReader(schema, term, names).form(tree) for term in self.asked.terms]
+        study, names = self.release.plan.study, self.selection.names
+        return [FormReader(study, term, names).form(tree) for term in self.asked.terms]
 
     def _places(self, tree: Expr) -> Floats:
         """The order of the labels: that of the schema, totals last."""
@@ -108,7 +107,8 @@ class _Answers:
         for term in self.asked.terms:
             axes = [a for a, axis in enumerate(term.axes) if axis and axis.header == tree.name]
             if axes:
-                found.append(np.indices(term.row_shape)[axes[0]].ravel().astype(np.float64))
+                rows = term.rows_of(np.arange(term.queries))[axes[0]]
+                found.append(rows.astype(np.float64))
             else:
                 found.append(np.full(term.queries, np.inf))
         if not any(np.isfinite(part).any() for part in found):

@@ -312,8 +312,7 @@ class Table(Summarised):
         for number in self.rows:
             place = int(np.searchsorted(ends, number, side="right"))
             term = self.item.terms[place]
-            inside = np.unravel_index(number - (ends[place] - term.queries), term.row_shape)
-            row = [int(index) for index in inside]
+            row = [int(one) for one in term.rows_of(number - (ends[place] - term.queries))]
             sql = query_sql(self.schema, term, row) if self.header == STATISTICS[0] else ""
             yield query_label(term, row), sql
 
@@ -408,10 +407,10 @@ def _free_names(headers: Sequence[str]) -> list[str]:
     ['age', 'by_by_Value', 'by_value']
     """
     taken = TAKEN | {header.casefold() for header in headers if header.casefold() not in TAKEN}
-    names = []
+    names: list[str] = []
     for header in headers:
-        name = header
-        while name.casefold() in (TAKEN if name == header else taken):
+        name, used = header, TAKEN | {known.casefold() for known in names}
+        while name.casefold() in (used if name == header else taken):
             name = f"by_{name}"
         names.append(name)
     return names
@@ -431,6 +430,6 @@ def _term_labels(column: LabelColumn, term: Term, rows: Integers) -> Words | str
     axis = column.axis(term)
     if axis is None:
         return column.absent(term)
-    row = np.unravel_index(rows, term.row_shape)[column.attribute]
+    row = term.rows_of(rows)[column.attribute]
     needed, places = np.unique(row, return_inverse=True)
     return np.array([axis.labels[int(one)] for one in needed], object)[places]

@@ -12,6 +12,7 @@ import numpy as np
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis, concatenate, select
+from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.matrix import (
     PRIME,
     Integers,
@@ -35,6 +36,14 @@ class BasisBuilder:
         self.reduction = reduction
         self.books = [VectorBook(axis) for axis in reduction.axes]
         self._known: dict[Hashable, Basis] = {}
+
+    @property
+    def measured_axes(self) -> tuple[MeasuredAxis, ...]:
+        """Every attribute with the vectors that the bases name."""
+        return tuple(
+            MeasuredAxis(axis.merged, axis.orbit, book.extra)
+            for axis, book in zip(self.reduction.axes, self.books, strict=True)
+        )
 
     def rank_bound(self, block: BlockGram) -> int:
         """At least the rank of V on the block."""

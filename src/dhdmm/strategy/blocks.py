@@ -14,22 +14,36 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, work
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_column_norms
-from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.vectors import common_vectors
 
 WHOLE = -1
 """As a residual's part: all merged values instead of one orbit."""
+LARGEST_ROWS = 2**26
+"""Rows of a strategy: a participant sends one number for each."""
 LARGEST_TABLE = 2**24
 """Entries of a block written out over all orbits of its axes at once."""
+CHEAP_TABLE = 2**21
+"""Entries up to which a table is better than its products, one cell at a time."""
+
+
+def require_few_rows(rows: int) -> None:
+    """For an error before they are computed."""
+    if rows > LARGEST_ROWS:
+        raise StrategyError(
+            f"the workload takes {rows:,} measured sums, more than {LARGEST_ROWS:,}",
+            hint="ask for fewer tables, for tables of fewer attributes, or of coarser values",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +78,21 @@ class MeasuredAxis:
         everything = np.arange(len(self.orbit))
         return everything if part == WHOLE else np.flatnonzero(self.orbit == part)
 
-    @memoised
-    def positions(self, part: int) -> Integers:
-        """(merged values,): position in the part, −1 outside. Needed for every measurement."""
+    @cached_property
+    def places(self) -> Integers:
+        """(merged values,): position in the value's orbit."""
         allocate(3 * len(self.orbit))
-        found = np.full(len(self.orbit), -1)
-        members = self.part(part)
-        found[members] = np.arange(len(members))
+        order = np.argsort(self.orbit, kind="stable")
+        found = np.empty(len(self.orbit), np.int64)
+        starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        found[order] = np.arange(len(order)) - np.repeat(starts, self.sizes)
         return found
+
+    def positions(self, part: int, values: NDArray[np.integer[Any]]) -> Integers:
+        """(values,): position of merged values in the part, −1 outside."""
+        if part == WHOLE:
+            return values.astype(np.int64)
+        return np.where(self.orbit[values] == part, self.places[values], -1)
 
 
 @dataclass(frozen=True)
@@ -85,10 +106,46 @@ class Residual:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A share of a side that varies with `axes` only: table (r, orbits of axes)."""
+    """A share of a side that varies with `axes` only."""
 
     axes: tuple[int, ...]
-    table: Exact
+    mixing: Exact
+    """(r, products): the share of every Kronecker row."""
+    ids: Integers
+    """(products, axes)"""
+    vectors: tuple[Integers, ...]
+    """Of every axis, over its orbits."""
+
+    @property
+    def entries(self) -> int:
+        return len(self.mixing) * math.prod(int(v.shape[1]) for v in self.vectors)
+
+    @cached_property
+    def table(self) -> Exact:
+        """(r, orbits of axes…)"""
+        allocate(self.entries)
+        work(OBJECT)
+        table = multiply(self.mixing, kronecker_rows(self.ids, self.vectors))
+        return table.reshape(-1, *(vectors.shape[1] for vectors in self.vectors))
+
+    @property
+    def largest(self) -> int:
+        """At least every |entry|, and exactly where it is cheap to write them out."""
+        if self.entries <= CHEAP_TABLE:
+            return largest(self.table)
+        held = [largest(v[ids]) for v, ids in zip(self.vectors, self.ids.T, strict=True)]
+        row = max(int(total) for total in np.abs(self.mixing.astype(object)).sum(axis=1))
+        return row * math.prod(held)
+
+    def at(self, orbits: Sequence[Integers]) -> Exact:
+        """(r, cells), for cells with these orbits on every attribute."""
+        if self.entries <= CHEAP_TABLE:
+            cells: tuple[Any, ...] = (slice(None), *(orbits[a] for a in self.axes))
+            return np.asarray(self.table[cells].reshape(len(self.mixing), -1))
+        K = np.ones((len(self.ids), len(orbits[0])), np.int64)
+        for i, a in enumerate(self.axes):
+            K *= self.vectors[i][self.ids[:, i]][:, orbits[a]]
+        return multiply(self.mixing, K)
 
     @cached_property
     def squared_norms(self) -> Exact:
@@ -148,22 +205,17 @@ class Side:
             yield Group(held, mine, kronecker_rows(ids, [axes[a].vectors for a in held]))
 
     def pieces(self, axes: Sequence[MeasuredAxis]) -> list[Piece]:
-        """T·B as one table per group of products."""
+        """T·B, a piece per group of products."""
         allocate(2 * self.basis.rows * len(self.basis.coefficients))
         plain = self.basis.is_plain
         combined = self.T if plain else multiply(self.T, self.basis.written_out)
         found: list[Piece] = []
-        for group in self.groups(axes):
-            work(OBJECT)
-            allocate(self.basis.rows * group.K.shape[1])
-            mine = (
-                combined
-                if len(group.products) == combined.shape[1]
-                else combined[:, group.products]
+        for positions, mine in self.patterns(axes):
+            held = tuple(self.axes[i] for i in positions)
+            vectors = tuple(axes[a].vectors for a in held)
+            found.append(
+                Piece(held, combined[:, mine], self.basis.ids[mine][:, positions], vectors)
             )
-            table = multiply(mine, group.K)
-            shape = (len(axes[a].sizes) for a in group.axes)
-            found.append(Piece(group.axes, table.reshape(-1, *shape)))
         return found
 
     def renumbered(self, numbers: Sequence[Integers]) -> Side:
@@ -176,10 +228,36 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The Kronecker product of its sides and its residuals' contrasts."""
+    """The Kronecker product of its sides and its residuals' contrasts.
+
+    Copies over other attributes, one below the other, are one block: of two questions with five
+    answers each, or of any pair of sixty such questions, the same is measured.
+    """
 
     residuals: tuple[Residual, ...]
     sides: tuple[Side, ...]
+    others: tuple[tuple[int, ...], ...] = ()
+    """The residuals' attributes in every further copy."""
+
+    @property
+    def copies(self) -> int:
+        return 1 + len(self.others)
+
+    @property
+    def places(self) -> list[tuple[int, ...]]:
+        """The residuals' attributes in every copy."""
+        return [tuple(residual.attribute for residual in self.residuals), *self.others]
+
+    def apart(self) -> list[Block]:
+        """Every copy as a block by itself."""
+        if not self.others:
+            return [self]
+        work(OBJECT * self.copies)
+        return [Block(self._moved(attributes), self.sides) for attributes in self.places]
+
+    def _moved(self, attributes: tuple[int, ...]) -> tuple[Residual, ...]:
+        moved = zip(attributes, self.residuals, strict=True)
+        return tuple(Residual(a, residual.part, residual.contrast) for a, residual in moved)
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
@@ -188,16 +266,21 @@ class Block:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Rows of every side, then rows of every contrast."""
+        """Of one copy: rows of every side, then rows of every contrast."""
         contrasts = (residual.contrast.n - 1 for residual in self.residuals)
         return (*(side.basis.rows for side in self.sides), *contrasts)
 
     @cached_property
     def rows(self) -> int:
-        return math.prod(self.shape)
+        return self.copies * math.prod(self.shape)
 
     def pieces(self, axes: Sequence[MeasuredAxis]) -> SidePieces:
         return [side.pieces(axes) for side in self.sides]
+
+
+def apart(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Every copy of every block, in the order of the rows."""
+    return tuple(copy for block in blocks for copy in block.apart())
 
 
 def drop_unused_vectors(
@@ -225,7 +308,7 @@ def drop_unused_vectors(
 
 def entry_bound(block: Block, pieces: SidePieces) -> int:
     """At least the largest |entry| of the block; exact when every side is one piece."""
-    sides = [sum(largest(piece.table) for piece in side) for side in pieces]
+    sides = [sum(piece.largest for piece in side) for side in pieces]
     contrasts = [residual.contrast.largest for residual in block.residuals]
     return math.prod([*sides, *contrasts])
 
@@ -234,9 +317,6 @@ def columns(pieces: SidePieces, orbits: Sequence[Integers]) -> Exact:
     """All sides at cells with these orbits on every attribute: (product of sides' rows, cells)."""
     total = np.ones((1, len(orbits[0])), np.int64)
     for side in pieces:
-        rows: Exact = np.zeros(1, np.int64)
-        for piece in side:
-            cells: tuple[Any, ...] = (slice(None), *(orbits[a] for a in piece.axes))
-            rows = rows + piece.table[cells].reshape(len(piece.table), -1)
+        rows = reduce(np.add, (piece.at(orbits) for piece in side))
         total = (total[:, None, :] * rows[None, :, :]).reshape(-1, len(orbits[0]))
     return total

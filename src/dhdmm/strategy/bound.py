@@ -27,9 +27,8 @@ from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import lowered_roots
 from dhdmm.strategy.symmetry import ReducedAxis, Reduction
 
-CUTS = ((None, 1), (0.25, 1), (0.75, 1), (0.1, 12), (0.25, 12), (0.5, 12))
-"""Where θ lies between its least value and 1 (or that nothing is cut) and the dimensions of K:
-tried one after the other."""
+KEPT, SHARES = (1, 3, 12), (0.1, 0.25, 0.5, 0.75)
+"""Dimensions of K, and where θ lies between its least value and 1: tried one after the other."""
 LARGEST = 1600
 """Rows of a block that is written out."""
 SAFETY = 1e-9
@@ -128,7 +127,22 @@ class ProductBound:
 
     @property
     def value(self) -> float:
-        return max(self.root_trace(*cut) for cut in CUTS) * (1 - SAFETY)
+        """The largest found: without a cut, by the best K, and by the best θ for that."""
+        found = {kept: self.root_trace(SHARES[1], kept) for kept in KEPT}
+        best = max(found, key=lambda kept: found[kept])
+        shares = [self.root_trace(share, best) for share in (None, *SHARES)]
+        return max(found[best], *shares, self.root_of_trace) * (1 - SAFETY)
+
+    @property
+    def root_of_trace(self) -> float:
+        """(tr D^½ V D^½)^½, which is no larger than the trace of the root: terms of any kind."""
+        diagonals = [_diagonals(*x) for x in zip(self.reduction.axes, self.d, strict=True)]
+        shares = (
+            c * math.prod(own[pair] for own, pair in zip(diagonals, pairs, strict=True))
+            for term in self.reduction.terms
+            for c, pairs in term.pairs()
+        )
+        return math.sqrt(math.fsum(shares))
 
     def root_trace(self, share: float | None, kept: int) -> float:
         axes = [WeighedAxis(*x, share, kept) for x in zip(self.reduction.axes, self.d, strict=True)]
@@ -143,6 +157,14 @@ class ProductBound:
         for term in self.reduction.terms:
             if len(term.indices) == 1:
                 yield term.indices[0], term.weight**2 * float(term.coefficients[0]) ** 2
+
+
+def _diagonals(axis: ReducedAxis, mass: Floats) -> dict[tuple[int, int], float]:
+    """Σ_u d_u G_uu of every Gram."""
+    return {
+        key: float((mass / axis.sizes) @ (np.diag(G) + (axis.sizes - 1) * axis.standard[key]))
+        for key, G in axis.trivial.items()
+    }
 
 
 def _block(

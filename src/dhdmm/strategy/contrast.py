@@ -10,6 +10,7 @@ n: values; p, q, r: the integers above; I, J: identity and all-ones of order nâˆ
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -74,6 +75,12 @@ class Contrast:
         return usual, (self.n - 1) * self.r**2
 
     @property
+    def is_level(self) -> bool:
+        """Whether no column is longer than the usual ones, so that the longest is known."""
+        usual, last = self.norms
+        return last <= usual
+
+    @property
     def inner(self) -> tuple[int, int]:
         """Inner products of two different columns: neither is the last, or one is."""
         usual = -2 * self.q * (self.p - self.q) + (self.n - 3) * self.q**2
@@ -136,6 +143,11 @@ def contrasts(n: int) -> tuple[Contrast, ...]:
             if q <= SMALL_Q or candidate.imbalance < min(c.imbalance for c in found):
                 found.append(candidate)
     return tuple(sorted(found, key=lambda contrast: contrast.p))
+
+
+def level(candidates: Sequence[Contrast]) -> Sequence[Contrast]:
+    """Those of which the last column is not the longest; all if there is none."""
+    return tuple(c for c in candidates if c.is_level) or candidates
 
 
 @lru_cache(maxsize=4096)

@@ -5,13 +5,15 @@ CBOR with integers, byte strings and arrays only:
     [b"dhdmm strategy", version, [axis, …], [block, …]]
     axis  = [values, merged values, orbits, value → merged value, merged value → orbit, count,
              vectors]
-    block = [[[attribute, part + 1, p, q], …], [side, …]]
+    block = [[[attribute, part + 1, p, q], …], [side, …]], and in version 2 a third: [count, others]
     side  = [[axis, …], [rows, products], lengths, coefficients, vector numbers, T]
 
 Integer arrays are packed: one byte with the width in bits, then every entry's zigzag code (0, −1,
 1, −2, …) in that many bits, least significant first, zero padded. Vectors 0 … orbits (all ones,
 then one per orbit) are not written; of T only the upper triangle is; `lengths` (products per row)
-and `coefficients` are empty when every row is a single product of coefficient 1.
+and `coefficients` are empty when every row is a single product of coefficient 1. `others` are the
+attributes of the residuals in every further copy of the block. Where no block has any, the strategy
+is written in version 1.
 
 There is one encoding of a strategy: CBOR in its canonical form, arrays of the smallest width. Both
 are checked when a strategy is read, and it keeps the bytes that it was read from. They suffice to
@@ -22,7 +24,9 @@ anything of that size is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import cbor2
@@ -32,13 +36,20 @@ from dhdmm import formats
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
-from dhdmm.strategy.blocks import LARGEST_TABLE, WHOLE, Block, MeasuredAxis, Residual, Side
+from dhdmm.strategy.blocks import (
+    LARGEST_ROWS,
+    LARGEST_TABLE,
+    WHOLE,
+    Block,
+    MeasuredAxis,
+    Residual,
+    Side,
+)
 from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import Integers
 
 MAGIC = b"dhdmm strategy"
 LARGEST_BYTES = 2**28
-LARGEST_ROWS = 2**26
 LARGEST_ATTRIBUTES = 128
 LARGEST_AXIS = 2**22
 LARGEST_TRIANGLE = 2**13
@@ -55,8 +66,14 @@ Parts = tuple[tuple[MeasuredAxis, ...], tuple[Block, ...]]
 
 
 def encode(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> bytes:
-    written = [_axis_document(axis) for axis in axes], [_block_document(b) for b in blocks]
-    return _canonical([MAGIC, formats.STRATEGY.writes, *written])
+    version = format_of(blocks)
+    written = [_axis_document(axis) for axis in axes], [_block_document(b, version) for b in blocks]
+    return _canonical([MAGIC, version, *written])
+
+
+def format_of(blocks: Sequence[Block]) -> int:
+    """The first format that can say it."""
+    return 2 if any(block.others for block in blocks) else 1
 
 
 def decode(data: bytes, made_by: str | None = None) -> Parts:
@@ -72,18 +89,20 @@ def decode(data: bytes, made_by: str | None = None) -> Parts:
         raise refused("not CBOR") from error
     if type(document) is not list or len(document) < 2 or document[0] != MAGIC:
         raise refused("not a strategy")
-    formats.readable(formats.STRATEGY, document[1], StrategyError, made_by)
+    version = formats.readable(formats.STRATEGY, document[1], StrategyError, made_by)
     _, _, axes, blocks = _array(document, 4, "the document")
     read_axes = _read_axes(_list(axes, LARGEST_ATTRIBUTES, "the axes"))
     read_blocks: list[Block] = []
     rows = 0
     for block in _list(blocks, LARGEST_ROWS, "the blocks"):
-        read_blocks.append(_read_block(block, read_axes))
+        read_blocks.append(_read_block(block, read_axes, version))
         rows += read_blocks[-1].rows
         if rows > LARGEST_ROWS:
             raise refused(f"more than {LARGEST_ROWS:,} rows")
     if not read_blocks:
         raise refused("no row")
+    if version != format_of(read_blocks):
+        raise refused("not the canonical encoding: its version is too high")
     if _canonical(document) != data:  # now that it is known to hold numbers, bytes and arrays only
         raise refused("not the canonical encoding")
     return read_axes, tuple(read_blocks)
@@ -174,9 +193,10 @@ def _onto(labels: Integers, count: int) -> Integers:
     return labels
 
 
-def _block_document(block: Block) -> list[Any]:
+def _block_document(block: Block, version: int) -> list[Any]:
     residuals = [[r.attribute, r.part + 1, r.contrast.p, r.contrast.q] for r in block.residuals]
-    return [residuals, [_side_document(side) for side in block.sides]]
+    others = [len(block.others), pack(np.array(block.others, np.int64))]
+    return [residuals, [_side_document(side) for side in block.sides], others][: version + 1]
 
 
 def _side_document(side: Side) -> list[Any]:
@@ -191,21 +211,48 @@ def _side_document(side: Side) -> list[Any]:
     ]
 
 
-def _read_block(document: Any, axes: tuple[MeasuredAxis, ...]) -> Block:
+def _read_block(document: Any, axes: tuple[MeasuredAxis, ...], version: int) -> Block:
     work(20 * OBJECT)
-    residuals, sides = _array(document, 2, "a block")
+    residuals, sides, *others = _array(document, version + 1, "a block")
     block = Block(
         tuple(_read_residual(r, axes) for r in _list(residuals, len(axes), "the residuals")),
         tuple(_read_side(side, axes) for side in _list(sides, len(axes) + 1, "the sides")),
     )
-    attributes = [r.attribute for r in block.residuals]
-    if attributes != sorted(attributes):
-        raise refused("a block's residuals are not in order")
-    if len({*attributes, *block.axes}) != len(attributes) + len(block.axes):
-        raise refused("an attribute occurs twice in a block")
     if not block.sides:
         raise refused("a block without a side")
+    if others:
+        block = replace(block, others=_read_others(others[0], len(block.residuals)))
+    _check_places(block, axes)
     return block
+
+
+def _read_others(document: Any, residuals: int) -> tuple[tuple[int, ...], ...]:
+    count, places = _array(document, 2, "the copies of a block")
+    count = _number(count, 0, LARGEST_ROWS if residuals else 0, "the number of copies")
+    allocate(4 * count * residuals)
+    numbers = unpack(places, count * residuals, "the copies' attributes")
+    return tuple(map(tuple, numbers.reshape(count, residuals).tolist()))
+
+
+def _check_places(block: Block, axes: tuple[MeasuredAxis, ...]) -> None:
+    """Attributes of every copy are in order, different, and as large as the contrasts."""
+    work(OBJECT * block.copies)
+    places = np.array(block.places, np.int64)
+    for residual, attributes in zip(block.residuals, places.T, strict=True):
+        for a in np.unique(attributes).tolist():
+            part = residual.part
+            if not 0 <= a < len(axes) or not part < len(axes[a].sizes):
+                raise refused("a residual's attribute does not exist")
+            if len(axes[a].part(part)) != residual.contrast.n:
+                raise refused("a copy's attribute has another number of values")
+    if np.any(np.diff(places, axis=1) < 0):
+        raise refused("a block's residuals are not in order")
+    if np.any(np.diff(places, axis=1) == 0) or np.isin(places, block.axes).any():
+        raise refused("an attribute occurs twice in a block")
+    if len(set(block.axes)) != len(block.axes):
+        raise refused("an attribute occurs twice in a block")
+    if any(place >= after for place, after in pairwise(block.places)):
+        raise refused("a block's copies are not in order")
 
 
 def _read_side(document: Any, axes: tuple[MeasuredAxis, ...]) -> Side:

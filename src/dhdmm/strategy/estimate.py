@@ -6,14 +6,16 @@ time; nothing of the size of the domain exists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.matrix import Floats
-from dhdmm.study.factor import Factor, Ranges
+from dhdmm.strategy.subsets import Attributes, contained
+from dhdmm.study.factor import Factor, Ranges, is_total
 from dhdmm.study.workload import Term
 
 
@@ -30,18 +32,26 @@ class Estimate:
     tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats]
     """(attributes S, those of S over which the tensor sums to zero) → tensor."""
 
-    def product(self, factors: Sequence[Factor]) -> Floats:
-        """Answers (rows of factor 1, …, rows of factor d) to a Kronecker product."""
-        local = [on_merged(axis, factor) for axis, factor in zip(self.axes, factors, strict=True)]
-        means = [f.dot(np.full(f.shape[1], 1 / f.shape[1])) for f in local]
-        answers = np.zeros([len(mean) for mean in means])
-        constant = {a for a, factor in enumerate(local) if _is_constant(factor)}
+    @cached_property
+    def _by_centred(self) -> dict[Attributes, list[tuple[tuple[int, ...], Floats]]]:
+        found: dict[Attributes, list[tuple[tuple[int, ...], Floats]]] = {}
         for (held, centred), tensor in self.tensors.items():
-            if constant & centred:
-                continue
-            for i, a in enumerate(held):
-                tensor = mode_product(local[a], tensor, i)
-            answers += outer(held, tensor, means)
+            found.setdefault(centred, []).append((held, tensor))
+        return found
+
+    def product(self, factors: Sequence[Factor]) -> Floats:
+        """Answers to a Kronecker product, with an axis for every factor of several rows."""
+        local = [on_merged(axis, factor) for axis, factor in zip(self.axes, factors, strict=True)]
+        asked = {a: f for a, f in enumerate(local) if not is_total(f)}
+        means = {a: f.dot(np.full(f.shape[1], 1 / f.shape[1])) for a, f in asked.items()}
+        long = [a for a, f in asked.items() if f.shape[0] > 1]
+        answers = np.zeros([local[a].shape[0] for a in long])
+        varying = frozenset(a for a, factor in asked.items() if not is_constant(factor))
+        for centred in contained(self._by_centred, varying):
+            for held, tensor in self._by_centred[centred]:
+                for i, a in enumerate(held):
+                    tensor = mode_product(local[a], tensor, i)
+                answers += outer(held, tensor, means, long)
         return answers
 
     def term(self, term: Term) -> Floats:
@@ -50,14 +60,21 @@ class Estimate:
         return np.asarray(sum(parts)).ravel()
 
 
-def outer(held: tuple[int, ...], tensor: Floats, vectors: Sequence[Floats]) -> Floats:
-    """tensor over `held` times one vector for every other attribute."""
+def outer(
+    held: tuple[int, ...], tensor: Floats, vectors: Mapping[int, Floats], long: Sequence[int]
+) -> Floats:
+    """tensor over `held` times the vectors of other attributes, with axes for those in `long`.
+
+    The others have one row each.
+    """
     sizes = dict(zip(held, tensor.shape, strict=True))
-    result = tensor.reshape([sizes.get(a, 1) for a in range(len(vectors))])
-    for a, vector in enumerate(vectors):
-        if a not in sizes:
-            result = result * vector.reshape([-1 if b == a else 1 for b in range(len(vectors))])
-    return result
+    result, number = tensor.reshape([sizes.get(a, 1) for a in long]), 1.0
+    for a, vector in vectors.items():
+        if a not in sizes and len(vector) == 1:
+            number *= float(vector[0])
+        elif a not in sizes:
+            result = result * vector.reshape([-1 if b == a else 1 for b in long])
+    return np.asarray(result * number)
 
 
 def on_merged(axis: MeasuredAxis, factor: Factor) -> Factor:
@@ -67,7 +84,7 @@ def on_merged(axis: MeasuredAxis, factor: Factor) -> Factor:
     return factor.columns(axis.representatives)
 
 
-def _is_constant(factor: Factor) -> bool:
+def is_constant(factor: Factor) -> bool:
     """Whether every row is a multiple of 1; false is always a safe answer."""
     if isinstance(factor, Ranges):
         return bool(np.all((factor.low == 0) & (factor.high == factor.size)))

@@ -1,30 +1,51 @@
 """The optimum over all strategies on symmetric blocks, rounded to integers.
 
-q: mass of the dual weights d per orbit of cells; X: the strategy's AᵀA, scaled to max X_uu = 1.
+Dual weights have one number per different column: of orbits of cells on which all rows agree, one
+is kept. Where even these are too many, weights are put on few of them at a time: the optimum needs
+no more, and all columns are looked at to see which are still too long (columns.py).
+
+q: mass of the dual weights d per column; X: the strategy's AᵀA, scaled to max X_uu = 1; C: (r, r)
+with V = (CB)ᵀ(CB) on a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder
-from dhdmm.strategy.blocks import MeasuredAxis
+from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
+from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum
+from dhdmm.strategy.memo import memoised
+from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum, floored
+from dhdmm.strategy.parts import inside_residuals, parts_of
 from dhdmm.strategy.sensitivity import largest_by_orbit
-from dhdmm.strategy.symmetry import BlockGram, Reduction
+from dhdmm.strategy.symmetry import Reduction
+from dhdmm.strategy.watch import Watch
 
+LONGEST_AXIS = 3000
+"""Orbits up to which the optimum is computed if they are those of one attribute."""
+LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
+"""Operations of a step, and entries of its matrices, otherwise."""
+FEW_CELLS = 2**12
+"""Orbits of cells that need no search for equal columns."""
+MOST_QUERIES = 1500
+"""Rows of a block whose columns are taken up one after the other."""
 EQUALISING_STEPS = 15
 NEARLY_EQUAL = 1e-3
 """How far columns may exceed the mean while blocks are left that will equalise them anew."""
 NEARLY_FIXED = 1.05
 """How far a column may exceed the mean at weights that hardly move any more."""
+LONG_ENOUGH = 5e-3
+"""How far columns may exceed the mean when the search for longer ones ends."""
+SAMPLE = 32
+"""The first searches see one in so many columns."""
 
 Unit = Callable[[Floats], float]
 
@@ -32,61 +53,153 @@ Unit = Callable[[Floats], float]
 class SymmetricProblem:
     """The dual problem on symmetric blocks, and the way back to integer bases."""
 
-    def __init__(self, reduction: Reduction, builder: BasisBuilder) -> None:
-        self.reduction, self.blocks = reduction, reduction.blocks()
+    together = True
+    """Whether copies of a block are one."""
+    parts_of = staticmethod(parts_of)
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction, self.builder = reduction, BasisBuilder(reduction)
+        self.blocks = reduction.blocks(self.together)
         if not self.blocks:
             raise StrategyError("the workload asks nothing: all its queries are zero")
-        self.bases = [builder.basis(block) for block in self.blocks]
-        self.axes = tuple(
-            MeasuredAxis(axis.merged, axis.orbit, book.extra)
-            for axis, book in zip(reduction.axes, builder.books, strict=True)
-        )
-        sizes = [axis.sizes.astype(np.float64) for axis in reduction.axes]
-        volume = reduce(np.multiply.outer, sizes)
-        self._cells = np.arange(volume.size).reshape(volume.shape)
-        self.B = [
-            basis.dense([builder.books[a].vectors for a in block.axes])
-            for block, basis in zip(self.blocks, self.bases, strict=True)
-        ]
-        duals = [
-            DualBlock(self._root(block, B), self._block_cells(block), block.multiplicity)
-            for block, B in zip(self.blocks, self.B, strict=True)
-        ]
-        self.dual = Dual(duals, volume.ravel(), reduction.objective)
+        self.cells: Integers | Columns | None = self._different_cells()
 
-    def _block_cells(self, block: BlockGram) -> Integers:
-        fixed = dict(block.residuals)
-        index = tuple(fixed.get(a, slice(None)) for a in range(self._cells.ndim))
-        return self._cells[index].ravel()
+    @property
+    def is_small(self) -> bool:
+        """Whether the optimum over all strategies can be computed."""
+        return self.cells is not None
 
-    def _lengths(self, block: BlockGram) -> Floats:
-        """√(merged cells) of each coordinate: B's values on orbits → orthonormal coordinates."""
-        fixed = dict(block.residuals)
-        sizes = [axis.sizes for a, axis in enumerate(self.reduction.axes) if a not in fixed]
-        return np.sqrt(reduce(np.multiply.outer, sizes, np.ones(())).ravel())
+    def _different_cells(self) -> Integers | Columns | None:
+        """Orbits of all different cells; their columns if they are too many; None if these are."""
+        orbits, long = math.prod(self.reduction.orbit_shape), len(self._long)
+        ranks = [self.builder.rank_bound(block) for block in self.blocks]
+        if long > 1 and not self._fits(ranks, [1] * len(ranks)):
+            return None
+        if orbits <= (FEW_CELLS if long > 1 else LONGEST_AXIS):
+            cells = self._every_cell()
+        elif long <= 1:
+            return None
+        else:
+            try:
+                columns = Columns.of(self._tables())
+            except TooManyColumns:
+                return None
+            if not self._fits(ranks, [columns.most] * len(ranks)):
+                alone = len(self.blocks) == 1 and not self.blocks[0].residuals
+                return columns if alone and ranks[0] <= MOST_QUERIES else None
+            cells = columns.all_codes()
+        sizes = [int(inside_residuals(block, cells).sum()) for block in self.blocks]
+        return cells if long <= 1 or self._fits(ranks, sizes) else None
 
-    def _root(self, block: BlockGram, B: Integers) -> Floats:
-        """R with V = RᵀR on the block, of as many rows as B."""
-        Q = np.linalg.qr((B * self._lengths(block)).T)[0]
-        VQ = block.apply(Q)
-        H = Q.T @ VQ
-        if not np.isclose(np.trace(H), block.trace, rtol=1e-9):
-            raise StrategyError("an integer basis of the workload was not found")
-        return np.asarray(np.linalg.cholesky((H + H.T) / 2).T @ Q.T)
+    def _fits(self, ranks: Sequence[int], sizes: Sequence[int]) -> bool:
+        both = list(zip(ranks, sizes, strict=True))
+        step = sum(rank**2 * max(rank, size) for rank, size in both)
+        return step <= LARGEST_STEP and sum(r * n for r, n in both) <= LARGEST_MATRICES
+
+    def _tables(self) -> list[Integers]:
+        """For every attribute (products of all blocks, orbits); a residual sees its orbit only."""
+        found: list[list[Integers]] = [[] for _ in self.reduction.axes]
+        for block in self.blocks:
+            ids, fixed = self.builder.basis(block).ids, dict(block.residuals)
+            for a, axis in enumerate(self.reduction.axes):
+                own = np.ones((len(ids), len(axis.sizes)), np.int64)
+                if a in block.axes:
+                    own = self.builder.books[a].vectors[ids[:, block.axes.index(a)]]
+                elif a in fixed:
+                    own = np.tile(np.arange(len(axis.sizes)) == fixed[a], (len(ids), 1)) * 1
+                found[a].append(own)
+        return [np.concatenate(parts) for parts in found]
+
+    def _all_cells(self) -> Integers | None:
+        """Every orbit of cells; None if a step over all of them would be too large."""
+        ranks = [self.builder.rank_bound(block) for block in self.blocks]
+        if len(self._long) <= 1:
+            fits = math.prod(self.reduction.orbit_shape) <= LONGEST_AXIS
+        else:
+            fits = self._fits(ranks, [block.dimension for block in self.blocks])
+        return self._every_cell() if fits else None
+
+    def _every_cell(self) -> Integers:
+        """(orbits of cells, attributes)"""
+        shape = self.reduction.orbit_shape
+        found = np.zeros((math.prod(shape), len(shape)), np.int64)
+        long = np.indices([shape[a] for a in self._long])  # of which NumPy has no more than 64
+        found[:, self._long] = long.reshape(len(self._long), len(found)).T
+        return found
+
+    @property
+    def _long(self) -> tuple[int, ...]:
+        """Attributes of several orbits."""
+        return self.reduction.trivial_axes(())
+
+    def solve(self, watch: Watch) -> Optimum:
+        self._prepare()
+        if isinstance(self.cells, Columns):
+            return self._solve_by_columns(self.cells, watch)
+        assert self.cells is not None
+        self._use(self.cells)
+        return self.dual.solve(watch)
+
+    def _prepare(self) -> None:
+        """The rows of every block, and V in them."""
+        require_few_rows(sum(b.multiplicity * self.builder.basis(b).rows for b in self.blocks))
+        self.parts = [part for b in self.blocks for part in self.parts_of(self.builder, b)]
+
+    def _use(self, cells: Integers) -> None:
+        """Dual weights on these columns."""
+        self.codes = cells
+        sizes = np.stack([x.sizes[cells[:, a]] for a, x in enumerate(self.reduction.axes)], axis=1)
+        self.B, self._lengths, blocks = [], [], []
+        for part in self.parts:
+            mine = part.cells(cells)
+            fixed = dict(part.block.residuals)
+            free = [a for a in range(sizes.shape[1]) if a not in fixed]
+            self.B.append(part.rows.at(cells[mine]))
+            self._lengths.append(np.sqrt(sizes[mine][:, free].prod(axis=1, dtype=float)))
+            R = part.C @ self.B[-1] * self._lengths[-1]
+            blocks.append(DualBlock(R, mine, part.block.multiplicity))
+        self.dual = Dual(blocks, sizes.prod(axis=1, dtype=float), self.reduction.objective)
+
+    def _solve_by_columns(self, columns: Columns, watch: Watch) -> Optimum:
+        """Weights on few columns; those that are too long join until no column is."""
+        (part,), objective = self.parts, self.reduction.objective
+        self._use(columns.holding(10))
+        q, every, longest = self.dual.uniform(), SAMPLE, 2.0
+        mixing = part.C @ part.rows.basis.written_out
+        while True:
+            # weights on these columns need not be better than the choice of columns is
+            reached = self.dual.solve(watch, q, max(LONG_ENOUGH / 4, (longest - 1) / 10))
+            q = reached.q
+            half = self.dual.inverse_half(self.dual.blocks[0], q) @ mixing
+            F = self.dual.evaluate(q)[0]
+            found = list(columns.largest((half.T @ half).astype(np.float32), every))
+            norms, cells = (np.concatenate(part) for part in zip(*found, strict=True))
+            longest = float(norms.max()) / F
+            if every == 1:
+                watch.report(objective.figure(longest))
+            if longest <= 1 + LONG_ENOUGH or watch.is_over:
+                if every == 1 or watch.is_over:
+                    break
+                every = max(every // 4, 1)
+            new = np.argsort(-norms)[: 3 * len(mixing)]
+            new, kept = new[norms[new] > F * (1 + LONG_ENOUGH / 2)], q > 1e-9
+            self._use(np.concatenate([self.codes[kept], cells[new]]))
+            q = floored(np.concatenate([q[kept], np.full(len(new), 0.1 / max(len(new), 1))]))
+        return replace(reached, achieved=objective.value([F], longest * F))
 
     def real_block(self, i: int, q: Floats, largest: float) -> RealBlock:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
-        block, dual = self.blocks[i], self.dual.blocks[i]
-        inverse = np.linalg.pinv(self.B[i] * self._lengths(block))
-        half = self.dual.half(dual, q) @ inverse
-        S = half.T @ half / largest
+        part, dual = self.parts[i], self.dual.blocks[i]
+        T = np.linalg.qr(self.dual.inverse_half(dual, q) @ part.C)[1] / math.sqrt(largest)
+        sizes = [axis.sizes for axis in self.reduction.axes]
         return RealBlock(
-            tuple((a, o, int(self.reduction.axes[a].sizes[o])) for a, o in block.residuals),
-            block.axes,
-            self.bases[i],
-            np.asarray(np.linalg.cholesky((S + S.T) / 2).T, np.float64),
-            dual.R @ inverse,
+            tuple((a, o, int(sizes[a][o])) for a, o in part.block.residuals),
+            part.rows.axes,
+            part.rows.basis,
+            T * np.where(np.diag(T) < 0, -1.0, 1.0)[:, None],
+            part.C,
             (self.B[i] * q[dual.cells]) @ self.B[i].T,
+            part.block.others,
         )
 
     def round(self, optimum: Optimum, scale: float) -> list[Rounded]:
@@ -96,8 +209,7 @@ class SymmetricProblem:
         column norms. After each stage the fixed point runs on with the rounded blocks held, so that
         the finer blocks make the columns equal again.
         """
-        q = optimum.q
-        unit = self._unit(q)
+        q, unit = optimum.q, self._unit(optimum)
         done: dict[int, Rounded] = {}
         counts = sorted({len(block.residuals) for block in self.blocks}, reverse=True)
         for count in counts:
@@ -105,18 +217,35 @@ class SymmetricProblem:
                 excess = 0.0 if count == counts[-1] else NEARLY_EQUAL
                 q = self._equalise(q, unit, done, scale, excess)
             largest = unit(q)
-            for i, block in enumerate(self.blocks):
-                if len(block.residuals) == count:
-                    real = self.real_block(i, q, largest)
+            for i, part in enumerate(self.parts):
+                if len(part.block.residuals) == count:
+                    at_once = q is optimum.q
+                    real = self._best(i, optimum) if at_once else self.real_block(i, q, largest)
                     done[i] = Rounder(real, optimum.achieved, self.dual.objective).round(scale)
-        return [done[i] for i in range(len(self.blocks))]
+        return [done[i] for i in range(len(self.parts))]
 
-    def _unit(self, q: Floats) -> Unit:
+    @memoised
+    def _best(self, i: int, optimum: Optimum) -> RealBlock:
+        """At the optimum itself, from which every scale begins."""
+        return self.real_block(i, optimum.q, self._unit(optimum)(optimum.q))
+
+    @property
+    def largest_known(self) -> Callable[[Sequence[Rounded]], float] | None:
+        """The longest column of rounded blocks, of those with weight, where not all are seen."""
+        return self._largest_of_these if isinstance(self.cells, Columns) else None
+
+    def _largest_of_these(self, rounded: Sequence[Rounded]) -> float:
+        A = rounded[0].block.sides[0].T @ self.B[0]
+        return float(np.einsum("iu,iu->u", A, A).max())
+
+    @memoised
+    def _unit(self, optimum: Optimum) -> Unit:
         """max X_uu at weights near q, the unit that all blocks are in.
 
         It hardly changes near a fixed point. Weights that have far to go take it with them: else
         blocks that are rounded late would be in another unit than those that are done.
         """
+        q = optimum.q
         X = self.dual.evaluate(q)[1]
         largest = float(X.max())
         if largest <= NEARLY_FIXED * float(q @ X):
@@ -127,16 +256,22 @@ class SymmetricProblem:
         self, q: Floats, unit: Unit, done: dict[int, Rounded], scale: float, excess: float
     ) -> Floats:
         """The fixed point from q on, until no column's share exceeds the mean by more."""
-        held = [rounded.block for rounded in done.values()]
-        norms = largest_by_orbit(self.axes, held)
-        if norms is None or q.size == 1:
+        if q.size == 1:
             return q
+        norms = largest_by_orbit(self.axes, [rounded.block for rounded in done.values()])
+        if norms is None:
+            return q
+        own = norms[tuple(self.codes[:, self._long].T)] / scale**2
         blocks = [block for i, block in enumerate(self.dual.blocks) if i not in done]
         open_, climb = replace(self.dual, blocks=blocks), Climb(q)
         for _ in range(EQUALISING_STEPS):
-            X = norms.ravel() / scale**2 + open_.evaluate(climb.q)[1] / unit(climb.q)
+            X = own + open_.evaluate(climb.q)[1] / unit(climb.q)
             x = self.dual.objective.gradient(X, float(climb.q @ X))
             if x.max() <= 1 + excess:
                 break
             climb.step(x)
         return climb.q
+
+    @property
+    def axes(self) -> tuple[MeasuredAxis, ...]:
+        return self.builder.measured_axes

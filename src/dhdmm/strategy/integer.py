@@ -14,7 +14,7 @@ costs Σ_u d_u X^b_uu and its trace's share of the real strategy's value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import Block, Residual, Side
-from dhdmm.strategy.contrast import Contrast, contrasts
+from dhdmm.strategy.contrast import Contrast, contrasts, level
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 
@@ -38,13 +38,15 @@ class RealBlock:
     T: Floats
     C: Floats
     P: Floats
+    others: tuple[tuple[int, ...], ...] = ()
+    """The residuals' attributes in every further copy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
     block: Block
     trace: float
-    """tr(V_b X_b⁺) of the integer block"""
+    """tr(V_b X_b⁺) of one copy of the integer block"""
 
 
 def contrast_scale(contrast: Contrast) -> float:
@@ -77,7 +79,7 @@ class Rounder:
             chosen = self._best_for_one_number(scale)
             _, T = self._attempt(scale, chosen)
         else:
-            options = [self.objective.contrasts(n) for _, _, n in self.real.residuals]
+            options = self._options(self.objective.contrasts)
             chosen = [candidates[0] for candidates in options]
             cost, T = self._attempt(scale, chosen)
             for i, candidates in enumerate(options):
@@ -90,13 +92,21 @@ class Rounder:
             Residual(a, part, contrast)
             for (a, part, _), contrast in zip(self.real.residuals, chosen, strict=True)
         )
-        block = Block(residuals, (Side(self.real.axes, self.real.basis, T),))
+        block = Block(residuals, (Side(self.real.axes, self.real.basis, T),), self.real.others)
         return Rounded(block, self.trace(T, chosen))
+
+    def _options(
+        self, candidates_of: Callable[[int], Sequence[Contrast]]
+    ) -> list[Sequence[Contrast]]:
+        """For every residual."""
+        found = [candidates_of(n) for _, _, n in self.real.residuals]
+        # Copies over many attributes: which of 2^60 cells is longest must be plain to see.
+        return list(map(level, found)) if self.real.others else found
 
     def _best_for_one_number(self, scale: float) -> list[Contrast]:
         """All combinations of contrasts at once, for T a single number t."""
         unit, norms, inverses = np.array(scale), np.ones(()), np.ones(())
-        options = [contrasts(n) for _, _, n in self.real.residuals]
+        options = self._options(contrasts)
         for candidates in options:
             unit = np.divide.outer(unit, [contrast_scale(c) for c in candidates])
             norms = np.multiply.outer(norms, [float(max(c.norms)) for c in candidates])
@@ -108,7 +118,7 @@ class Rounder:
             t**2 * norms * mass / scale**2, inverses * share * scale**2 / t**2
         )
         best = np.unravel_index(int(np.argmin(cost)), cost.shape)
-        return [candidates[i] for candidates, i in zip(options, best, strict=True)]
+        return [candidates[int(i)] for candidates, i in zip(options, best, strict=True)]
 
     def _attempt(self, scale: float, chosen: Sequence[Contrast]) -> tuple[float, Integers]:
         unit = scale / math.prod(contrast_scale(contrast) for contrast in chosen)

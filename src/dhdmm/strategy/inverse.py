@@ -21,10 +21,10 @@ from scipy import linalg
 from dhdmm.effort import borrow, work
 from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, Side
 from dhdmm.strategy.contrast import RowSums
-from dhdmm.strategy.estimate import on_merged, outer
+from dhdmm.strategy.estimate import is_constant, on_merged, outer
 from dhdmm.strategy.matrix import FLOAT, Floats
 from dhdmm.strategy.memo import memoised
-from dhdmm.study.factor import Factor, Ranges, group_sums
+from dhdmm.study.factor import Factor, Ranges, gram, group_sums, is_total
 from dhdmm.study.workload import Product
 
 
@@ -38,6 +38,12 @@ class SideInverse:
     @cached_property
     def groups(self) -> list[Group]:
         return list(self.side.groups(self.axes))
+
+    @cached_property
+    def cells(self) -> int:
+        """Combinations of orbits that `tables` are over."""
+        held = ([self.side.axes[i] for i in at] for at, _ in self.side.patterns(self.axes))
+        return sum(math.prod(len(self.axes[a].sizes) for a in group) for group in held)
 
     @cached_property
     def _mixing(self) -> Floats:
@@ -85,6 +91,14 @@ class FactorPair:
         self.axes = axes
         self.left = [on_merged(axis, f) for axis, f in zip(axes, left.factors, strict=True)]
         self.right = [on_merged(axis, f) for axis, f in zip(axes, right.factors, strict=True)]
+        both = enumerate(zip(self.left, self.right, strict=True))
+        self.asked = {a: pair for a, pair in both if not all(map(is_total, pair))}
+        """Attributes with more than the total: of the others every share is 1."""
+        self.long = [a for a, (f, _) in self.asked.items() if f.shape[0] > 1]
+        """Attributes of which the products have several rows: an axis of the results each."""
+        self.varying = frozenset(
+            a for a, pair in self.asked.items() if not any(map(is_constant, pair))
+        )
 
     @memoised
     def part(self, a: int, part: int) -> tuple[RowSums, RowSums, Floats]:
@@ -118,9 +132,7 @@ class FactorPair:
 
     def covariance(self, block: Block, sides: Sequence[SideInverse]) -> Floats:
         """Row by row f (A'ᵀA')⁺ gᵀ on this block, shaped by the factors' rows."""
-        result = np.ones([1] * len(self.axes))
-        for a, vector in self._vectors(block).items():
-            result = result * vector.reshape([-1 if b == a else 1 for b in range(len(self.axes))])
+        result = outer((), np.ones(()), self._vectors(block), self.long)
         for side in sides:
             result = result * self._side(side)
         return result
@@ -134,13 +146,17 @@ class FactorPair:
         """Of every attribute outside the sides: its share for each of its rows."""
         residuals = {r.attribute: r for r in block.residuals}
         found: dict[int, Floats] = {}
-        for a, axis in enumerate(self.axes):
+        for a in self.asked:
             if a in residuals:
                 r = residuals[a]
                 found[a] = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
             elif a not in block.axes:
-                found[a] = self.total(a, True) * self.total(a, False) / len(axis.orbit) ** 2
+                found[a] = self._totals(a) / len(self.axes[a].orbit) ** 2
         return found
+
+    @memoised
+    def _totals(self, a: int) -> Floats:
+        return self.total(a, True) * self.total(a, False)
 
     def _side_total(self, side: SideInverse) -> float:
         """Σ_ij S_ij ∏_a v_iᵀ G_a v_j over Kronecker rows i, j, with S = (T·B)⁺ (T·B)⁺ᵀ."""
@@ -155,38 +171,51 @@ class FactorPair:
 
     def _inner(self, a: int, vectors: Floats) -> Floats:
         """v FᵀG wᵀ for vectors v, w over orbits."""
-        left, right = (_dot(self.orbit_rows(a, is_left), vectors.T) for is_left in (True, False))
-        return np.asarray(left.T @ right)
+        if len(vectors) == vectors.shape[1] and np.array_equal(vectors, np.eye(len(vectors))):
+            return self._gram(a)
+        return np.asarray(vectors @ self._gram(a) @ vectors.T)
+
+    @memoised
+    def _gram(self, a: int) -> Floats:
+        """FᵀG over orbits."""
+        left, right = self.orbit_rows(a, True), self.orbit_rows(a, False)
+        if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+            return np.asarray(_dense(left).T @ _dense(right))
+        return np.asarray(gram(left, right), np.float64)
 
     def _side(self, side: SideInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
-        total = np.zeros([1] * len(self.axes))
+        axes = side.side.axes
+        rows = {a: self.left[a].shape[0] for a in axes}
+        if math.prod(rows.values()) * len(side.inverse) <= side.cells**2:
+            both = self._rows(side, True) * self._rows(side, False)
+            return np.asarray(both.sum(axis=1).reshape([rows.get(a, 1) for a in self.long]))
+        total = np.zeros([1] * len(self.long))
+        vectors = {a: self._totals(a) for a in axes}
         for left, right in itertools.product(side.tables, repeat=2):
             held, tensor = self._contract(left, right)
-            vectors = [np.ones(1)] * len(self.axes)
-            for a in side.side.axes:
-                vectors[a] = self.total(a, True) * self.total(a, False)
-            total = total + outer(held, tensor, vectors)
+            total = total + outer(held, tensor, vectors, self.long)
         return total
+
+    def _rows(self, side: SideInverse, is_left: bool) -> Floats:
+        """f (T·B)⁺ for all rows f of the side's axes, (rows, r), without a table of cells."""
+        found = np.ones((1, len(side.inverse)))
+        for i, a in enumerate(side.side.axes):
+            vectors = self.axes[a].vectors[side.side.basis.ids[:, i]].astype(np.float64)
+            own = _dot(self.orbit_rows(a, is_left), vectors.T)
+            borrow(3 * found.size * len(own))
+            found = (found[:, None, :] * own[None, :, :]).reshape(-1, found.shape[1])
+        work(FLOAT * found.size * side.inverse.shape[1])
+        return np.asarray(found @ side.inverse)
 
     def _contract(
         self,
         left: tuple[tuple[int, ...], Floats],
         right: tuple[tuple[int, ...], Floats],
     ) -> tuple[tuple[int, ...], Floats]:
-        """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis.
-
-        N_left N_rightᵀ is written out unless the rows of both sides have fewer entries.
-        """
+        """Contracts N_left N_rightᵀ with the rows of both sides, axis by axis."""
         (left_axes, N), (right_axes, M) = left, right
         entries = N.size * M.size / N.shape[-1] ** 2
-        axes = tuple(sorted({*left_axes, *right_axes}))
-        rows = math.prod(self.left[a].shape[0] for a in axes) * N.shape[-1]
-        if rows < entries:
-            borrow(N.size + M.size + 3 * rows)
-            work(3 * rows)
-            both = self._rows(axes, *left, True) * self._rows(axes, *right, False)
-            return axes, np.asarray(both.sum(axis=-1))
         borrow(2 * entries)
         work(entries * (N.shape[-1] * FLOAT + 4))
         tensor = np.tensordot(N, M, axes=(-1, -1))
@@ -208,23 +237,6 @@ class FactorPair:
             tensor = np.moveaxis(tensor, 0, -1)
             done.append(a)
         return tuple(sorted(done)), tensor.transpose(np.argsort(done)) if done else tensor
-
-    def _rows(
-        self, axes: tuple[int, ...], held: tuple[int, ...], table: Floats, is_left: bool
-    ) -> Floats:
-        """f (T·B)⁺ for all rows f: the table (orbits of `held`…, r) → (rows of `axes`…, r)."""
-        for a in sorted(held, key=self._shrinking):
-            i = held.index(a)
-            rows = self.orbit_rows(a, is_left)
-            work(table.size * len(self.total(a, is_left)) * FLOAT)
-            table = np.moveaxis(_dot(rows, np.moveaxis(table, i, 0)), 0, i)
-        totals = [self.total(a, is_left) for a in axes] + [np.ones(table.shape[-1])]
-        places = [axes.index(a) for a in held]
-        return outer((*places, len(axes)), table, totals)
-
-    def _shrinking(self, a: int) -> float:
-        """Where the rows are few for an axis of this length, it is contracted first."""
-        return self.left[a].shape[0] / len(self.axes[a].sizes)
 
     def _growth(self, a: int) -> float:
         return self.left[a].shape[0] / len(self.axes[a].sizes) ** 2

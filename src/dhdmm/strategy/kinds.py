@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import allocate
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Piece, Residual, SidePieces
+from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, Piece, Residual, SidePieces
 from dhdmm.strategy.matrix import Integers
 
 
@@ -38,7 +38,7 @@ class Kinds:
 
     def places(self, residual: Residual) -> Integers:
         """(kinds,): 0 outside the residual's part, 1 inside, 2 for its last value."""
-        position = self.axis.positions(residual.part)[self.first]
+        position = self.axis.positions(residual.part, self.first)
         return np.where(position < 0, 0, 1 + (position == residual.contrast.n - 1))
 
     def norms(self, residual: Residual, dtype: Any) -> NDArray[Any]:
@@ -82,14 +82,28 @@ class Pairs:
         return np.where(self.same, equal, different)
 
 
-def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Kinds]:
-    used = {(r.attribute, r.part) for block in blocks for r in block.residuals}
+def find_kinds(
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block], only_longer: bool = False
+) -> list[Kinds]:
+    """Values by their orbit, and by whether they are the last of a residual's part.
+
+    Where only the longest column matters, those of no longer last column are left out.
+    """
+    parts = {
+        (a, r.part)
+        for block in blocks
+        for i, r in enumerate(block.residuals)
+        if not (only_longer and r.contrast.is_level)
+        for a in {place[i] for place in block.places}
+    }
     found: list[Kinds] = []
     for a, axis in enumerate(axes):
-        allocate(3 * len(axis.orbit) * (1 + sum(b == a for b, _ in used)))
-        is_last = [axis.positions(p) == len(axis.part(p)) - 1 for b, p in sorted(used) if b == a]
+        allocate(10 * len(axis.orbit))
+        mine = [part for b, part in parts if b == a]
+        is_last = np.isin(axis.orbit, mine) & (axis.places == axis.sizes[axis.orbit] - 1)
+        ends = np.arange(len(axis.orbit)) == len(axis.orbit) - 1
         # A part of two values has two equal columns, none of them special.
-        marks = np.stack([axis.orbit, *is_last], axis=1).astype(np.int64)
+        marks = np.stack([axis.orbit, is_last, ends & (WHOLE in mine)], axis=1).astype(np.int64)
         _, first, kind, count = np.unique(
             marks, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
@@ -99,12 +113,13 @@ def find_kinds(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> list[Ki
 
 def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
     """int64 if no sum of inner products here can overflow it, else Python integers."""
-    total = sum(norm_bound(block, mine) for block, mine in zip(blocks, pieces, strict=True))
+    parts = zip(blocks, pieces, strict=True)
+    total = sum(block.copies * norm_bound(block, mine) for block, mine in parts)
     return np.int64 if 8 * total < 2**62 else object
 
 
 def norm_bound(block: Block, pieces: SidePieces) -> int:
-    """At least every |⟨a_u, a_v⟩| within the block, by the largest norms of its pieces' columns."""
+    """At least every |⟨a_u, a_v⟩| within one copy, by the largest norms of its pieces' columns."""
     sides = [sum(math.isqrt(_largest_norm(piece)) + 1 for piece in side) ** 2 for side in pieces]
     return math.prod([*sides, *(max(r.contrast.norms) for r in block.residuals)])
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, columns
+from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, SidePieces, columns
 from dhdmm.strategy.matrix import Exact, Integers, multiply
 
 FEW_ENTRIES = 2**14
@@ -126,14 +126,13 @@ def touched(
 ) -> NDArray[np.bool_]:
     """The blocks in which some record may count; of a single record most contrasts are 0."""
     found = np.ones(len(blocks), bool)
-    occurs = {a: np.bincount(v, minlength=len(axes[a].orbit)) for a, v in cells.values.items()}
+    occurs = {a: np.unique(axes[a].orbit[v]) for a, v in cells.values.items()}
     reached: dict[tuple[int, int], bool] = {}
     for b, block in enumerate(blocks):
         for r in block.residuals:
             key = r.attribute, r.part
             if key not in reached:
-                inside = axes[r.attribute].positions(r.part) >= 0
-                reached[key] = bool(occurs[r.attribute][inside].any())
+                reached[key] = r.part == WHOLE or bool((occurs[r.attribute] == r.part).any())
             found[b] &= reached[key]
     return found
 
@@ -176,7 +175,7 @@ def columns_at(
     """The block of A' at the given cells, (rows of the block, cells)."""
     found = columns(pieces, _orbits(axes, block, cells))
     for r in block.residuals:
-        position = axes[r.attribute].positions(r.part)[cells.values[r.attribute]]
+        position = axes[r.attribute].positions(r.part, cells.values[r.attribute])
         E = r.contrast.columns(position)
         found = (found[:, None, :] * E[None, :, :]).reshape(-1, found.shape[1])
     return found
@@ -196,7 +195,7 @@ def _by_contrasts(
 ) -> Integers:
     """The same by counts per (position in each part, orbits that occur together)."""
     positions = [
-        axes[r.attribute].positions(r.part)[cells.values[r.attribute]] for r in block.residuals
+        axes[r.attribute].positions(r.part, cells.values[r.attribute]) for r in block.residuals
     ]
     inside = np.logical_and.reduce([np.ones(len(cells.counts), bool), *(p >= 0 for p in positions)])
     if not inside.any():

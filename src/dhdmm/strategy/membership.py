@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
+from dhdmm.strategy.blocks import Block, MeasuredAxis, Side, apart
 from dhdmm.strategy.matrix import Integers
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.residues import (
@@ -94,7 +94,7 @@ class Membership:
         primes = list(PRIMES)
         while len(primes) >= PROBES:
             try:
-                return Probe(self.axes, self.blocks, np.array(primes[:PROBES]), self.seed)
+                return Probe(self.axes, apart(self.blocks), np.array(primes[:PROBES]), self.seed)
             except SingularModuloPrime as singular:
                 primes.remove(singular.prime)
         raise StrategyError("the strategy's rows depend on each other")

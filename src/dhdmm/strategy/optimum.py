@@ -14,7 +14,6 @@ R: (rank, dimension) with V = RᵀR on a block; q: mass of d per orbit of cells,
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,6 +23,7 @@ import numpy as np
 
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
+from dhdmm.strategy.watch import Watch
 
 EXPONENT = 2.0
 TOLERANCE = 1e-4
@@ -110,17 +110,18 @@ class Dual:
             parts += [block.multiplicity * root for root in lowered_roots(M @ M.T)]
         return self.objective.bound(math.fsum(parts) * (1 - ROUNDING))
 
-    def half(self, block: DualBlock, q: Floats) -> Floats:
-        """(rank, dimension): Z with ZᵀZ = X(d) on one block."""
-        root = np.sqrt((q / self.orbit_sizes)[block.cells])
-        M = block.R * root
+    def inverse_half(self, block: DualBlock, q: Floats) -> Floats:
+        """Z with ZᵀZ = (R D Rᵀ)^-½, so that X(d) = (Z R)ᵀ(Z R) on one block."""
+        M = block.R * np.sqrt((q / self.orbit_sizes)[block.cells])
         eigenvalues, U = np.linalg.eigh(M @ M.T)
-        return np.asarray((U / np.maximum(eigenvalues, 1e-300) ** 0.25).T @ M / root)
+        least = eigenvalues.max() * np.finfo(np.float64).eps  # less is rounding
+        return np.asarray((U / np.maximum(eigenvalues, least) ** 0.25).T)
 
-    def solve(self, seconds: float = math.inf) -> Optimum:
-        """Climb until the certificate is within TOLERANCE or the time is over."""
-        deadline = time.monotonic() + seconds
-        climb = Climb(self.uniform())
+    def solve(
+        self, watch: Watch, start: Floats | None = None, tolerance: float = TOLERANCE
+    ) -> Optimum:
+        """Climb until the certificate is within the tolerance or the time is over."""
+        climb = Climb(self.uniform() if start is None else start)
         best = tightest = climb.q
         achieved, highest = math.inf, 0.0
         for _ in range(STEPS):
@@ -131,7 +132,8 @@ class Dual:
             if highest < F:
                 highest, tightest = F, climb.q
             least = self.objective.bound(highest)
-            if achieved <= (1 + TOLERANCE) * least or time.monotonic() > deadline:
+            watch.report(self.objective.figure(achieved / least))
+            if achieved <= (1 + tolerance) * least or watch.is_over:
                 break
             climb.step(self.objective.gradient(X, F))
         return Optimum(best, self.certified_bound(tightest), achieved)
@@ -140,7 +142,7 @@ class Dual:
 def lowered_roots(M: Floats) -> Floats:
     """Roots of the eigenvalues of a symmetric M, these lowered by their rounding error."""
     eigenvalues = np.linalg.eigvalsh(M)
-    allowance = ROUNDING * len(M) * eigenvalues[-1]
+    allowance = ROUNDING * len(M) * eigenvalues.max(initial=0.0)
     return np.asarray(np.sqrt(np.maximum(eigenvalues - allowance, 0)))
 
 
@@ -151,12 +153,11 @@ def root(M: Floats) -> Floats:
 
 
 def weighted_root(V: Floats, D: Floats) -> Floats:
-    """X = D^-½ (D^½ V D^½)^½ D^-½: least tr(V X⁻¹) + tr(D X)."""
-    eigenvalues, U = np.linalg.eigh((D + D.T) / 2)
-    eigenvalues = np.maximum(eigenvalues, eigenvalues[-1] * 1e-12)
-    half = (U * np.sqrt(eigenvalues)) @ U.T
-    inverse = (U / np.sqrt(eigenvalues)) @ U.T
-    return np.asarray(inverse @ root(half @ V @ half) @ inverse)
+    """X = L^-T (Lᵀ V L)^½ L⁻¹ with D = L Lᵀ: least tr(V X⁻¹) + tr(D X)."""
+    least = np.trace(D) / len(D) * 1e-12  # no value's weight is nothing
+    L = np.linalg.cholesky((D + D.T) / 2 + least * np.eye(len(D)))
+    half = np.linalg.solve(L.T, root(L.T @ V @ L))
+    return np.asarray(np.linalg.solve(L.T, half.T))
 
 
 def floored(mass: Floats) -> Floats:

@@ -8,37 +8,38 @@ value.
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Sequence
 
 import numpy as np
 
-from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder
-from dhdmm.strategy.blocks import MeasuredAxis
+from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
 from dhdmm.strategy.bound import SAFETY, ProductBound
 from dhdmm.strategy.integer import Rounded
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.optimum import Climb
-from dhdmm.strategy.sides import Component, Split
-from dhdmm.strategy.symmetry import Reduction
+from dhdmm.strategy.sides import Component
+from dhdmm.strategy.split import split
+from dhdmm.strategy.symmetry import BlockGram, Reduction
+from dhdmm.strategy.watch import Watch
 
-LARGEST_SIDE = 1500
-"""Rows of a component's side over several axes."""
 STEPS = 25
 NEARLY_EQUAL = 2e-4
+SMALLEST_SHARE = 1e-4
+"""No value's weight falls below this part of the average."""
 
 
 class ProductDual:
     """The components of a workload, and dual weights for which they are solved."""
 
-    def __init__(self, reduction: Reduction) -> None:
-        self.reduction, self.builder = reduction, BasisBuilder(reduction)
-        splits = [
-            Split.of(reduction, self.builder, block, LARGEST_SIDE) for block in reduction.blocks()
-        ]
-        if not splits:
-            raise StrategyError("the workload asks nothing: all its queries are zero")
-        self.components = [Component.of(reduction, self.builder, split) for split in splits]
+    def __init__(
+        self, reduction: Reduction, builder: BasisBuilder, blocks: Sequence[BlockGram]
+    ) -> None:
+        self.reduction, self.builder = reduction, builder
+        splits = [part for block in blocks for part in split(self.builder, block)]
+        require_few_rows(sum(part.rows for part in splits))
+        found = (Component.of(reduction, self.builder, split) for split in splits)
+        self.components = [component for component in found if component.is_needed]
         self.d: list[Floats] = [axis.sizes / axis.sizes.sum() for axis in reduction.axes]
 
     @property
@@ -46,20 +47,20 @@ class ProductDual:
         """F(d) of strategies that do not mix components."""
         return math.fsum(component.contribution for component in self.components)
 
-    def solve(self, seconds: float) -> None:
+    def solve(self, watch: Watch) -> None:
         """Climb until columns are nearly equal on average, or the time is over."""
-        deadline = time.monotonic() + seconds
         climbs = {a: Climb(d) for a, d in enumerate(self.d) if len(d) > 1}
         for step in range(STEPS):
             for component in self.components:
                 component.solve(self.d)
             excess = self._excess()
             largest = max((float(x.max()) for x in excess.values()), default=0.0)
-            if largest <= 1 + NEARLY_EQUAL or time.monotonic() > deadline or step == STEPS - 1:
+            if largest <= 1 + NEARLY_EQUAL or watch.is_over or step == STEPS - 1:
                 break
             for a, x in excess.items():
                 climbs[a].step(x)
-                self.d[a] = climbs[a].q
+                least = np.maximum(climbs[a].q, SMALLEST_SHARE / len(x))
+                climbs[a].q = self.d[a] = least / least.sum()
 
     def _excess(self) -> dict[int, Floats]:
         """For every axis: the mean squared column given the value's orbit, over the mean of all."""
@@ -73,13 +74,26 @@ class ProductDual:
         return found
 
     @property
+    def is_cut(self) -> bool:
+        """Whether blocks fell into components; then large entries take long to add up."""
+        return len({component.block.residuals for component in self.components}) < len(
+            self.components
+        )
+
+    @property
     def bound(self) -> float:
         """From the components themselves where these are exact, else from the workload."""
-        if all(component.is_exact for component in self.components):
-            root = math.fsum(component.root_trace for component in self.components) * (1 - SAFETY)
+        equal = [axis.sizes / axis.sizes.sum() for axis in self.reduction.axes]
+        if all(component.split.is_exact for component in self.components):
+            root = self._roots(self.d)
+        elif all(component.split.is_closed for component in self.components):
+            root = max(self._roots(equal), ProductBound(self.reduction, self.d).value)
         else:
             root = ProductBound(self.reduction, self.d).value
         return self.reduction.objective.bound(root)
+
+    def _roots(self, d: Sequence[Floats]) -> float:
+        return math.fsum(component.root_trace(d) for component in self.components) * (1 - SAFETY)
 
     def round(self, scale: float) -> list[Rounded]:
         """Integer blocks at one scale."""
@@ -88,7 +102,4 @@ class ProductDual:
 
     @property
     def axes(self) -> tuple[MeasuredAxis, ...]:
-        return tuple(
-            MeasuredAxis(axis.merged, axis.orbit, book.extra)
-            for axis, book in zip(self.reduction.axes, self.builder.books, strict=True)
-        )
+        return self.builder.measured_axes

@@ -16,10 +16,11 @@ from functools import cached_property
 import numpy as np
 
 from dhdmm.effort import OBJECT, work
-from dhdmm.strategy.blocks import Block, Group, MeasuredAxis
+from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, apart
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.inverse import FactorPair, SideInverse
 from dhdmm.strategy.matrix import Floats
+from dhdmm.strategy.subsets import Attributes, contained
 from dhdmm.study.workload import Term
 
 
@@ -31,14 +32,30 @@ class Reconstruction:
     blocks: tuple[Block, ...]
 
     @cached_property
+    def _apart(self) -> tuple[Block, ...]:
+        return apart(self.blocks)
+
+    @cached_property
     def _inverses(self) -> list[list[SideInverse]]:
-        return [[SideInverse(self.axes, side) for side in block.sides] for block in self.blocks]
+        """Copies of a block have the same sides."""
+        known = {id(side): side for block in self._apart for side in block.sides}
+        made = {key: SideInverse(self.axes, side) for key, side in known.items()}
+        return [[made[id(side)] for side in block.sides] for block in self._apart]
+
+    @cached_property
+    def _by_residuals(self) -> dict[Attributes, list[int]]:
+        """Numbers of the blocks with residuals of these attributes."""
+        found: dict[Attributes, list[int]] = {}
+        for number, block in enumerate(self._apart):
+            attributes = frozenset(residual.attribute for residual in block.residuals)
+            found.setdefault(attributes, []).append(number)
+        return found
 
     def estimate(self, measurement: Floats) -> Estimate:
         """x̂ = A'⁺ M."""
         tensors: dict[tuple[tuple[int, ...], frozenset[int]], Floats] = {}
         start = 0
-        for block, sides in zip(self.blocks, self._inverses, strict=True):
+        for block, sides in zip(self._apart, self._inverses, strict=True):
             M = measurement[start : start + block.rows].reshape(block.shape)
             start += block.rows
             for i, side in enumerate(sides):
@@ -80,27 +97,33 @@ class Reconstruction:
 
     def variances(self, term: Term) -> Floats:
         """diag(W (A'ᵀA')⁺ Wᵀ) for the unweighted rows of one term, (queries,)."""
-        work(len(term.products) ** 2 * len(self.blocks) * (5 * OBJECT + term.queries / 4))
-        total = np.zeros(term.row_shape)
-        for scale, pair, block, sides in self._shares(term):
+        return self.covariances(term, term)
+
+    def covariances(self, left: Term, right: Term) -> Floats:
+        """diag(V (A'ᵀA')⁺ Wᵀ) for the unweighted rows of two terms with as many rows."""
+        total = np.zeros([rows for rows in left.row_shape if rows > 1])
+        for scale, pair, block, sides in self._shares(left, right):
+            work(5 * OBJECT + left.queries / 4)
             total += scale * pair.covariance(block, sides)
         return total.ravel()
 
     def total_variance(self, term: Term) -> float:
         """The sum of `variances`, without writing them out."""
-        work(len(term.products) ** 2 * len(self.blocks) * 5 * OBJECT)
         return math.fsum(
             scale * pair.total_covariance(block, sides)
-            for scale, pair, block, sides in self._shares(term)
+            for scale, pair, block, sides in self._shares(term, term)
         )
 
     def _shares(
-        self, term: Term
+        self, one: Term, other: Term
     ) -> Iterator[tuple[float, FactorPair, Block, Sequence[SideInverse]]]:
         """Every pair of products with every block that both see."""
-        for left, right in itertools.product(term.products, repeat=2):
+        for left, right in itertools.product(one.products, other.products):
             pair = FactorPair(self.axes, left, right)
             scale = float(left.coefficient * right.coefficient)
-            for block, sides in zip(self.blocks, self._inverses, strict=True):
-                if pair.meets(block):
-                    yield scale, pair, block, sides
+            near = contained(self._by_residuals, pair.varying)
+            numbers = sorted(number for held in near for number in self._by_residuals[held])
+            work(5 * OBJECT * (len(self.axes) / 4 + len(numbers)))
+            for number in numbers:
+                if pair.meets(self._apart[number]):
+                    yield scale, pair, self._apart[number], self._inverses[number]

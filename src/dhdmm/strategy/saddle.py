@@ -17,18 +17,18 @@ q: mass of d per orbit of cells; p: mass per class of queries.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhdmm.strategy.block_basis import BasisBuilder
-from dhdmm.strategy.exact import SymmetricProblem
-from dhdmm.strategy.matrix import Floats
+from dhdmm.strategy.columns import Columns
+from dhdmm.strategy.exact import LARGEST_MATRICES, SymmetricProblem
+from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.optimum import Climb, Dual, Optimum, root
+from dhdmm.strategy.parts import whole
 from dhdmm.strategy.query_classes import QueryClasses
-from dhdmm.strategy.symmetry import Reduction
+from dhdmm.strategy.watch import Watch
 
 TOLERANCE = 5e-4
 """Stop when the largest variance is within this of its bound."""
@@ -54,10 +54,28 @@ class Variances:
 class SaddleProblem(SymmetricProblem):
     """The dual problem over cells and queries; `dual` is that for the weights p last set."""
 
-    def __init__(
-        self, reduction: Reduction, builder: BasisBuilder, weights: Sequence[float]
-    ) -> None:
-        super().__init__(reduction, builder)
+    together = False  # every block has queries of its own
+    parts_of = staticmethod(whole)
+
+    def _different_cells(self) -> Integers | Columns | None:
+        """All of them, if a matrix of the cells of every block can be written out."""
+        squares = sum(block.dimension**2 for block in self.blocks)
+        return self._all_cells() if squares <= LARGEST_MATRICES else None
+
+    def solve_for(self, weights: Sequence[float], watch: Watch) -> Optimum:
+        """With the weights of terms."""
+        self._prepare()
+        assert isinstance(self.cells, np.ndarray)
+        self._use(self.cells)
+        self._weigh(weights)
+        optimum = self.solve(watch)
+        roots = [block.R for block in self.dual.blocks]
+        found = zip(self.parts, roots, self.B, self._lengths, strict=True)
+        self.parts = [replace(x, C=R @ np.linalg.pinv(B * lengths)) for x, R, B, lengths in found]
+        return optimum
+
+    def _weigh(self, weights: Sequence[float]) -> None:
+        reduction = self.reduction
         classes = QueryClasses(reduction)
         terms = range(len(reduction.terms))
         self.judged = [t for t in terms if weights[t]]
@@ -105,7 +123,7 @@ class SaddleProblem(SymmetricProblem):
         F, X = self.dual.evaluate(q)
         found = {t: np.zeros(self._shapes[t]) for t in self.judged}
         for block, shares, Q in zip(self.dual.blocks, self._shares, self._Q, strict=True):
-            half = Q @ np.linalg.inv(self.dual.half(block, q) @ Q)
+            half = Q @ np.linalg.inv(self.dual.inverse_half(block, q) @ block.R @ Q)
             inverse = block.multiplicity * (half @ half.T)
             for share in shares:
                 if share.term in found:
@@ -113,9 +131,8 @@ class SaddleProblem(SymmetricProblem):
         queries = [self._squared[t] * variances.ravel() for t, variances in found.items()]
         return Variances(F, X, np.concatenate(queries))
 
-    def solve(self, seconds: float) -> Optimum:
+    def solve(self, watch: Watch) -> Optimum:
         """Climb until the certificate is within TOLERANCE or the time is over."""
-        deadline = time.monotonic() + seconds
         q = self.dual.uniform()
         climb = Climb(np.concatenate([q, self._even]), (len(q),))
         achieved, highest, best, tightest = math.inf, 0.0, climb.q, climb.q
@@ -128,7 +145,8 @@ class SaddleProblem(SymmetricProblem):
                 achieved, best = value, climb.q
             if found.F * mean > highest:
                 highest, tightest = found.F * mean, climb.q
-            if achieved <= (1 + TOLERANCE) * highest or time.monotonic() > deadline:
+            watch.report(math.sqrt(achieved / highest))
+            if achieved <= (1 + TOLERANCE) * highest or watch.is_over:
                 break
             climb.step(np.concatenate([found.X / found.F, found.queries / mean]))
         bound = self._bound(*np.split(tightest, [len(q)]))

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -20,14 +21,15 @@ from numpy.typing import NDArray
 from dhdmm.effort import OBJECT, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.blocks import (
-    LARGEST_TABLE,
     Block,
     MeasuredAxis,
     Piece,
     SidePieces,
+    apart,
 )
+from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.kinds import Kinds, Pairs, find_kinds, number_type
-from dhdmm.strategy.matrix import Exact, multiply, squared_column_norms
+from dhdmm.strategy.matrix import Exact, multiply
 from dhdmm.strategy.maximise import DIRECT, NormTable, TableSum, maximum
 from dhdmm.strategy.replacement import largest_distance
 
@@ -97,24 +99,52 @@ def all_norms(
     direct: int = DIRECT,
 ) -> tuple[list[Kinds], list[NormTable]]:
     """‖a_u‖² as a sum of tables over kinds."""
-    kinds, dtype = find_kinds(axes, blocks), number_type(blocks, pieces)
-    domain = dict(enumerate(len(k.first) for k in kinds))
-    total = TableSum(domain, _held(blocks, pieces), dtype, direct)
+    dtype = number_type(blocks, pieces)
+    kinds = find_kinds(axes, blocks, only_longer=direct > 0)
+    total = _table_sum([len(kind.first) for kind in kinds], blocks, pieces, dtype, direct)
     own = [kind.own() for kind in kinds]
     for block, mine in zip(blocks, pieces, strict=True):
-        for table in inner_tables(block, mine, own, dtype):
-            total.add(table)
+        for copies, one in _different_copies(block, own):
+            for held, T in inner_tables(one, mine, own, dtype):
+                total.add(_without_single(held, np.asarray(copies * T)))
     return kinds, total.tables
 
 
-def _held(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> list[tuple[int, ...]]:
-    """The attribute sets of all tables of these blocks."""
+def _different_copies(block: Block, pairs: Sequence[Pairs]) -> list[tuple[int, Block]]:
+    """Copies with different tables, and how many there are of each."""
+    for attributes in zip(*block.places, strict=True):
+        if len({*attributes}) > 1 and any(len(pairs[a].i) > 1 for a in attributes):
+            return [(1, copy) for copy in block.apart()]
+    return [(block.copies, replace(block, others=()))]
+
+
+def _without_single(held: tuple[int, ...], T: NDArray[Any]) -> NormTable:
+    """Without the attributes of which there is one kind."""
+    return tuple(a for a, size in zip(held, T.shape, strict=True) if size > 1), T.squeeze()
+
+
+def _table_sum(
+    sizes: Sequence[int],
+    blocks: Sequence[Block],
+    pieces: Sequence[SidePieces],
+    dtype: Any,
+    direct: int = DIRECT,
+) -> TableSum:
+    """For the tables of these blocks, over the attributes of which there are several kinds."""
+    domain = {a: size for a, size in enumerate(sizes) if size > 1}
+    return TableSum(domain, _held(blocks, pieces, domain.keys()), dtype, direct)
+
+
+def _held(
+    blocks: Sequence[Block], pieces: Sequence[SidePieces], domain: Set[int]
+) -> list[tuple[int, ...]]:
+    """The sets of these attributes that the blocks' tables are over."""
     found: set[tuple[int, ...]] = {()}
     for block, sides in zip(blocks, pieces, strict=True):
-        residuals = [r.attribute for r in block.residuals]
         meeting = [[{*p.axes, *q.axes} for p in side for q in side] for side in sides]
-        for sets in itertools.product(*meeting):
-            found.add(tuple(sorted(set(residuals).union(*sets))))
+        varying = {tuple(a for a in place if a in domain) for place in block.places}
+        for place, *sets in itertools.product(varying, *meeting):
+            found.add(tuple(sorted({*place}.union(*sets) & domain)))
     return sorted(found)
 
 
@@ -124,31 +154,28 @@ def sensitivity_squared(
     """max_u ‖a_u‖² over every cell."""
     different = _different_columns(axes, blocks)
     if different is not None:
-        return int(squared_column_norms(different).max())
+        columns, A = different
+        return max(int(norms.max()) for norms, _ in columns.largest(multiply(A.T, A)))
     return maximum(all_norms(axes, blocks, pieces)[1])
 
 
-def _different_columns(axes: Sequence[MeasuredAxis], blocks: Sequence[Block]) -> Exact | None:
-    """All columns of a strategy of one side alone, equal ones once; None if another way is better.
+def _different_columns(
+    axes: Sequence[MeasuredAxis], blocks: Sequence[Block]
+) -> tuple[Columns, Exact] | None:
+    """(the different columns of Kronecker rows, A with A' = A K) if there is one side alone.
 
-    A few conditions on many attributes tell few cells apart. Cells are extended one attribute at a
-    time, and those on which all Kronecker rows agree so far are one.
+    A few conditions on many attributes tell few cells apart.
     """
     if len(blocks) > 1 or blocks[0].residuals or len(blocks[0].sides) > 1:
         return None
     (side,) = blocks[0].sides
     if math.prod(len(axes[a].sizes) for a in side.axes) <= FEW_CELLS:
         return None
-    found = np.ones((len(side.basis.ids), 1), np.int64)
-    for i, a in enumerate(side.axes):
-        rows = np.unique(axes[a].vectors[side.basis.ids[:, i]], axis=1)
-        if found.size * rows.shape[1] > LARGEST_TABLE:
-            return None
-        borrow(3 * found.size * rows.shape[1])
-        work(10 * found.size * rows.shape[1])
-        extended = (found[:, :, None] * rows[:, None, :]).reshape(len(found), -1)
-        found = np.unique(extended, axis=1)
-    return multiply(multiply(side.T, side.basis.written_out), found)
+    tables = [axes[a].vectors[side.basis.ids[:, i]] for i, a in enumerate(side.axes)]
+    try:
+        return Columns.of(tables), multiply(side.T, side.basis.written_out)
+    except TooManyColumns:
+        return None
 
 
 def largest_by_orbit(
@@ -159,15 +186,19 @@ def largest_by_orbit(
     if len(tables) > 1:
         return None
     held, values = tables[0]
-    sizes = dict(zip(held, values.shape, strict=True))
-    values = values.reshape([sizes.get(a, 1) for a in range(len(axes))])
-    found = np.zeros([len(axis.sizes) for axis in axes])
-    everywhere = [k.orbit if a in sizes else np.zeros(1, np.int64) for a, k in enumerate(kinds)]
+    long = [a for a, axis in enumerate(axes) if len(axis.sizes) > 1]
+    # an attribute of a single orbit may still have two kinds
+    short = tuple(i for i, a in enumerate(held) if a not in long)
+    values = values.max(axis=short) if short else values
+    sizes = {a: n for a, n in zip(held, tables[0][1].shape, strict=True) if a in long}
+    values = values.reshape([sizes.get(a, 1) for a in long])
+    found = np.zeros([len(axes[a].sizes) for a in long])
+    everywhere = [kinds[a].orbit if a in sizes else np.zeros(1, np.int64) for a in long]
     index = np.broadcast_arrays(*np.ix_(*everywhere))
     np.maximum.at(found, tuple(index), values.astype(np.float64))
-    for a, axis in enumerate(axes):
+    for i, a in enumerate(long):
         if a not in sizes:
-            found = np.repeat(found.take([0], axis=a), len(axis.sizes), axis=a)
+            found = np.repeat(found.take([0], axis=i), len(axes[a].sizes), axis=i)
     return found
 
 
@@ -175,27 +206,40 @@ def replace_sensitivity_squared(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block], pieces: Sequence[SidePieces]
 ) -> int:
     """max_{u,v} max(‖a_u‖², ‖a_u − a_v‖²) over every pair of cells."""
+    pieces = [mine for b, mine in zip(blocks, pieces, strict=True) for _ in range(b.copies)]
+    blocks = apart(blocks)
     different = _different_columns(axes, blocks)
-    if different is not None and different.shape[1] <= MOST_COMPARED:
-        inner = multiply(different.T, different).astype(object)
+    if different is not None:
+        inner = _inner_products(*different)
         own = np.diag(inner)
-        apart = own[:, None] + own[None, :] - 2 * inner
-        return max(int(own.max()), int(apart.max()))
+        distances = own[:, None] + own[None, :] - 2 * inner
+        return max(int(own.max()), int(distances.max()))
     compared = largest_distance(axes, blocks, pieces)
     if compared is not None:
         return max(compared, sensitivity_squared(axes, blocks, pieces))
     kinds, norms = all_norms(axes, blocks, pieces, direct=0)
     dtype = number_type(blocks, pieces)
-    _require_room(kinds, _held(blocks, pieces))
+    _require_room(kinds, _held(blocks, pieces, {*range(len(axes))}))
     pairs = [kind.pairs() for kind in kinds]
-    total = TableSum(dict(enumerate(len(p.i) for p in pairs)), _held(blocks, pieces), dtype)
+    total = _table_sum([len(p.i) for p in pairs], blocks, pieces, dtype)
     for held, T in norms:
         total.add((held, T[np.ix_(*(pairs[a].i for a in held))]))
         total.add((held, T[np.ix_(*(pairs[a].j for a in held))]))
     for block, mine in zip(blocks, pieces, strict=True):
         for held, T in inner_tables(block, mine, pairs, dtype):
-            total.add((held, np.asarray(-2 * T)))
+            total.add(_without_single(held, np.asarray(-2 * T)))
     return max(maximum(total.tables), sensitivity_squared(axes, blocks, pieces))
+
+
+def _inner_products(columns: Columns, A: Exact) -> Exact:
+    """⟨a_u, a_v⟩ of all different columns."""
+    if columns.most > MOST_COMPARED**2:
+        raise TooManyColumns("the strategy has too many different columns to compare them")
+    K = columns.all_columns()
+    if len(K) > MOST_COMPARED:
+        raise TooManyColumns(f"{len(K):,} different columns are too many to compare each with each")
+    different = multiply(A, K.T.astype(np.int64))
+    return multiply(different.T, different).astype(object)
 
 
 def _require_room(kinds: Sequence[Kinds], held: Sequence[tuple[int, ...]]) -> None:

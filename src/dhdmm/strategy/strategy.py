@@ -20,7 +20,7 @@ from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
 from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, entry_bound
-from dhdmm.strategy.encoding import decode, encode, refused
+from dhdmm.strategy.encoding import decode, encode, format_of, refused
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.measuring import Cells, columns_at, measure_blocks, total_count
@@ -102,6 +102,17 @@ class Strategy(Summarised):
         return [block.pieces(self.axes) for block in self.blocks]
 
     @cached_property
+    def _apart(self) -> list[tuple[Block, SidePieces]]:
+        """Every copy of every block, in the order of the rows."""
+        parts = zip(self.blocks, self._pieces, strict=True)
+        return [(copy, pieces) for block, pieces in parts for copy in block.apart()]
+
+    @property
+    def format(self) -> int:
+        """The number of the format that it is written in."""
+        return format_of(self.blocks)
+
+    @cached_property
     def _encoded(self) -> bytes:
         return encode(self.axes, self.blocks)
 
@@ -174,8 +185,7 @@ class Strategy(Summarised):
             histogram = Histogram.of_array(np.asarray(histogram))
         codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
         self._check_histogram(codes, counts)
-        parts = list(zip(self.blocks, self._pieces, strict=True))
-        return measure_blocks(self.axes, parts, codes, counts)
+        return measure_blocks(self.axes, self._apart, codes, counts)
 
     def _check_histogram(self, codes: Integers, counts: Integers) -> None:
         if codes.ndim != 2 or codes.shape != (len(counts), len(self.axes)):
@@ -210,7 +220,7 @@ class Strategy(Summarised):
         merged = {a: axis.merged[cells[a]] for a, axis in enumerate(self.axes)}
         every = Cells(merged, np.ones(self.cells, np.int64))
         stacked = []
-        for block, pieces in zip(self.blocks, self._pieces, strict=True):
+        for block, pieces in self._apart:
             stacked.append(sparse.csr_array(columns_at(self.axes, block, pieces, every)))
         return sparse.csr_array(sparse.vstack(stacked, format="csr"))
 

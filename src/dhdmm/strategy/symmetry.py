@@ -23,7 +23,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -33,18 +33,21 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.matrix import Floats, Integers, largest
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
 LARGEST_GRAMS = 2**26
-"""Entries of all Gram matrices of one attribute: 512 MiB."""
+"""Entries of all Gram matrices of one attribute: 256 MiB, in 32 bits each."""
 GRAM_COPIES = 4
 """Arrays of a Gram's size that exist while orbits are found."""
 
 Residuals = tuple[tuple[int, int], ...]
 """Standard parts of a block as (attribute, orbit), attributes increasing."""
+FactorPairs = tuple[tuple[int, int], ...]
+"""A Kronecker product of Grams FᵢᵀFⱼ, named by i and j for every attribute."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,19 +81,14 @@ class Twins:
     def own(self, G: Integers) -> Integers:
         """(classes,): G_uu."""
         first, _ = self._places
-        return np.asarray(G[first, first])
+        return np.asarray(G[first, first], np.int64)
 
     def other(self, G: Integers) -> Integers:
         """(classes, classes): G_uv of different values; of a class of one value G_uu."""
         first, last = self._places
-        found = G[np.ix_(first, first)]
+        found = G[np.ix_(first, first)].astype(np.int64)
         np.fill_diagonal(found, G[first, last])
         return found
-
-    def row_sums(self, G: Integers) -> Integers:
-        """(classes,): Σ_v G_uv."""
-        other = self.other(G)
-        return np.asarray(other @ self.sizes + self.own(G) - np.diag(other))
 
     def sums(self, G: Integers) -> Integers:
         """(classes, classes): Σ G_uv over the values of both."""
@@ -151,7 +149,9 @@ class ReducedAxis:
         orbit = self.orbit[self.twins.shown]
         pairs = [np.flatnonzero(orbit == o)[[0, -1]] for o in range(len(self.sizes))]
         first, last = np.array(pairs).T
-        return {key: G[first, first] - G[first, last] for key, G in self.shown.items()}
+        return {
+            key: G[first, first].astype(np.int64) - G[first, last] for key, G in self.shown.items()
+        }
 
     def gram(self, key: tuple[int, int]) -> Integers:
         """FᵢᵀFⱼ in full, (merged values, merged values)."""
@@ -195,11 +195,13 @@ class BlockGram:
     axes: tuple[int, ...]
     shape: tuple[int, ...]
     """Orbits of each of `axes`; their product is the block's dimension."""
-    pairs: dict[tuple[tuple[int, int], ...], float]
+    pairs: dict[FactorPairs, float]
     """The Gram of every one of `axes`, named by two factors → coefficient."""
     summands: tuple[tuple[float, tuple[Floats, ...]], ...]
     multiplicity: int
-    """Product of |o|−1 over the residuals: how often the block occurs."""
+    """Product of |o|−1 over the residuals, times the copies: how often the block occurs."""
+    others: tuple[tuple[int, ...], ...] = ()
+    """The residuals' attributes in every further copy."""
 
     @property
     def dimension(self) -> int:
@@ -209,16 +211,6 @@ class BlockGram:
     def trace(self) -> float:
         """tr V, once per copy of the block."""
         return math.fsum(c * math.prod(np.trace(G) for G in grams) for c, grams in self.summands)
-
-    def apply(self, X: Floats) -> Floats:
-        """V X for X (dimension, columns), one axis at a time."""
-        total = np.zeros_like(X)
-        for coefficient, grams in self.summands:
-            Y = coefficient * X.reshape(*self.shape, -1)
-            for i, G in enumerate(grams):
-                Y = np.moveaxis(np.tensordot(G, Y, axes=(1, i)), 0, i)
-            total += Y.reshape(X.shape)
-        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,56 +225,95 @@ class Reduction:
     def orbit_shape(self) -> tuple[int, ...]:
         return tuple(len(axis.sizes) for axis in self.axes)
 
-    def blocks(self) -> list[BlockGram]:
-        """The blocks on which V is not zero, from each product's own active parts."""
-        found: dict[Residuals, None] = {}
-        for term in self.terms:
-            for index in term.indices:
-                options = [self._standard_options(a, i) for a, i in enumerate(index)]
-                work(OBJECT * math.prod(len(choices) for choices in options))
-                for choice in itertools.product(*options):
-                    found[tuple(part for part in choice if part is not None)] = None
-        grams = [self.block_gram(residuals) for residuals in sorted(found)]
-        return [block for block in grams if block.summands]
+    def blocks(self, together: bool = True) -> list[BlockGram]:
+        """The blocks on which V is not zero; copies that differ only by their attributes are one.
 
-    def _standard_options(self, a: int, i: int) -> list[tuple[int, int] | None]:
-        active = np.flatnonzero(self.axes[a].standard[i, i])
-        return [None, *((a, int(o)) for o in active)]
-
-    def block_gram(self, residuals: Residuals) -> BlockGram:
-        work(OBJECT * sum(len(term.indices) ** 2 for term in self.terms))
-        standard = dict(residuals)
-        axes = tuple(
-            a for a, orbits in enumerate(self.orbit_shape) if a not in standard and orbits > 1
-        )
-        summands: dict[tuple[tuple[int, int], ...], float] = {}
+        All values of an attribute of one orbit are alike, so of such a residual only its size
+        matters: all two-way tables of sixty yes/no questions have three different blocks.
+        """
+        found: dict[Residuals, dict[FactorPairs, float]] = {}
         for term in self.terms:
             for coefficient, pairs in term.pairs():
-                number = coefficient * self.scalar(pairs, standard)
-                if number:
-                    key = tuple(pairs[a] for a in axes)
-                    summands[key] = summands.get(key, 0.0) + number
+                self._add_share(found, coefficient, pairs)
+        copies: dict[Hashable, list[Residuals]] = {}
+        for residuals in sorted(found):
+            parts = ((None if self._is_alike(a) else a, o) for a, o in residuals)
+            sizes = (int(self.axes[a].sizes[o]) for a, o in residuals)
+            alike = tuple(parts), tuple(sizes), tuple(found[residuals].items())
+            copies.setdefault(alike if together else residuals, []).append(residuals)
+        grams = [self._block_gram(places, found[places[0]]) for places in copies.values()]
+        return [block for block in grams if block.summands]
+
+    def _is_alike(self, a: int) -> bool:
+        return len(self.axes[a].sizes) == 1
+
+    def _add_share(
+        self,
+        found: dict[Residuals, dict[FactorPairs, float]],
+        coefficient: float,
+        pairs: FactorPairs,
+    ) -> None:
+        """Adds c · ⊗ G to every block that sees it."""
+        varying: list[list[tuple[tuple[int, int] | None, float]]] = []
+        for a, pair in enumerate(pairs):
+            options = self._options(a, pair)
+            if len(options) == 1:
+                coefficient *= options[0][1]
+            else:
+                varying.append(options)
+        work(OBJECT * (math.prod(map(len, varying)) + len(pairs) / 10))
+        for choice in itertools.product(*varying):
+            number = coefficient * math.prod(number for _, number in choice)
+            if number:
+                residuals = tuple(part for part, _ in choice if part is not None)
+                key = tuple(pairs[a] for a in self.trivial_axes(residuals))
+                summands = found.setdefault(residuals, {})
+                summands[key] = summands.get(key, 0.0) + number
+
+    @memoised
+    def _options(self, a: int, pair: tuple[int, int]) -> list[tuple[tuple[int, int] | None, float]]:
+        """The parts of an attribute that a Gram does not map to 0, with its number there."""
+        standard = self.axes[a].standard[pair]
+        trivial = float(self.axes[a].trivial[pair][0, 0]) if self._is_alike(a) else 1.0
+        active = [((a, int(o)), float(standard[o])) for o in np.flatnonzero(standard)]
+        return [(None, trivial), *active]
+
+    @memoised
+    def trivial_axes(self, residuals: Residuals) -> tuple[int, ...]:
+        """Attributes of several orbits that enter a block by their trivial part."""
+        standard = dict(residuals)
+        return tuple(a for a in self._long_axes if a not in standard)
+
+    @cached_property
+    def _long_axes(self) -> list[int]:
+        return [a for a in range(len(self.axes)) if not self._is_alike(a)]
+
+    def _block_gram(
+        self, places: Sequence[Residuals], summands: dict[FactorPairs, float]
+    ) -> BlockGram:
+        residuals = places[0]
+        axes = self.trivial_axes(residuals)
         grams = [
             (c, tuple(self.axes[a].trivial[pair] for a, pair in zip(axes, key, strict=True)))
             for key, c in summands.items()
         ]
+        copies = math.prod(int(self.axes[a].sizes[o]) - 1 for a, o in residuals)
         return BlockGram(
             residuals,
             axes,
             tuple(self.orbit_shape[a] for a in axes),
             summands,
             tuple((c, G) for c, G in grams if all(np.any(g) for g in G)),
-            math.prod(int(self.axes[a].sizes[o]) - 1 for a, o in residuals),
+            copies * len(places),
+            tuple(tuple(a for a, _ in place) for place in places[1:]),
         )
 
     def scalar(self, pairs: Sequence[tuple[int, int]], standard: dict[int, int]) -> float:
         """Product of the Grams' numbers on standard parts and on axes of a single orbit."""
         number = 1.0
         for a, pair in enumerate(pairs):
-            if a in standard:
-                number *= float(self.axes[a].standard[pair][standard[a]])
-            elif len(self.axes[a].sizes) == 1:
-                number *= float(self.axes[a].trivial[pair][0, 0])
+            options = dict(self._options(a, pair))
+            number *= options.get((a, standard[a]), 0.0) if a in standard else options[None]
             if not number:
                 break
         return number
@@ -292,8 +323,9 @@ def reduce_workload(workload: Workload, objective: Objective = TOTAL_SQUARED_ERR
     """Merge values and find the orbits of every attribute."""
     products = [product for term in workload.terms for product in term.products]
     columns = list(zip(*(product.factors for product in products), strict=True))
-    merged = [_merge(_distinct(column)[0]) for column in columns]
-    indices = zip(*(_distinct(column)[1] for column in columns), strict=True)
+    distinct = [_distinct(column) for column in columns]
+    merged = [_merge(factors) for factors, _ in distinct]
+    indices = zip(*(numbers for _, numbers in distinct), strict=True)
     terms: list[ReducedTerm] = []
     for term, weight in zip(workload.terms, objective.weights(workload), strict=True):
         coefficients = tuple(product.coefficient for product in term.products)
@@ -320,14 +352,11 @@ def _distinct(factors: Sequence[Factor]) -> tuple[list[Factor], list[int]]:
     """The different factors, and for each given one its number among them."""
     number: dict[bytes, int] = {}
     kept: list[Factor] = []
-    indices: list[int] = []
+    known = {id(factor): fingerprint(factor) for factor in {id(f): f for f in factors}.values()}
     for factor in factors:
-        key = fingerprint(factor)
-        if key not in number:
-            number[key] = len(kept)
+        if number.setdefault(known[id(factor)], len(kept)) == len(kept):
             kept.append(factor)
-        indices.append(number[key])
-    return kept, indices
+    return kept, [number[known[id(factor)]] for factor in factors]
 
 
 def _merge(factors: Sequence[Factor]) -> tuple[Integers, tuple[Factor, ...]]:
@@ -354,17 +383,22 @@ def _axis(
     met = sorted({pair for chosen in together for pair in itertools.product(chosen, chosen)})
     _require_room(len(twins.shown), len(met))
     seen = [factor.columns(twins.shown) for factor in factors]
-    shown = {(i, j): gram(seen[i], seen[j]) for i, j in met}
+    shown = {(i, j): _compact(gram(seen[i], seen[j])) for i, j in met}
     orbit = np.zeros(len(twins.sizes), np.int64)
     orbit[twins.number[twins.shown]] = orbits(list(shown.values()))
     return ReducedAxis(merged, orbit[twins.number], factors, twins, shown)
+
+
+def _compact(G: Integers) -> Integers:
+    """In half the memory where that is enough."""
+    return np.asarray(G, np.int32 if largest(G) < 2**31 else np.int64)
 
 
 def _require_room(values: int, grams: int) -> None:
     if grams * values**2 > LARGEST_GRAMS:
         raise StrategyError(
             f"the workload tells {values:,} values of one attribute apart",
-            hint="group them: comparing each with each takes more than half a gigabyte",
+            hint="group them: comparing each with each takes too much memory",
         )
     allocate(GRAM_COPIES * grams * values**2)
 
@@ -419,27 +453,28 @@ def orbits(grams: Sequence[Integers]) -> Integers:
     """(values,): orbit of each value under the swaps that leave every G unchanged.
 
     Swapping u and v leaves G unchanged iff G_uu = G_vv, G_uv = G_vu and rows and columns u, v
-    agree elsewhere. Only values with equal row and column sums need comparing.
+    agree elsewhere. These are compared by their products with random numbers modulo 2⁶⁴, so that
+    a comparison takes no time that grows with the values.
     """
-    stacked = np.stack([part for G in grams for part in (G, G.T)])
-    size = stacked.shape[1]
-    work(10 * stacked.size + size * OBJECT)
-    keys = np.concatenate([stacked.sum(axis=2), np.einsum("guu->gu", stacked)]).T
-    _, candidates = np.unique(keys, axis=0, return_inverse=True)
+    size = len(grams[0])
+    work(10 * len(grams) * size**2 + size * OBJECT)
+    digest = hashlib.shake_256(b"dhdmm orbits").digest(8 * size)
+    h = np.frombuffer(digest, "<u8").astype(np.uint64)
+    diagonals = [np.diag(G).astype(np.uint64) for G in grams]
+    prints = [(G.astype(np.uint64) @ h, h @ G.astype(np.uint64)) for G in grams]
+    keys = [part for G in grams for part in (G.sum(axis=0), G.sum(axis=1), np.diag(G))]
+    candidate = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)[1].ravel()
     orbit = np.full(size, -1)
-    count = 0
     for u in range(size):
         if orbit[u] >= 0:
             continue
-        orbit[u] = count
-        rivals = np.flatnonzero((candidates.ravel() == candidates.ravel()[u]) & (orbit < 0))
-        work(len(rivals) * (OBJECT + 4 * len(stacked) * size))
-        for v in rivals:
-            others = np.ones(size, bool)
-            others[u] = others[v] = False
-            if np.array_equal(stacked[:, u, others], stacked[:, v, others]) and np.array_equal(
-                stacked[:, u, v], stacked[:, v, u]
-            ):
-                orbit[v] = count
-        count += 1
+        rivals = np.flatnonzero((candidate == candidate[u]) & (orbit < 0))
+        work(OBJECT / 10 + 10 * len(grams) * len(rivals))
+        same = np.ones(len(rivals), bool)
+        for G, own, (rows, columns) in zip(grams, diagonals, prints, strict=True):
+            across, back = G[u, rivals].astype(np.uint64), G[rivals, u].astype(np.uint64)
+            gap = h[u] * (own[u] - across) - h[rivals] * (own[rivals] - across)
+            same &= (across == back) & (rows[u] - rows[rivals] == gap)
+            same &= columns[u] - columns[rivals] == gap
+        orbit[rivals[same]] = orbit.max() + 1
     return orbit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,19 +80,51 @@ class VectorBook:
             return False
         return len(np.unique(factor.low[factor.high - factor.low == 1])) == size
 
-    def zero_sum_spanning(self, indices: Sequence[int]) -> Integers:
+    @memoised
+    def varies(self, index: int) -> bool:
+        """Whether the rows of a factor are more than multiples of 1 on the trivial part."""
+        rows = self.means(self.axis.factors[index])
+        return bool(np.any(rows != rows[:, :1]))
+
+    @memoised
+    def has_total(self, index: int) -> bool:
+        """Whether some row of a factor does not sum to zero."""
+        return bool(np.any(self.means(self.axis.factors[index]) @ self.axis.sizes))
+
+    def splits(self, index: int) -> bool:
+        """Whether the total and zero-sum vectors span the rows of a factor: it sees both or one."""
+        apart = int(self.has_total(index)) + len(self.zero_sum_spanning((index,)))
+        return len(self.spanning(index)) == apart
+
+    @memoised
+    def commutes(self, pair: tuple[int, int]) -> bool:
+        """Whether 1 is an eigenvector of a Gram, with equal weight for all merged values."""
+        rows = self.axis.summed[pair].sum(axis=1)
+        return bool(np.all(rows * self.axis.sizes[0] == rows[0] * self.axis.sizes))
+
+    @memoised
+    def zero_sum_spanning(self, indices: tuple[int, ...]) -> Integers:
         """The same for the rows of some factors minus their means over all merged values."""
-        size = len(self.axis.orbit)
+        sizes = self.axis.sizes
         centred = (
-            primitive(size * rows - rows @ np.ones((size, size), np.int64))
+            primitive(sizes.sum() * rows - (rows @ sizes)[:, None])
             for index in indices
             for rows in self._sparse_first(index)
         )
-        independent = independent_rows(centred, size, stop=size - 1)
-        if len(independent) == size - 1:
-            eye = np.eye(size, dtype=np.int64)
-            independent = eye[:-1] - eye[-1]
+        independent = independent_rows(centred, len(sizes), stop=len(sizes) - 1)
+        if len(independent) == len(sizes) - 1:
+            independent = np.diag(np.full(len(sizes), sizes[-1]))[:-1]
+            independent[:, -1] = -sizes[:-1]
+            independent = primitive(independent)
         return np.array([self.number(row) for row in independent], np.int64)
+
+    def _primitive_means(self, factor: Factor) -> Integers:
+        """The same, each row over what its own entries have in common."""
+        borrow(5 * factor.shape[0] * len(self.axis.sizes))
+        sums = group_sums(factor, self.axis.orbit, len(self.axis.sizes))
+        common = np.gcd(sums, self.axis.sizes)  # where a sum is 0 this is the size
+        multiple = np.lcm.reduce(self.axis.sizes // common, axis=1)
+        return primitive(sums // common * (multiple[:, None] // (self.axis.sizes // common)))
 
     def _sparse_first(self, index: int) -> Iterator[Integers]:
         factor = self.axis.factors[index]
@@ -102,5 +134,5 @@ class VectorBook:
             weight = np.diff(factor.matrix.indptr)
         order = np.argsort(weight, kind="stable")
         for start in range(0, len(order), CHUNK):
-            rows = primitive(self.means(factor.take(order[start : start + CHUNK])))
+            rows = self._primitive_means(factor.take(order[start : start + CHUNK]))
             yield rows[np.argsort(np.count_nonzero(rows, axis=1), kind="stable")]

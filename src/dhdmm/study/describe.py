@@ -103,10 +103,15 @@ def _table(schema: Schema, model: ItemModel, item: Item) -> dict[str, Any]:
         "target": model.target,
         "summary": _derived_words(schema, model) or _summary(model, item),
         "terms": [
-            {"words": term_words(term), "queries": term.queries, "weight": term.weight}
+            {"words": term_words(term), "queries": term.queries, "weight": _weight(model, term)}
             for term in item.terms
         ],
     }
+
+
+def _weight(model: ItemModel, term: Term) -> float:
+    """As the study states it: a sum's own also holds its unit, the largest value."""
+    return model.weight if term.sum_of else term.weight
 
 
 def _derived_words(schema: Schema, model: ItemModel) -> str:
@@ -137,6 +142,8 @@ def _summary(model: ItemModel, item: Item) -> str:
             "width": f"every window of {size} consecutive values",
         }
         return f"{runs[model.ranges.kind]} of {model.ranges.of}"
+    if model.persons is not None:
+        return "different persons, each once in every group at every participant that holds them"
     if model.coverage:
         return "rows that are counted, and rows that data holders leave out"
     return f"{len(item.terms)} terms" if len(item.terms) > 1 else ""
@@ -147,8 +154,8 @@ def term_words(term: Term) -> str:
     by = [_axis_words(axis) for axis in term.axes if axis and not axis.is_fixed]
     if term.table == LEFT_OUT_TABLE:
         return "rows left out, for a value that is missing or outside the domain"
-    what = f"sum of {term.sum_of}" if term.sum_of else "records"
-    everything = what if term.sum_of else "all records"
+    what = f"sum of {term.sum_of}" if term.sum_of else "records" if term.mark is None else "persons"
+    everything = what if term.sum_of else f"all {what}"
     words = f"{what} by {' × '.join(by)}" if by else everything
     if term.condition:
         words = f"{words if by else what} where {term.condition}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from dhdmm.errors import DataError
-from dhdmm.study.attributes import Codes
+from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.attributes.columns import FIRST_STEP
 from dhdmm.study.histogram import Counts, Histogram
+from dhdmm.study.names import number_text
 from dhdmm.study.schema import Schema
 
 LARGEST_COUNT = 2**62
@@ -41,6 +44,23 @@ def clipped(schema: Schema, codes: Codes, rows: Counts) -> dict[str, int]:
         if attribute.present.divided is not None
     }
     return {name: int(rows[chosen].sum()) for name, chosen in beyond.items()}
+
+
+def quarters(attribute: Attribute, codes: Codes) -> tuple[Codes, list[str]]:
+    """In which quarter of a measured column's range each value is, for a look at it.
+
+    Returns:
+        Codes of the quarters and of what is missing, and their labels.
+    """
+    steps, amounts = attribute.present.divided, attribute.present.amounts("")
+    assert steps is not None, "a measured column"
+    assert amounts is not None, "a measured column"
+    low, high = (float(number * amounts.unit) for number in amounts.numbers.tolist())
+    ends = np.linspace(low, high, 5).tolist()
+    labels = [f"{number_text(start)} to {number_text(end)}" for start, end in pairwise(ends)]
+    quarter = np.minimum(_within(codes, steps) * 4 // steps, 3)
+    missing = attribute.label(attribute.size - 1)
+    return np.where(codes >= FIRST_STEP, quarter, 4), [*labels, missing]
 
 
 def _within(codes: Codes, steps: int) -> Codes:

@@ -167,6 +167,13 @@ class Rows:
 Factor = Ranges | Rows
 
 
+def is_total(factor: Factor) -> bool:
+    """Whether it is the one row that holds for every value."""
+    if not isinstance(factor, Ranges) or len(factor.low) != 1:
+        return False
+    return bool(np.all(factor.high - factor.low == factor.size))
+
+
 def factor_of(matrix: sparse.csr_array) -> Factor:
     """The matrix as `Ranges` when every row is one run of ones, else as `Rows`."""
     rows = Rows(matrix)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ LARGEST_TABLE = 32 * 2**20
 NAMED = 5
 """Codes that an error lists."""
 
+Beside = Callable[[str], bytes]
+"""Reads a file by its name beside the study."""
 Rows = Mapping[str, Sequence[str]]
 """The labels of a code, one for each level."""
 
@@ -32,7 +34,29 @@ Rows = Mapping[str, Sequence[str]]
 # ---- from the file ------------------------------------------------------------------------------
 
 
-def embedded(values: dict[str, Any], folder: Path | None, place: Place) -> dict[str, Any]:
+def in_folder(folder: Path) -> Beside:
+    """Files in a folder, up to what a table may have and a byte more."""
+
+    def read(name: str) -> bytes:
+        with (folder / name).open("rb") as file:
+            return file.read(LARGEST_TABLE + 1)
+
+    return read
+
+
+def in_memory(tables: Mapping[str, str]) -> Beside:
+    """Texts by their names."""
+
+    def read(name: str) -> bytes:
+        if name not in tables:
+            hint = "give it too: its file beside the study's, or tables= of Study.from_text"
+            raise StudyError(f"'{name}' is beside the study, and only the study is here", hint=hint)
+        return tables[name].encode()
+
+    return read
+
+
+def embedded(values: dict[str, Any], beside: Beside, place: Place) -> dict[str, Any]:
     """A study's values with every `from` replaced by what the file holds."""
     schema, groupings = dict(_section(values, "schema")), dict(_section(values, "groupings"))
     for section, kept, read in (
@@ -41,7 +65,7 @@ def embedded(values: dict[str, Any], folder: Path | None, place: Place) -> dict[
     ):
         for name, entry in kept.items():
             if isinstance(entry, dict) and "from" in entry:
-                kept[name] = read(str(name), entry, folder, place / section / str(name))
+                kept[name] = read(str(name), entry, beside, place / section / str(name))
     changed = {"schema": schema, "groupings": groupings}
     return values | {key: held for key, held in changed.items() if key in values}
 
@@ -52,10 +76,10 @@ def _section(values: dict[str, Any], key: str) -> dict[Any, Any]:
 
 
 def _listed_values(
-    name: str, entry: dict[str, Any], folder: Path | None, place: Place
+    name: str, entry: dict[str, Any], beside: Beside, place: Place
 ) -> dict[str, Any]:
     """A category's values are those of the table's column of its name, or of the first."""
-    header, rows, _ = _table(entry, folder, place)
+    header, rows, _ = _table(entry, beside, place)
     column = header.index(name) if name in header else 0
     values = list(dict.fromkeys(row[column] for row in rows))
     read = [plain_scalar(value) for value in values]
@@ -64,11 +88,11 @@ def _listed_values(
     return rest | {"values": read if whole else values}
 
 
-def _levels(name: str, entry: dict[str, Any], folder: Path | None, place: Place) -> dict[str, Any]:
+def _levels(name: str, entry: dict[str, Any], beside: Beside, place: Place) -> dict[str, Any]:
     levels = entry.get("levels")
     if not isinstance(levels, list) or not levels:
         raise place.error("'from' needs the 'levels' that it holds", "such as levels: [county]")
-    header, rows, where = _table(entry, folder, place)
+    header, rows, where = _table(entry, beside, place)
     code = header.index(entry["of"]) if entry.get("of") in header else 0
     for level in levels:
         if level not in header:
@@ -88,21 +112,19 @@ def _levels(name: str, entry: dict[str, Any], folder: Path | None, place: Place)
 
 
 def _table(
-    entry: dict[str, Any], folder: Path | None, place: Place
+    entry: dict[str, Any], beside: Beside, place: Place
 ) -> tuple[list[str], list[list[str]], str]:
     """(header, rows, name) of the CSV file that an entry names."""
     given = entry["from"]
     if not isinstance(given, str):
         raise (place / "from").error("expected the name of a CSV file")
-    if folder is None:
-        hint = "read the study from a file: Study.load, or a command that takes its path"
-        raise (place / "from").error(f"'{given}' is beside a file, and this is a text", hint)
     try:
-        with (folder / given).open("rb") as file:
-            raw = file.read(LARGEST_TABLE + 1)
+        raw = beside(given)
         text = raw.decode("utf-8-sig")
     except OSError as error:
         raise (place / "from").error(f"cannot read '{given}': {error.strerror}") from None
+    except StudyError as error:
+        raise (place / "from").error(error.what, error.hint) from None
     except UnicodeDecodeError:
         raise (place / "from").error(f"'{given}' is not UTF-8 text") from None
     if len(raw) > LARGEST_TABLE:

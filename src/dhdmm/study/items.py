@@ -7,10 +7,10 @@ from the groupings, intersected with the boxes of the condition.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import combinations
 
 import numpy as np
@@ -18,7 +18,8 @@ import numpy as np
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute
-from dhdmm.study.coverage import coverage_terms, of_counted
+from dhdmm.study.cells import Cells
+from dhdmm.study.coverage import coverage_terms
 from dhdmm.study.derived import Derived, Mean, Quantiles
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
@@ -32,6 +33,7 @@ from dhdmm.study.models import (
     TermModel,
 )
 from dhdmm.study.names import first_repeated, nearest
+from dhdmm.study.persons import mark_of
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
 from dhdmm.study.sql import parse_query, unit_name
@@ -57,8 +59,6 @@ class Names:
 
     schema: Schema
     groupings: Mapping[str, Grouping] = field(default_factory=dict)
-    coverage: bool = False
-    """Rows that are left out are counted too: terms say which rows they are about."""
     person: PersonModel | None = None
     """Whom the study protects, if that is persons."""
 
@@ -92,16 +92,21 @@ class Names:
         }
 
 
-def item(model: ItemModel, names: Names, place: Place) -> Item:
+def item(model: ItemModel, names: Names, cells: Cells, place: Place) -> Item:
     """One entry of the workload."""
     if model.coverage:
-        return Item(model.name, coverage_terms(names.schema, model.weight))
+        return Item(model.name, coverage_terms(cells.of_counted_rows, model.weight))
+    terms, derived = asked(model, names, place)
+    return Item(model.name, cells.terms(terms), tuple(derived))
+
+
+def asked(model: ItemModel, names: Names, place: Place) -> tuple[list[Term], list[Derived]]:
+    """What an entry asks of records, over their own attributes; of coverage, nothing."""
+    if model.coverage:
+        return [], []
     if model.sql is not None:
-        terms, derived = _sql_terms(model, names, place / "sql")
-    else:
-        terms, derived = _derived(model, names, list(_terms(model, names, place)), place)
-    counted = map(of_counted, terms) if names.coverage else terms
-    return Item(model.name, tuple(counted), tuple(derived))
+        return _sql_terms(model, names, place / "sql")
+    return _derived(model, names, list(_terms(model, names, place)), place)
 
 
 def _derived(
@@ -110,11 +115,11 @@ def _derived(
     """What an item measures, and what it derives from that, given the counts of its groups."""
     schema = names.schema
     if model.quantiles is not None:
-        asked = model.quantiles
-        axis = names.grouping(asked.of, place / "quantiles" / "of").attribute
+        wanted = model.quantiles
+        axis = names.grouping(wanted.of, place / "quantiles" / "of").attribute
         steps = counts[0].axes[axis]
         assert steps is not None
-        return counts, [Quantiles(asked.of, 0, axis, tuple(asked.at), steps.labels)]
+        return counts, [Quantiles(wanted.of, 0, axis, tuple(wanted.at), steps.labels)]
     total = model.sum or model.mean
     if total is None:
         return counts, []
@@ -128,8 +133,8 @@ def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
     """The item's terms; the item's own `by`, `where`, … apply to each of them."""
     outer = _by(model.by or (), names, place / "by")
     for kind in GROUPED:
-        asked = getattr(model, kind)
-        outer += [] if asked is None else _by(asked.by or (), names, place / kind / "by")
+        found = getattr(model, kind)
+        outer += [] if found is None else _by(found.by or (), names, place / kind / "by")
     if model.quantiles is not None:
         outer.append(_quantile_steps(model.quantiles.of, names, place / "quantiles"))
     if model.ranges is not None:
@@ -140,7 +145,26 @@ def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
         both = [(model.where, place / "where"), (part.where, here / "where")]
         condition = _condition([(text, at) for text, at in both if text is not None], names.schema)
         weight = model.weight * part.weight
-        yield term(names.schema, _totalled(by, totals, here), condition, weight, here)
+        counts = term(names.schema, _totalled(by, totals, here), condition, weight, here)
+        if model.persons is None:
+            yield counts
+        else:
+            yield _of_persons(names, counts, by, condition, place / "persons")
+
+
+def _of_persons(
+    names: Names, counts: Term, by: Sequence[Grouping], condition: Condition, place: Place
+) -> Term:
+    """The persons of each group; they are the records where each has one at most."""
+    person = names.person
+    if person is None:
+        hint = "persons are counted where they are protected: privacy: {unit: {person: …}}"
+        raise place.error("the study does not say who is a person", hint)
+    if person.max_records == 1:
+        return counts
+    with place.located():
+        mark = mark_of(names.schema, person.column, by, condition.text, condition.boxes)
+    return replace(counts, mark=mark)
 
 
 def _parts(model: ItemModel, schema: Schema, place: Place) -> Iterator[tuple[TermModel, Place]]:
@@ -224,8 +248,10 @@ def _sql_terms(model: ItemModel, names: Names, place: Place) -> tuple[list[Term]
     terms: list[Term] = []
     derived: list[Derived] = []
     for chosen in query.grouping_sets:
-        counts = term(names.schema, _by(chosen, names, place), condition, model.weight, place)
-        found = _Aggregates(names.schema, counts, len(terms))
+        by = _by(chosen, names, place)
+        counts = term(names.schema, by, condition, model.weight, place)
+        persons = partial(_of_persons, names, counts, by, condition, place)
+        found = _Aggregates(names.schema, counts, persons, len(terms))
         for kind, of in query.aggregates:
             if kind == "mean":
                 derived.append(Mean(of, found.number("sum", of), found.number("count", of)))
@@ -238,8 +264,10 @@ def _sql_terms(model: ItemModel, names: Names, place: Place) -> tuple[list[Term]
 class _Aggregates:
     """The terms that the aggregates of one grouping set need, each once."""
 
-    def __init__(self, schema: Schema, counts: Term, before: int) -> None:
-        self.schema, self.counts, self.before = schema, counts, before
+    def __init__(
+        self, schema: Schema, counts: Term, persons: Callable[[], Term], before: int
+    ) -> None:
+        self.schema, self.counts, self.persons, self.before = schema, counts, persons, before
         self.terms: list[Term] = []
         self._numbers: dict[tuple[str, str], int] = {}
 
@@ -253,6 +281,8 @@ class _Aggregates:
         return self._numbers[kind, of]
 
     def _term(self, kind: str, of: str) -> Term:
+        if kind == "persons":
+            return self.persons()
         if not of:
             return self.counts
         make = summed if kind == "sum" else of_known
@@ -297,28 +327,35 @@ def term(
     Rows on which the condition never holds are dropped; a condition that couples attributes gives
     one product per box.
     """
-    work(3 * OBJECT * len(schema.attributes) * (1 + len(condition.boxes)))
     grouped = _by_attribute(schema, by, place)
-    rows: list[Factor] = []
-    axes: list[Axis | None] = []
-    for a, attribute in enumerate(schema.attributes):
+    touched = sorted({*grouped}.union(*(box.masks for box in condition.boxes)))
+    work(OBJECT * (3 * len(touched) * (1 + len(condition.boxes)) + len(schema.attributes) / 10))
+    rows: list[Factor] = [_total(size) for size in schema.shape]
+    axes: list[Axis | None] = [None] * len(rows)
+    possible = bool(condition.boxes)
+    for a in touched:
         grouping = grouped.get(a)
-        factor = grouping.factor if grouping else Ranges.total(attribute.size)
-        kept = _possible_rows(factor, a, condition.boxes)
-        if len(kept) == 0:
-            raise place.error("no record can satisfy the condition, so the answers would all be 0")
+        kept = _possible_rows(grouping.factor if grouping else rows[a], a, condition.boxes)
+        possible &= len(kept) > 0
         if grouping:
             grouping = grouping.take(kept)
-        rows.append(grouping.factor if grouping else factor)
-        axes.append(_axis(attribute, a, grouping, condition.boxes))
-    products = tuple(
-        Product(
-            Fraction(box.coefficient, schema.units),
-            tuple(_within(factor, a, box, place) for a, factor in enumerate(rows)),
-        )
-        for box in condition.boxes
-    )
-    return Term(weight, products, tuple(axes), condition.text)
+            rows[a] = grouping.factor
+        axes[a] = _axis(schema.attributes[a], a, grouping, condition.boxes)
+    if not possible:
+        raise place.error("no record can satisfy the condition, so the answers would all be 0")
+    products = []
+    for box in condition.boxes:
+        factors = list(rows)
+        for a in box.masks:
+            factors[a] = _within(rows[a], a, box, place)
+        products.append(Product(Fraction(box.coefficient, schema.units), tuple(factors)))
+    return Term(weight, tuple(products), tuple(axes), condition.text)
+
+
+@lru_cache(maxsize=256)
+def _total(size: int) -> Ranges:
+    """Shared, because most tables ask nothing of most attributes."""
+    return Ranges.total(size)
 
 
 def _by_attribute(schema: Schema, by: Sequence[Grouping], place: Place) -> dict[int, Grouping]:
@@ -347,8 +384,6 @@ def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Inte
 
 
 def _within(factor: Factor, attribute: int, box: Box, place: Place) -> Factor:
-    if attribute not in box.masks:
-        return factor
     with place.located():
         return restricted(factor, box.masks[attribute])
 

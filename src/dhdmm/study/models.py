@@ -50,6 +50,7 @@ KEYS_SINCE: dict[str, str] = {
     "workload.sum": "0.2.0",
     "workload.mean": "0.2.0",
     "workload.quantiles": "0.2.0",
+    "workload.persons": "0.2.0",
 }
 """The keys that came after dhdmm 0.1.0, and with which version: {"aggregation.key": "0.3"}. The
 names of attributes and groupings are written *; a new word at a key follows it. It may name keys
@@ -185,6 +186,12 @@ class QuantilesModel(Section):
     by: Names | None = None
 
 
+class PersonsModel(Section):
+    """How many different persons the records are of, in all or for each group."""
+
+    by: Names | None = None
+
+
 class TermModel(Section):
     """Counts by some attributes or groupings, or the total, under a condition."""
 
@@ -196,7 +203,7 @@ class TermModel(Section):
     weight: Positive = 1.0
 
 
-GROUPED = ("sum", "mean", "quantiles")
+GROUPED = ("sum", "mean", "quantiles", "persons")
 """The kinds of items that say themselves what they are broken down by."""
 DERIVED = ("mean", "quantiles")
 """Those whose answers are no sums."""
@@ -218,6 +225,7 @@ class ItemModel(Section):
     sum: SumModel | None = None
     mean: MeanModel | None = None
     quantiles: QuantilesModel | None = None
+    persons: PersonsModel | None = None
     with_totals: Names | None = None
     where: str | None = None
     weight: Positive = 1.0
@@ -236,6 +244,9 @@ class ItemModel(Section):
             raise problem("an sql item says everything in its text", "move it into WHERE or CUBE")
         if kind in ("marginals", "total", "coverage") and self.with_totals:
             raise problem(f"'with_totals' goes with 'by', not with '{kind}'")
+        if kind == "persons" and self.with_totals:
+            what = "persons have no totals: one who is in two groups is one person in both together"
+            raise problem(what, "count them in an item of its own, or by CUBE in SQL")
         if kind == "coverage" and self.where is not None:
             raise problem("'coverage' is of all rows: one that is left out has no known values")
         if self.target is not None:

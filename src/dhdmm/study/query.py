@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.factor import Factor, Ranges
+from dhdmm.study.names import column
 from dhdmm.study.schema import Schema
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ def query_sql(schema: Schema, term: Term, rows: Sequence[int]) -> str:
     predicates.append(f"({term.condition})" if term.condition else "")
     where = " AND ".join(predicate for predicate in predicates if predicate)
     source = f"FROM {term.table} WHERE {where}" if where else f"FROM {term.table}"
+    if term.mark is not None:
+        return f"SELECT COUNT(DISTINCT {column(term.mark.column)}) {source}"
     values = _values(schema, term, rows)
     return f"SELECT {f'COALESCE(SUM({values}), 0)' if values else 'COUNT(*)'} {source}"
 

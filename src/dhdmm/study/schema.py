@@ -1,7 +1,8 @@
 """What a record looks like: named attributes, each with finitely many values, coded 0 … size − 1.
 
 A *cell* is one value of every attribute; cells are numbered with the last attribute fastest.
-Nothing here is ever written out per cell, so 10¹⁸ cells are fine.
+Nothing is ever written out per cell, nor is a cell numbered where data are counted: a record is its
+codes, one per attribute. So 10¹⁰⁰ cells are fine.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any
 from dhdmm.errors import DataError, StudyError
 from dhdmm.study.attributes import Attribute, IntegerAttribute
 
-LARGEST_CELLS = 10**18
-"""Cells a schema may have: cell numbers stay 64-bit integers."""
+LARGEST_CELLS = 10**250
+"""Cells a schema may have: their number, and sums over all of them, are written as doubles."""
 
 LARGEST_UNITS = 2**31
 """Parts of a record: sums of parts must fit into the modulus of a round."""
@@ -29,7 +30,7 @@ class Schema:
         attributes: The attributes, see `dhdmm.study.attributes`.
 
     Raises:
-        StudyError: The schema has more than 10^18 cells.
+        StudyError: The schema has more than 10^250 cells.
 
     Example:
         >>> from dhdmm.study.attributes import CategoryAttribute
@@ -49,7 +50,7 @@ class Schema:
             )
         if self.cells > LARGEST_CELLS:
             raise StudyError(
-                f"the schema has {self.cells:.3g} cells, more than 10^18",
+                f"the schema has more than 10^{len(str(self.cells)) - 1} cells, beyond 10^250",
                 hint="leave out attributes that no query asks about, or coarsen them",
             )
 

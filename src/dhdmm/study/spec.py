@@ -15,12 +15,13 @@ from dhdmm.effort import work
 from dhdmm.errors import StudyError
 from dhdmm.study import canonical, document, hierarchy
 from dhdmm.study.attributes.missing import declared
-from dhdmm.study.coverage import with_rows
+from dhdmm.study.cells import Cells
 from dhdmm.study.document import Place
 from dhdmm.study.grouping import Grouping, groupings
-from dhdmm.study.items import Names, item
+from dhdmm.study.items import Names, asked, item
 from dhdmm.study.models import AggregationModel, PrivacyModel, StudyModel
 from dhdmm.study.names import first_repeated, nearest
+from dhdmm.study.persons import MOST_MARKS, Mark
 from dhdmm.study.problems import study_error, together
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import Workload
@@ -77,15 +78,20 @@ class Study(Summarised):
             StudyError: The file cannot be read, or has a mistake; the error names the line.
         """
         source = Path(path)
-        return cls._read(document.read_text(source), source.name, source.parent)
+        return cls._read(
+            document.read_text(source), source.name, hierarchy.in_folder(source.parent)
+        )
 
     @classmethod
-    def from_text(cls, text: str, source: str = "study") -> Study:
+    def from_text(
+        cls, text: str, source: str = "study", *, tables: Mapping[str, str] | None = None
+    ) -> Study:
         """Read a study from a text. Every mistake that can be found without data is found here.
 
         Args:
             text: The study as YAML, see docs/study.md.
             source: The name of the text in error messages.
+            tables: The CSV tables that the text names with `from`, by their names.
 
         Returns:
             The study.
@@ -93,15 +99,15 @@ class Study(Summarised):
         Raises:
             StudyError: The text has a mistake; the error names the line.
         """
-        return cls._read(text, source, None)
+        return cls._read(text, source, hierarchy.in_memory(tables or {}))
 
     @classmethod
-    def _read(cls, text: str, source: str, folder: Path | None) -> Study:
-        """`folder` has the tables that the text names, if it has any."""
+    def _read(cls, text: str, source: str, beside: hierarchy.Beside) -> Study:
+        """`beside` has the tables that the text names."""
         values, place = document.parse(text, source)
         if not isinstance(values, dict):
             raise place.error("a study file is a mapping", "begin with 'study: some-name'")
-        values = hierarchy.embedded(values, folder, place)
+        values = hierarchy.embedded(values, beside, place)
         try:
             study = cls(StudyModel.model_validate(values), place)
         except ValidationError as error:
@@ -126,7 +132,7 @@ class Study(Summarised):
                 for here in [place / "groupings" / name]
             ),
             lambda: (
-                (partial(item, one, names_of(self), here), here)
+                (partial(asked, one, names_of(self), here), here)
                 for i, one in enumerate(model.workload)
                 for here in [place / "workload" / i]
             ),
@@ -200,6 +206,32 @@ class Study(Summarised):
         return {one.name: one.target for one in self.model.workload if one.target is not None}
 
     @cached_property
+    def cells(self) -> Cells:
+        """What the workload is over: the schema, and what no column holds."""
+        cells = Cells(self.schema, self._marks(), self.coverage is not None)
+        with (self.place / "schema").located():
+            cells.schema  # noqa: B018 - there may be too many
+        return cells
+
+    def _marks(self) -> tuple[Mark, ...]:
+        """The ways in which the study counts persons that may have several records."""
+        place, names = self.place / "workload", names_of(self)
+        if names.person is None or names.person.max_records == 1:
+            return ()
+        found: dict[Mark, None] = {}
+        for i, model in enumerate(self.model.workload):
+            if model.persons is None and model.sql is None:
+                continue
+            terms, _ = asked(model, names, place / i)
+            found |= dict.fromkeys(term.mark for term in terms if term.mark is not None)
+            if len(found) > MOST_MARKS:
+                raise (place / i).error(
+                    f"persons are counted in more than {MOST_MARKS} different breakdowns",
+                    "each doubles the cells: ask for fewer",
+                )
+        return tuple(found)
+
+    @cached_property
     def workload(self) -> Workload:
         """The queries as weighted Kronecker terms, built once."""
         place, names = self.place / "workload", names_of(self)
@@ -207,13 +239,12 @@ class Study(Summarised):
         for i, model in enumerate(self.model.workload):
             if first.setdefault(model.name, i) != i:
                 raise (place / i / "name").error(f"two items are called '{model.name}'")
-        asked = [i for i, model in enumerate(self.model.workload) if model.coverage]
-        for i in asked[1:]:
+        covered = [i for i, model in enumerate(self.model.workload) if model.coverage]
+        for i in covered[1:]:
             raise (place / i).error("the coverage is asked for twice")
-        items = (item(model, names, place / i) for i, model in enumerate(self.model.workload))
-        with (self.place / "schema").located():
-            schema = with_rows(self.schema) if names.coverage else self.schema
-        return Workload(schema, tuple(items))
+        cells = self.cells
+        items = (item(one, names, cells, place / i) for i, one in enumerate(self.model.workload))
+        return Workload(cells.schema, tuple(items))
 
     def to_yaml(self) -> str:
         """Write the study as a file.
@@ -367,7 +398,7 @@ def names_of(study: Study) -> Names:
     """What a query over the study's table may name."""
     privacy = study.model.privacy
     person = None if privacy is None else privacy.person
-    return Names(study.schema, study.groupings, study.coverage is not None, person)
+    return Names(study.schema, study.groupings, person)
 
 
 def json_schema() -> dict[str, Any]:

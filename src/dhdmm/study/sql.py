@@ -1,6 +1,6 @@
 """A counting query in SQL, read as grouping sets and a condition.
 
-    SELECT …, COUNT(*), SUM(x), AVG(x) FROM data [WHERE …]
+    SELECT …, COUNT(*), COUNT(DISTINCT person), SUM(x), AVG(x) FROM data [WHERE …]
     [GROUP BY … | CUBE (…) | ROLLUP (…) | GROUPING SETS (…)]
 
 Columns are the schema's attributes and the study's groupings. Whatever else SQL can say is refused
@@ -50,8 +50,9 @@ _UNITS = {"year": "year", "isodow": "weekday", "dow": "weekday", "hour": "hour"}
 
 GroupingSet = tuple[str, ...]
 Aggregate = tuple[str, str]
-"""("count", "sum" or "mean", of which attribute); a count of records is of none."""
+"""("count", "sum" or "mean", of which attribute); counts of records and of persons are of none."""
 COUNT: Aggregate = ("count", "")
+PERSONS: Aggregate = ("persons", "")
 
 
 def unit_name(unit: str, attribute: str) -> str:
@@ -197,16 +198,13 @@ class _QueryReader:
         return self._refuse(tree, what, "select grouped columns and COUNT(*), SUM(x) or AVG(x)")
 
     def _persons(self, tree: Expr, columns: list[str]) -> Aggregate:
-        """COUNT(DISTINCT person): the records, where a person has one of them at most."""
+        """COUNT(DISTINCT person); the records, where a person has one of them at most."""
         text, person = sqltext.shown(tree), self.person
         if person is None or columns != [person.column]:
             what = f"{text}: distinct values are not a count of records"
             hint = "only the persons of a study whose unit is the person can be counted"
             return self._refuse(tree, what, hint)
-        if person.max_records > 1:
-            what = f"{text}: a person may have {person.max_records} records, and each is counted"
-            return self._refuse(tree, what, "with max_records: 1 the records are the persons")
-        return COUNT
+        return COUNT if person.max_records == 1 else PERSONS
 
     def _summable(self, kind: str, column: Expr) -> str:
         """The attribute whose values are added up, averaged, or counted where they are known."""

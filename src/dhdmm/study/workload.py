@@ -19,6 +19,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dhdmm.errors import StudyError
 from dhdmm.study.attributes import Attribute
@@ -26,6 +27,7 @@ from dhdmm.study.derived import Derived
 from dhdmm.study.entries import exact_factor
 from dhdmm.study.factor import Factor
 from dhdmm.study.names import LazySequence
+from dhdmm.study.persons import Mark
 from dhdmm.study.query import DATA, TOTAL, Query, query_label, query_sql, row_label, row_predicate
 from dhdmm.study.schema import Schema
 from dhdmm.summary import Summarised
@@ -86,6 +88,8 @@ class Term:
     """The attribute whose values are added up; empty where records are counted."""
     summand: str = ""
     """SQL for what a record then counts."""
+    mark: Mark | None = None
+    """Whose records are counted, where persons are: the first of each in its group."""
 
     @property
     def row_shape(self) -> tuple[int, ...]:
@@ -95,6 +99,20 @@ class Term:
     def queries(self) -> int:
         """How many queries the term has."""
         return math.prod(self.row_shape)
+
+    def rows_of(self, numbers: Any) -> list[Any]:
+        """For every attribute its factor's row in these queries.
+
+        NumPy numbers combinations of up to 64 attributes; those of one row are not among them.
+        """
+        shape = self.row_shape
+        long = [a for a, rows in enumerate(shape) if rows > 1]
+        found: list[Any] = [np.zeros_like(np.asarray(numbers))] * len(self.axes)
+        if long:
+            rows = np.unravel_index(numbers, [shape[a] for a in long])
+            for a, row in zip(long, rows, strict=True):
+                found[a] = row
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +159,12 @@ class Workload(Summarised):
         ends = list(accumulate((item.queries for item in self.items), initial=0))
         parts = zip(self.items, pairwise(ends), strict=True)
         return {item.name: slice(*part) for item, part in parts}
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Which of all queries count records; the others add values up, in units of their own."""
+        kinds = [not term.sum_of for term in self.terms]
+        return np.repeat(kinds, [term.queries for term in self.terms])
 
     @property
     def cells(self) -> int:
@@ -194,7 +218,7 @@ class Workload(Summarised):
         for item in self.items:
             for term in item.terms:
                 if number < term.queries:
-                    rows = [int(row) for row in np.unravel_index(number, term.row_shape)]
+                    rows = [int(row) for row in term.rows_of(number)]
                     label = query_label(term, rows)
                     return Query(item.name, label, query_sql(self.schema, term, rows))
                 number -= term.queries

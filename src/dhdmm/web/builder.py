@@ -27,10 +27,21 @@ from dhdmm.study.skeleton import example
 from dhdmm.web.planners import DRAFT_SECONDS, Planners
 from dhdmm.web.site import Site
 
+LARGEST_ASKED = 4 * LARGEST_FILE
+"""A study in JSON, and the tables beside it."""
 LARGEST_START = LARGEST_FILE + 8 * 2**20
 """A study, and a roster of tens of thousands."""
 MOST_TOKENS = 10_000
 TOKEN_SECONDS = 7 * 24 * 3600
+
+
+class Asked(BaseModel):
+    """A study, with the tables beside it that it names."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
+
+    study: Annotated[str, Field(max_length=LARGEST_FILE)]
+    tables: dict[str, Annotated[str, Field(max_length=LARGEST_FILE)]] = {}
 
 
 class Start(BaseModel):
@@ -52,8 +63,8 @@ def routes(site: Site, hub: Hub, planners: Planners | None = None) -> list[Route
         return site.page(request, "builder.html", example=escape(example()))
 
     async def figures(request: Request) -> Response:
-        text = await _text(request)
-        found = planners.ask(_who(request), "figures", text)
+        asked = await _asked(request)
+        found = planners.ask(_who(request), "figures", asked.study, tables=asked.tables)
         first = await anext(found)  # a refusal is a status, not a line
         return StreamingResponse(_lines(first, found), media_type="application/x-ndjson")
 
@@ -81,14 +92,14 @@ def _who(request: Request) -> str:
     return request.headers.get("cookie", "")
 
 
-async def _text(request: Request) -> str:
+async def _asked(request: Request) -> Asked:
     body = await request.body()
-    if len(body) > LARGEST_FILE:
+    if len(body) > LARGEST_ASKED:
         raise Problem(413, Reason.TOO_LARGE, f"a study has at most {LARGEST_FILE // 1024} KiB")
     try:
-        return body.decode()
-    except UnicodeDecodeError:
-        raise Problem(422, Reason.INVALID, "not UTF-8 text") from None
+        return Asked.model_validate_json(body)
+    except ValidationError:
+        raise Problem(422, Reason.INVALID, "this is no study") from None
 
 
 async def _lines(first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:

@@ -12,7 +12,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -26,6 +26,7 @@ from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study import canonical
 from dhdmm.study.describe import describe
+from dhdmm.study.models import PrivacyModel
 from dhdmm.study.spec import Study
 
 SOURCE = "study"
@@ -42,10 +43,10 @@ LAST = frozenset({"figures", "draft", "error"})
 Answer = dict[str, Any]
 
 
-def answers(ask: str, text: str) -> Iterator[Answer]:
+def answers(ask: str, text: str, tables: Mapping[str, str] | None = None) -> Iterator[Answer]:
     """What there is to say about a study: first that it can be read, then what it would give."""
     try:
-        study = Study.from_text(text, SOURCE)
+        study = Study.from_text(text, SOURCE, tables=tables)
         yield {"kind": "checked", **_checked(study)}
         if study.workload.queries > MOST_QUERIES:
             raise StudyError(
@@ -84,8 +85,12 @@ def _figures(study: Study) -> Answer:
 
 
 def _questions(study: Study) -> bytes:
-    """The study without its name, its privacy and its participants."""
-    asked = {"study": SOURCE, "privacy": None, "aggregation": None}
+    """The study without its name, its budget and its participants; who is a person is asked."""
+    privacy = study.model.privacy
+    if privacy is not None:
+        kept = privacy.unit if privacy.person else "record"
+        privacy = PrivacyModel(unit=kept, rho=1.0, corrupt_fraction=0.0)
+    asked = {"study": SOURCE, "privacy": privacy, "aggregation": None}
     return Study(study.model.model_copy(update=asked)).canonical_bytes()
 
 
@@ -111,7 +116,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         signal.alarm(LONGEST_SECONDS)
-        for answer in answers(request["ask"], request["text"]):
+        for answer in answers(request["ask"], request["text"], request["tables"]):
             print(json.dumps(answer), flush=True)
         signal.alarm(0)
 

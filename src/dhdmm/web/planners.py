@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -35,7 +35,12 @@ class Planners:
         self._running: dict[str, Process] = {}
 
     async def ask(
-        self, who: str, ask: str, text: str, seconds: float = SECONDS
+        self,
+        who: str,
+        ask: str,
+        text: str,
+        seconds: float = SECONDS,
+        tables: Mapping[str, str] | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
         """The planner's answers, the last of which is one of `LAST`."""
         self._end_run_of(who)
@@ -45,7 +50,8 @@ class Planners:
         finished = False
         try:
             assert process.stdin is not None
-            process.stdin.write(json.dumps({"ask": ask, "text": text}).encode() + b"\n")
+            wanted = {"ask": ask, "text": text, "tables": tables}
+            process.stdin.write(json.dumps(wanted).encode() + b"\n")
             end = asyncio.get_running_loop().time() + seconds
             while not finished:
                 answer = await _answer(process, end)

@@ -270,11 +270,13 @@ def _examples(tables: list[Table]) -> list[str]:
         kind = "COUNT(*)"
         if term.sum_of:
             kind = f"{'SUM' if table.is_linear else 'AVG'}({column(term.sum_of)})"
+        elif term.mark is not None:
+            kind = f"COUNT(DISTINCT {column(term.mark.column)})"
         elif not first.startswith(COUNTED):
             continue
         if by and not term.condition and len(found) < MOST_EXAMPLES:
             found[f"SELECT {by}, {kind} FROM data GROUP BY {by}"] = None
-        if not term.sum_of and len(found) < MOST_EXAMPLES:
+        if not term.sum_of and term.mark is None and len(found) < MOST_EXAMPLES:
             found[first] = None
     return list(found)
 

@@ -226,7 +226,7 @@ def test_serving_says_which_roster_the_running_round_has(tmp_path: Path):
         logs.configure(as_json=True, stream=said)
         try:
             begin = _beginning(True, 0, None, None)
-            (found,) = _rounds(here.database, [STUDY], edition(persons, 2), begin)
+            (found,) = _rounds(here.database, [STUDY], edition(persons, 2), begin, None)
         finally:
             structlog.reset_defaults()
     assert found == here.round_id.hex()

@@ -17,8 +17,9 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import ThreatModel
+from dhdmm.client.joined import Note
 from dhdmm.client.journal import FileJournal
-from dhdmm.errors import Refused
+from dhdmm.errors import ExitCode, Refused
 from dhdmm.secagg import messages
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
 from tests.protocol.network import MALICIOUS, Network, Stream, setting
@@ -163,6 +164,17 @@ def test_on_a_full_disk_nothing_leaves_and_the_participant_resumes_from_what_was
         resumed = here.resumed(0, Stream("later"), opened)
     assert resumed.outgoing == keys
     assert resumed.state is ParticipantState.AWAITING_ROOT
+
+
+@pytest.mark.fault(7)
+def test_a_round_that_cannot_be_noted_is_refused(tmp_path: Path):
+    note = Note(round=ROUND.hex(), coordinator="https://localhost", study="s" * 64, begun="today")
+    with journal(tmp_path) as opened:
+        with full_disk(), pytest.raises(Refused, match="cannot be noted: File too large") as error:
+            opened.remember(note)
+        assert error.value.exit_code == ExitCode.REFUSED
+        assert error.value.hint == "stay out of this round"
+        assert not list((tmp_path / "journals").glob("*.round"))
 
 
 class ForgetsTheLast(FileJournal):

@@ -62,7 +62,7 @@ export function groupingCard(study, entry, changed, render) {
   return card;
 }
 
-const KINDS = [["by", "counts by"], ["ways", "every table of some attributes"], ["ranges", "ranges of values"], ["sum", "the sum of"], ["mean", "the mean of"], ["quantiles", "the median, quantiles of"], ["total", "the total"], ["sql", "SQL"]];
+const KINDS = [["by", "counts by"], ["ways", "every table of some attributes"], ["ranges", "ranges of values"], ["sum", "the sum of"], ["mean", "the mean of"], ["quantiles", "the median, quantiles of"], ["persons", "different persons"], ["total", "the total"], ["sql", "SQL"]];
 const RANGES = [["prefix", "cumulative: up to each value"], ["all", "every interval"], ["width", "windows of a width"]];
 
 export function tableCard(study, entry, changed, render) {
@@ -101,10 +101,11 @@ export function tableCard(study, entry, changed, render) {
     sum: () => derived("sum", added),
     mean: () => derived("mean", added),
     quantiles: () => derived("quantiles", ordered),
+    persons: () => [chips("For each", names, entry.by, at("persons", "by"), () => { changed(); render(); })],
     total: () => [],
     sql: () => [field("A counting query", input(entry, "sql", changed, {
       rows: 3, placeholder: "SELECT sex, COUNT(*) FROM data WHERE age >= 18 GROUP BY sex" }), at("sql"))],
-    kept: () => [make("p", { class: "small soft" }, "Several terms, kept as they are in the file.")],
+    kept: () => [make("p", { class: "small soft" }, entry.kept.coverage ? "Rows counted and rows left out." : "Several terms, kept as they are in the file.")],
   }[entry.kind]();
   const totals = ["by", "sum", "mean", "quantiles"].includes(entry.kind) && entry.by.length
     ? chips("Totals over", entry.by, entry.totals, at("with_totals"), changed) : null;

@@ -153,6 +153,7 @@ const QUESTIONS = {
   sum: (table) => ({ sum: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
   mean: (table) => ({ mean: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
   quantiles: (table) => ({ quantiles: { of: table.of, at: parts(table.at).map(word), by: table.by.length ? table.by : undefined }, with_totals: totals(table) }),
+  persons: (table) => ({ persons: table.by.length ? { by: table.by } : {} }),
   total: () => ({ total: true }),
   sql: (table) => ({ sql: table.sql }),
   kept: (table) => table.kept,
@@ -239,12 +240,13 @@ function tableOf(entry) {
     const { of, kind, width = "" } = asked.ranges;
     return { ...made, kind: "ranges", of, range: kind, width: String(width) };
   }
+  if (asked.persons) return { ...made, kind: "persons", by: asked.persons.by ?? [] };
   for (const kind of ["sum", "mean", "quantiles"]) {
     if (!asked[kind]) continue;
     const { of, by = [], at = [], representative = "" } = asked[kind];
     return { ...made, kind, of, by, at: at.join(", "), representative: representative === "midpoint" ? "" : representative };
   }
-  return asked.terms || asked.marginals || asked.ranges ? { ...made, kind: "kept", kept: asked } : made;
+  return asked.terms || asked.marginals || asked.ranges || asked.coverage ? { ...made, kind: "kept", kept: asked } : made;
 }
 
 function privacyOf(given) {

@@ -55,7 +55,7 @@ export function facts(found) {
 /** A row for every table of the release. */
 export function rows(found) {
   return found.items.map((item) => make("tr", {},
-    make("th", { scope: "row", class: "word" }, item.name),
+    make("th", { scope: "row", class: "word" }, item.name, item.errors_of === "sums" ? " (sums)" : ""),
     make("td", { class: "n" }, whole.format(item.queries)),
     make("td", { class: "n" }, figure(item.standard_error_median)),
     make("td", { class: "n" }, figure(item.standard_error_max), item.target ? ` (target ${item.target})` : "")));

@@ -75,14 +75,14 @@ function changed() {
 }
 
 /** Send the study's text; answers come one by one, and an older question's are not heard. */
-async function send(text, whenRead = () => {}) {
+async function send(text, whenRead = () => {}, tables = {}) {
   running?.abort();
   const mine = (running = new AbortController());
   at("state").textContent = "Checking …";
   at("figures").setAttribute("aria-busy", "true");
   try {
     const response = await fetch("/builder/figures", {
-      method: "POST", body: text, signal: mine.signal, headers: { "Content-Type": "application/yaml", Accept: "application/x-ndjson" },
+      method: "POST", body: JSON.stringify({ study: text, tables }), signal: mine.signal, headers: { "Content-Type": "application/json", Accept: "application/x-ndjson" },
     });
     if (!response.ok) return unavailable(await response.json().catch(() => ({})), response.status);
     for await (const answer of answersOf(response)) {
@@ -158,12 +158,20 @@ function exportFile() {
 }
 
 /** A study file fills the form, once the server has read it. */
-function load(text) {
+function load(text, tables = {}) {
   send(text, (answer) => {
     study = studyOf(answer.form);
     sessionStorage.setItem(KEPT, JSON.stringify(study));
     render();
-  });
+  }, tables);
+}
+
+/** A study file, and the tables that it names, chosen together. */
+async function loadFiles(files) {
+  const isTable = (file) => file.name.endsWith(".csv");
+  const file = files.find((one) => !isTable(one));
+  const tables = await Promise.all(files.filter(isTable).map(async (one) => [one.name, await one.text()]));
+  if (file) load(await file.text(), Object.fromEntries(tables));
 }
 
 async function startRound() {
@@ -221,9 +229,9 @@ at("csv").addEventListener("change", async ({ target }) => {
   render();
 });
 at("study-file").addEventListener("change", async ({ target }) => {
-  const [file] = target.files;
+  const files = [...target.files];
   target.value = "";
-  if (file) load(await file.text());
+  await loadFiles(files);
 });
 
 const kept = sessionStorage.getItem(KEPT);
