@@ -69,6 +69,7 @@ bench: $(DEV_STAMP)  ## time, error and bytes, as ratios within one run
 
 bench-service: $(DEV_STAMP)  ## the load that one coordinator holds; ten minutes
 	$(BIN)/python -m bench.service
+	$(BIN)/python -m bench.service --two-servers 5000
 
 screenshots: $(DEV_STAMP)  ## the pages as the documentation shows them (needs chromium)
 	$(BIN)/python -m tests.browser.screenshots
