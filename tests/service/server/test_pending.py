@@ -58,3 +58,17 @@ def test_a_turn_waits_no_longer_than_it_may() -> None:
         return len(queue)
 
     assert asyncio.run(ask()) == 1
+
+
+def test_only_those_who_stay_are_kept_for_others() -> None:
+    async def ask() -> list[bool]:
+        queue = RequestQueue()
+        found = [queue.patient]
+        queue.add(Upload(1, b"", waits=True))
+        found.append(queue.patient)
+        queue.take(1)
+        queue.add(Upload(2, b""))
+        queue.add(Upload(3, b"", waits=True))
+        return [*found, queue.patient]
+
+    assert asyncio.run(ask()) == [False, True, False]
