@@ -140,20 +140,25 @@ def _group(builder: BasisBuilder, block: BlockGram, sets: Mapping[Axes, Spans]) 
         together = []
     alone = [_alone(builder, block, S, sets[S]) for S in sets if S not in together]
     joint = concatenate([_grid(block.axes, sets[S]) for S in together], len(block.axes))
-    closed = all(component.is_closed for component in alone)
-    first = Split(block, block.pairs, [(block.axes, joint)], False, closed)
-    return [first, *alone] if together else alone
+    first = [Split(block, block.pairs, [(block.axes, joint)], False, True)] if together else []
+    found = [*first, *alone]
+    # V mixes the sets of a group, so the parts of several components are not all of it
+    return found if len(found) == 1 else [replace(part, is_closed=False) for part in found]
 
 
 def _mixed(builder: BasisBuilder, block: BlockGram, sets: Iterable[Axes]) -> list[list[Axes]]:
-    """The sets in groups: V maps the vectors of a set to those of its group."""
+    """The sets in groups: V maps the vectors of a set to those of its group.
+
+    A summand of two products maps what one of them sees to what the other sees.
+    """
     group = {S: [S] for S in sets}
     for key in block.pairs:
         pairs = dict(zip(block.axes, key, strict=True))
-        free = {a for a, pair in pairs.items() if not builder.books[a].commutes(pair)}
+        free = {a for a, (i, j) in pairs.items() if i != j or not builder.books[a].commutes((i, j))}
+        products = [tuple((i, i) for i in product) for product in zip(*key, strict=True)]
         first: dict[frozenset[int], Axes] = {}
         for S in group:
-            if _sees(builder, block, key, S):
+            if any(_sees(builder, block, product, S) for product in products):
                 one = group[first.setdefault(frozenset(S) - free, S)]
                 if one is not group[S]:
                     one += group[S]
