@@ -13,6 +13,7 @@ NAMES = (
     "primitives",
     "secagg",
     "validation",
+    "excess",
     "round",
     "simulation",
     "coordinator",

@@ -144,5 +144,13 @@ WIDE: dict[str, Callable[[], Workload]] = {
     "8,000 tracts": lambda: tree(10, 20, 40),
     "uneven tracts": lambda: tree(10, 20, 40, even=False),
     "16,000 tracts": lambda: tree(20, 40, 20),
+    "60,000 tracts": lambda: tree(50, 60, 20),
+    "60,000 uneven": lambda: tree(50, 60, 20, even=False),
+    "100,000 uneven": lambda: tree(50, 200, 10, even=False),
+    "1000 on six": lambda: conditions(1000, CONDITIONS),
     "AllRange 2048": lambda: product(Ranges.all(2048)),
+    "AllRange 4096": lambda: product(Ranges.all(4096)),
+    "AllRange 100,000": lambda: product(Ranges.all(100_000)),
+    "Prefix 4096": lambda: product(Ranges.prefixes(4096)),
+    "Prefix 100,000": lambda: product(Ranges.prefixes(100_000)),
 }

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from dhdmm.errors import DhdmmError, ExitCode
 from dhdmm.study.names import nearest
-from research.paper import complexity, dropout, epsilon, kappa, table_2, theta, validation, whole
+from research.paper import (
+    complexity,
+    dropout,
+    epsilon,
+    kappa,
+    table_2,
+    theta,
+    two_servers,
+    validation,
+    whole,
+)
 from research.paper.item import PaperItem
 from research.paper.over_participants import (
     COMMUNICATION,
@@ -33,6 +43,7 @@ BEYOND: tuple[PaperItem, ...] = (
     whole.ITEM,
     dropout.READINESS,
     validation.COSTS,
+    two_servers.ITEM,
     validation.POISONING,
 )
 """What the paper leaves open."""

@@ -44,6 +44,7 @@ class Settings:
     ready_thetas: tuple[float, ...] = (0.05, 0.2, 0.33, 0.49)
     """Whose cost is measured."""
     validated_participants: tuple[int, ...] = (100, 1000)
+    two_server_participants: tuple[int, ...] = (3000, 100_000, 1_000_000)
     rows: tuple[int, ...] = (3112, 33_184, 100_000)
     """Measurements of a strategy: ours for SF1, the paper's for SF1, and more."""
     rows_participants: int = 100
@@ -69,5 +70,6 @@ def quick(seed: int = SEED, adult: Path | None = None) -> Settings:
         rounds=1,
         dropout_participants=100,
         validated_participants=(100,),
+        two_server_participants=(300,),
         rows_participants=30,
     )

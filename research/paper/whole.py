@@ -68,7 +68,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
         (coordinating, "the coordinator's, a participant (µs)"),
     ):
         style.over_participants(axes, rows, title)
-        axes.legend(frameon=False, fontsize="small")
+        axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.3))
     return figure
 
 

@@ -34,7 +34,7 @@ class Format:
 
 
 STUDY = Format("study", ("0.1.0", "0.2.0"))
-STRATEGY = Format("strategy", ("0.1.0", "0.2.0"))
+STRATEGY = Format("strategy", ("0.1.0", "0.2.0", "0.2.0", "0.2.0"))
 PLAN = Format("plan", ("0.1.0", "0.2.0"))
 TRANSCRIPT = Format("transcript", ("0.1.0", "0.2.0"))
 RELEASE = Format("release", ("0.1.0", "0.2.0"))

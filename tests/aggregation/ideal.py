@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.group import Element, Group
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import (
@@ -34,7 +34,7 @@ from dhdmm.aggregation.method import (
     RoundTerms,
     Store,
 )
-from dhdmm.aggregation.modulus import Modulus, Vector, pack, packed_size, unpack
+from dhdmm.aggregation.modulus import Modulus
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 
@@ -69,6 +69,7 @@ class IdealRound:
     minimum_survivors: int
     modulus: Modulus
     length: int
+    scalar_modulus: int = 1
 
     @cached_property
     def session(self) -> bytes:
@@ -77,7 +78,11 @@ class IdealRound:
 
     @property
     def input_bytes(self) -> int:
-        return packed_size(self.modulus, self.length)
+        return self.group.packed_size
+
+    @cached_property
+    def group(self) -> Group:
+        return Group(self.modulus, self.length, self.scalar_modulus)
 
     def encode(self, kind: bytes, position: int, body: bytes = b"") -> bytes:
         return kind + self.session + position.to_bytes(4, "big") + body
@@ -125,13 +130,12 @@ class IdealParticipant:
         self.ready_for_input = not self.over
         return self.outgoing if self.over else None
 
-    def give_input(self, vector: NDArray[Any]) -> bytes:
+    def give_input(self, vector: NDArray[Any], scalar: int = 0) -> bytes:
         if not self.ready_for_input:
             raise LocalProtocolError("nobody has asked for the input")
         self.ready_for_input = False
-        return self._send(
-            _INPUT, pack(self._round.modulus, vector.astype(self._round.modulus.dtype))
-        )
+        group = self._round.group
+        return self._send(_INPUT, group.pack(group.element(vector, scalar)))
 
     def abort(self, reason: AbortReason) -> bytes:
         self.abort_reason = reason
@@ -157,13 +161,12 @@ class IdealCoordinator:
 
     def __init__(self, round: IdealRound, store: Store, shard: str) -> None:
         self._round, self._store, self._shard = round, store, SUM + shard
-        self._sum = round.modulus.zeros(round.length)
+        self._sum = round.group.zero()
         self._senders: dict[str, set[int]] = {_HERE.decode(): set(), _INPUT.decode(): set()}
         self.departed: dict[int, AbortReason] = {}
         self.announced: bytes | None = None
         if self._shard in store:
-            modulus_sum = np.frombuffer(store[self._shard], self._sum.dtype)
-            self._sum = modulus_sum.copy()
+            self._sum = round.group.load(store[self._shard])
         if STATE not in store:
             store[STATE] = ARRIVAL.name.encode()
         self.follow(store.items())
@@ -192,11 +195,11 @@ class IdealCoordinator:
     def result(self) -> Aggregate | None:
         if self.survivors is None:
             return None
-        modulus, total = self._round.modulus, self._sum.copy()
+        group, total = self._round.group, self._sum.copy()
         for name in self._store:
             if name.startswith(SUM) and name != self._shard:
-                modulus.add(total, np.frombuffer(self._store[name], total.dtype))
-        return Aggregate(self.survivors, modulus.reduce(total))
+                group.add(total, group.load(self._store[name]))
+        return Aggregate(self.survivors, group.modulus.reduce(total.vector), total.scalar)
 
     @property
     def abort_reason(self) -> AbortReason | None:
@@ -225,8 +228,7 @@ class IdealCoordinator:
         if kind not in (_KIND_IN.get(self.state), _ABORTED) or position not in self.invited:
             raise RemoteProtocolError(AbortReason.WRONG_PHASE, status_hint=409)
         if kind == _INPUT:
-            modulus = self._round.modulus
-            modulus.add(self._sum, self._unpacked(body))
+            self._round.group.add(self._sum, self._unpacked(body))
         self._store[name] = digest
         self.follow([(name, digest)])
         return Reply.ACCEPTED
@@ -260,13 +262,13 @@ class IdealCoordinator:
 
     def flush(self) -> None:
         if self._senders[_INPUT.decode()]:
-            self._store[self._shard] = self._sum.tobytes()
+            self._store[self._shard] = self._round.group.dump(self._sum)
 
     def _spoken(self) -> set[int]:
         return self._senders.get(_KIND_IN.get(self.state, b"").decode(), set())
 
-    def _unpacked(self, body: bytes) -> Vector:
-        return unpack(self._round.modulus, self._round.length, body)
+    def _unpacked(self, body: bytes) -> Element:
+        return self._round.group.unpack(body)
 
 
 @dataclass(frozen=True)
@@ -306,7 +308,7 @@ class IdealSum:
         agreed = {
             name: value
             for name, value in vars(terms).items()
-            if name not in ("norm_bound", "helper")
+            if name not in ("norm_bound", "helper", "noise_variance")
         }
         return IdealRound(**agreed, minimum_survivors=parameters.minimum_survivors)
 
@@ -335,7 +337,7 @@ class IdealSum:
         return IdealCoordinator(round, store, shard)
 
     def largest_message(self, round: IdealRound) -> int:
-        return _HEAD + packed_size(round.modulus, round.length)
+        return _HEAD + round.input_bytes
 
     def carries_input(self, data: bytes) -> bool:
         return data.startswith(_INPUT)

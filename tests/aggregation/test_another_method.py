@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.journal import Journal, MemoryJournal
 from dhdmm.aggregation.method import Phase, Store, ThreatModel
 from dhdmm.aggregation.modulus import Modulus
@@ -48,7 +48,7 @@ class PasswordParticipant(IdealParticipant):
 class PasswordCoordinator(IdealCoordinator):
     """Adds up the inputs of those who know the password."""
 
-    def _unpacked(self, body: bytes) -> NDArray[Any]:
+    def _unpacked(self, body: bytes) -> Element:
         shown, vector = body[:PROOF_BYTES], body[PROOF_BYTES:]
         if not hmac.compare_digest(shown, proof(PASSWORD, vector)):
             raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, "not the password")

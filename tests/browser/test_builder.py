@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, Request, expect
 
 from dhdmm.release.release import Release
+from dhdmm.study.models import ItemModel
 from dhdmm.study.spec import Study
 from tests.browser.participants import joining
 from tests.web.coordinators import Served
@@ -155,7 +156,7 @@ def test_mistakes_are_shown_at_their_field(builder: Page):
         expect(said).to_be_hidden()
 
 
-@pytest.mark.parametrize("text", ["MANY_KINDS", "OF_PERSONS"])
+@pytest.mark.parametrize("text", ["MANY_KINDS", "OF_PERSONS", "OF_UNITS"])
 def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path, text: str):
     """Also what has no fields of its own: several terms, conditions in groupings."""
     given = globals()[text]
@@ -167,6 +168,86 @@ def test_a_study_file_comes_back_as_it_was(builder: Page, tmp_path: Path, text: 
     came = Study.load(exported(builder, tmp_path))
     asked = Study.from_text(given.replace("all kinds", "all other kinds"))
     assert came.canonical_bytes() == asked.canonical_bytes()
+
+
+def add_number_and_date(page: Page) -> None:
+    """Beside age and sex, what has bins and what has units."""
+    for name, kind in (("hours", "number"), ("day", "date")):
+        page.get_by_role("button", name="Add an attribute").click()
+        card = page.locator("#attributes > li").last
+        card.get_by_label("Attribute", exact=True).fill(name)
+        card.get_by_label("Type").select_option(kind)
+    page.locator("#attributes > li").nth(2).get_by_label("Edges of the bins").fill("0:40:10")
+    page.get_by_label("First day").fill("2024-01-01")
+    page.get_by_label("Last day").fill("2024-01-21")
+
+
+def test_sums_means_quantiles_and_persons_have_forms(builder: Page, tmp_path: Path):
+    """Added by a button, edited, put right after a mistake, and removed."""
+    for name in ("Sum", "Mean", "Median, quantiles"):
+        expect(builder.get_by_role("button", name=name, exact=True)).to_be_disabled()
+    describe_small_study(builder)
+    add_number_and_date(builder)
+    tables = builder.locator("#tables > li")
+
+    builder.get_by_role("button", name="Sum", exact=True).click()
+    tables.last.get_by_label("Of", exact=True).select_option("hours")
+    tables.last.get_by_label("A bin counts as").select_option("lower")
+    tables.last.get_by_role("button", name="sex", exact=True).click()
+    builder.get_by_role("button", name="Mean", exact=True).click()
+    expect(tables.last.get_by_label("A bin counts as")).to_have_count(0)  # ages are whole numbers
+    builder.get_by_role("button", name="Median, quantiles").click()
+    card = tables.last
+    card.get_by_role("button", name="sex", exact=True).click()
+    card.get_by_label("Of", exact=True).select_option("week of day")
+    at = card.get_by_label("At", exact=True)
+    at.fill("0.5, 1.5")
+    said = at.locator("xpath=following-sibling::p[contains(@class, 'wrong')]")
+    expect(said).to_contain_text("must be less than 1", timeout=PATIENCE)
+    at.fill("0.5, 0.9")
+    planned(builder)
+    expect(said).to_be_hidden()
+    expect(card.get_by_label("Target")).to_have_count(0)
+
+    builder.get_by_role("button", name="Persons", exact=True).click()
+    expect(tables.last).to_contain_text("choose that below")
+    expect(builder.locator("#mistake")).to_contain_text("does not say who", timeout=PATIENCE)
+    builder.get_by_label("The release hides").select_option("person")
+    builder.get_by_label("Column with the person's id").fill("id")
+    builder.get_by_label("Records at a participant").fill("2")
+    tables.last.get_by_role("button", name="sex", exact=True).click()
+    planned(builder)
+    builder.locator("#tables").get_by_role("button", name="Remove").first.click()
+    expect(builder.locator("#items tr")).to_have_count(5, timeout=PATIENCE)
+    asked = [item.model_dump(exclude_defaults=True) for item in _exported_items(builder, tmp_path)]
+    assert asked == [
+        {"name": "cumulative", "ranges": {"of": "age", "kind": "prefix"}},
+        {"name": "sum", "sum": {"of": "hours", "by": ["sex"], "representative": "lower"}},
+        {"name": "mean", "mean": {"of": "age"}},
+        {"name": "quantiles", "quantiles": {"of": "week of day", "at": [0.5, 0.9], "by": ["sex"]}},
+        {"name": "persons", "persons": {"by": ["sex"]}},
+    ]
+
+
+def _exported_items(page: Page, folder: Path) -> list[ItemModel]:
+    return Study.load(exported(page, folder)).model.workload
+
+
+def test_quantiles_are_not_broken_down_by_what_they_are_of(builder: Page):
+    describe_small_study(builder)
+    builder.get_by_role("button", name="Median, quantiles").click()
+    card = builder.locator("#tables > li").last
+    expect(card.get_by_role("button", name="age", exact=True)).to_have_count(0)
+    builder.locator("summary", has_text="Groupings").click()
+    builder.get_by_role("button", name="Add a grouping").click()
+    builder.get_by_label("Edges", exact=True).fill("0, 5, 10")
+    card.get_by_role("button", name="groups", exact=True).click()
+    said = card.locator(".wrong:visible")
+    expect(said).to_contain_text("of the same attribute", timeout=PATIENCE)
+    card.get_by_role("button", name="groups", exact=True).click()
+    planned(builder)
+    card.get_by_label("Of", exact=True).select_option("groups")
+    expect(builder.locator("#yaml")).to_contain_text("of: groups", timeout=PATIENCE)
 
 
 def test_a_study_is_read_together_with_the_tables_that_it_names(builder: Page, tmp_path: Path):
@@ -181,6 +262,20 @@ def test_a_study_is_read_together_with_the_tables_that_it_names(builder: Page, t
     assert came.canonical_bytes() == Study.load(files[0]).canonical_bytes()
 
 
+OF_UNITS = """
+study: all kinds
+schema:
+  sex: {type: category, values: [Female, Male]}
+  day: {type: date, range: [2024-01-01, 2024-01-21]}
+  age: {type: integer, range: [0, 3]}
+workload:
+  - {name: median week, quantiles: {of: week of day, at: [0.5], by: [sex]}, with_totals: [sex]}
+  - {name: weekdays, sum: {of: age, by: [weekday of day, age]}, where: "age > 1"}
+  - {name: up to a week, ranges: {of: week of day, kind: prefix}, by: [sex]}
+  - {name: in SQL, sql: "SELECT sex, COUNT(*), MEDIAN(age) FROM data GROUP BY sex"}
+privacy: {unit: record, rho: 0.05, corrupt_fraction: 0.1}
+aggregation: {participants: 40, max_records_per_participant: 5000}
+"""
 OF_PERSONS = """
 study: all kinds
 schema: {sex: {type: category, values: [Female, Male]}}

@@ -180,3 +180,11 @@ def test_census_tables_reach_their_figures() -> None:
     assert found["rows"] == 3112
     assert found["rmse_unit"] <= 1.9115
     assert 1.9038 <= found["lower_bound_unit"] <= 1.9044
+
+
+def test_a_plan_for_two_servers_is_shown_without_a_graph(study: Path) -> None:
+    study.write_text(study.read_text().replace("semi-honest", "two-servers"))
+    shown = invoke(study)
+    assert shown.exit_code == 0, shown.output
+    assert "masked sums" in shown.output
+    assert "keys shared with" not in shown.output

@@ -137,6 +137,20 @@ def test_error_of_a_strategy_is_that_of_least_squares(seed: int) -> None:
     assert strategy.rmse == pytest.approx(math.sqrt(direct / len(W)))
 
 
+@pytest.mark.parametrize("kind", [np.tri(9), np.array([np.arange(9) == u for u in range(9)])])
+def test_the_best_strategy_is_an_integral_of_inverses(kind: Floats) -> None:
+    V = kind.T @ kind
+    d = np.random.default_rng(5).dirichlet(np.full(9, 3.0))
+    D, tau = np.diag(d), np.exp(np.arange(-30, 30, 0.3))
+    H_values, U = np.linalg.eigh(np.sqrt(np.outer(d, d)) * V)
+    X = (U * np.sqrt(H_values)) @ U.T / np.sqrt(np.outer(d, d))
+    V_inverse, D_inverse = np.linalg.inv(V), np.linalg.inv(D)
+    direct = sum(t * np.linalg.inv(V_inverse + t**2 * D) for t in tau) * 0.3 * 2 / math.pi
+    inverse = sum(t * np.linalg.inv(D_inverse + t**2 * V) for t in tau) * 0.3 * 2 / math.pi
+    assert np.allclose(direct, X, rtol=1e-6)
+    assert np.allclose(inverse, np.linalg.inv(X), rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_distribution_bounds_the_error_of_every_strategy(seed: int) -> None:
     W, rng = workload(seed), np.random.default_rng(seed)

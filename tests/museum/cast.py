@@ -124,9 +124,14 @@ aggregation: {{{ROUND}}}
 privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
 aggregation: {{threat_model: two-servers, sealing: x25519, {ROUND}}}
 """,
+    "removed": f"""
+privacy: {{unit: record, rho: 0.02, corrupt_fraction: 0.1}}
+aggregation: {{excess_noise: remove, {ROUND}}}
+""",
 }
 """By name: units record, person and participant, both relations, all threat models; `more`,
-`answers`, `largest`, `targets`, `persons` and `servers` have the keys that 0.1.0 did not know.
+`answers`, `largest`, `targets`, `persons`, `servers` and `removed` have the keys that 0.1.0 did
+not know.
 """
 
 POLICY = Policy(

@@ -183,7 +183,7 @@ class _Making:
         ledger.reserve(seats.plan.digest, round_id, Fraction(seats.plan.rho), protection)
         identity = person_key(position)
         return ParticipantSession(
-            review(seats.agreement.plan, self.policy(), seats.roster),
+            review(seats.encoded_plan, self.policy(), seats.roster),
             round_id,
             seats.roster,
             position,

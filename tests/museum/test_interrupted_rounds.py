@@ -102,8 +102,8 @@ def test_a_round_that_enrols_keeps_to_what_its_draft_was_made_for(tmp_path: Path
         live.turn([Enrol(token.encode(), person_name(i), person_key(i).public)])
     live.turn([Close(ENROLMENT.name)])
     assert live.seats is not None
-    assert live.seats.agreement.roster == wing.bytes("rosters/unsigned.json")
-    assert live.seats.agreement.plan == wing.bytes("plans/semi-honest.cbor")
+    assert live.roster_file() == wing.bytes("rosters/unsigned.json")
+    assert live.seats.encoded_plan == wing.bytes("plans/semi-honest.cbor")
 
 
 @pytest.mark.parametrize(("wing", "place"), UNFINISHED, ids=str)

@@ -24,6 +24,7 @@ FILES = (
     "strategy.txt",
     "validation.txt",
     "twoservers.txt",
+    "removal.txt",
 )
 
 

@@ -19,6 +19,7 @@ TINY = Settings(
     dropout_repetitions=1,
     ready_thetas=(0.05, 0.2),
     validated_participants=(5,),
+    two_server_participants=(8,),
     rows=(20, 60),
     rows_participants=5,
     studies=("adult-5",),

@@ -23,8 +23,9 @@ from dhdmm.planning.draft import parameters_for
 from dhdmm.planning.plan import NO_ROSTER
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, Residual, Side
-from dhdmm.strategy.contrast import contrasts
+from dhdmm.strategy.contrast import Nest, contrasts
 from dhdmm.strategy.encoding import encode
+from dhdmm.strategy.tree import Tree
 from dhdmm.study.models import StudyModel
 from dhdmm.study.spec import Study
 
@@ -46,7 +47,7 @@ def axis(size: int, orbits: int = 1, extra: Any = None) -> MeasuredAxis:
     """All values in one orbit, or each in its own."""
     orbit = np.arange(size) if orbits == size else np.zeros(size, np.int64)
     vectors = np.zeros((0, orbits), np.int64) if extra is None else np.array(extra, np.int64)
-    return MeasuredAxis(np.arange(size), orbit, vectors)
+    return MeasuredAxis(np.arange(size), Tree.flat(orbit), vectors)
 
 
 def side(axes: tuple[int, ...], ids: Any, diagonal: Any) -> Side:
@@ -92,7 +93,7 @@ def encoded(
 
 def contrast(size: int) -> bytes:
     """A contrast that would be written out as a matrix of size × size."""
-    block = Block((Residual(0, WHOLE, contrasts(size)[0]),), TOTAL.sides)
+    block = Block((Residual(0, WHOLE, contrasts(Nest(size))[0]),), TOTAL.sides)
     parts = (axis(size),), (TOTAL, block)
     return encoded({"a": integer(size)}, [{"name": "t", "by": ["a"]}], parts)
 

@@ -341,11 +341,11 @@ def test_without_its_check_the_hostile_plan_would_pass(monkeypatch, case, check)
 
 
 def test_refuses_validation_that_adds_more_to_delta_than_the_proofs_cover(monkeypatch):
-    """ε = 20, as a coordinator would plan it that does not ask what validation adds."""
+    """ε = 30, as a coordinator would plan it that does not ask what validation adds."""
     monkeypatch.setattr(drafts, "LARGEST_VALIDATION_DELTA", 1.0)
-    generous = study({"epsilon": 20.0}, {"validation": "sum"})
+    generous = study({"epsilon": 30.0}, {"validation": "sum"})
     encoded = make_plan(generous, roster=ROSTER).to_bytes()
-    lenient = POLICY.model_copy(update={"max_epsilon": 20.0})
+    lenient = POLICY.model_copy(update={"max_epsilon": 30.0})
     with pytest.raises(PolicyRefusal, match="validation adds"):
         policy.review(encoded, lenient, ROSTER)
     monkeypatch.setattr(policy, "LARGEST_VALIDATION_DELTA", 1.0)

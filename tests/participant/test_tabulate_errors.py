@@ -100,6 +100,16 @@ def test_a_missing_column_is_named_with_its_near_miss_and_the_columns_there_are(
     assert message == expected
 
 
+def test_all_missing_columns_are_named():
+    message = refusal(pa.table({"agee": [1]}))
+    expected = "there are no columns 'age', 'sex' (did you mean 'agee' for 'age'? the columns are"
+    assert message == f"{expected} 'agee')"
+    many = Schema(tuple(IntegerAttribute(f"x{i:02}", 0, 1) for i in range(23)))
+    with pytest.raises(DataError) as refused:
+        tabulate(pa.table({"z": [1]}), many)
+    assert "'x18', 'x19' and 3 more (the columns are 'z')" in str(refused.value)
+
+
 def test_columns_are_matched_by_mapping_then_exactly_then_without_case():
     table = pa.table({"Age": [1], "age": [2], "SEX": ["M"]})
     assert tabulate(table, SCHEMA).histogram.codes.tolist() == [[2, 1]]

@@ -105,9 +105,9 @@ def test_a_bound_beyond_what_can_be_proved_is_refused_with_the_plan(
 
 
 def test_a_budget_that_the_proofs_do_not_cover_is_refused_with_the_plan() -> None:
-    """(1 + e^ε)(2⁻⁶⁴ + n·2⁻⁸⁰) may be 2⁻⁴⁴: ε = 13 with 2¹⁶ participants, not much more."""
-    assert validation_delta(13, 2**16) < LARGEST_VALIDATION_DELTA < validation_delta(13.5, 2**16)
-    generous = {"epsilon": 20.0}
+    """(1 + e^ε)(n·2⁻⁸⁰ + n²·2⁻¹²⁸) may be 2⁻⁴⁴: ε = 13 with 2¹⁷ participants, not much more."""
+    assert validation_delta(13, 2**17) < LARGEST_VALIDATION_DELTA < validation_delta(13.5, 2**17)
+    generous = {"epsilon": 30.0}
     make_plan(study(generous), 12)
     with pytest.raises(PrivacyError, match="validation would add"):
         make_plan(study(generous, {"validation": "sum"}), 12)

@@ -184,6 +184,12 @@ def test_plan_says_what_was_made_small_and_what_targets_take(
     assert "largest error relative to its target" in shown
     words = "the study spends more" if needed["epsilon"] < 1 else "the study spends less"
     assert words in " ".join(shown.split())
+    one = " ".join(shell("plan", "study.yaml", "--target", "both: 40").out.split())
+    others = [item for item in SMALL.workload.items if item.name != "both"]
+    assert "Tables without a target get next to nothing of the budget" in one
+    assert all(f"{item.name} (up to " in one for item in others)
+    every = [f"--target={item.name}: 40" for item in SMALL.workload.items]
+    assert "without a target" not in shell("plan", "study.yaml", *every).out
     compared = json.loads(
         shell("plan", "study.yaml", "--objective", "max", "--compare", "--json").out
     )

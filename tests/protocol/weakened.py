@@ -18,13 +18,14 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
-from dhdmm.aggregation import masks, merkle
+from dhdmm.aggregation import group, merkle
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import signature_holds
 from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.aggregation.method import Reply
-from dhdmm.aggregation.modulus import Modulus, Vector, packed_size, unpack
+from dhdmm.aggregation.modulus import Modulus, packed_size, unpack
 from dhdmm.secagg import acceptance, keys, machine, unmasking
 from dhdmm.secagg import coordinator as coordinator_module
 from dhdmm.secagg import messages as m
@@ -45,10 +46,10 @@ from tests.protocol import adversary_knowledge
 class WithoutOwnMask(Participant):
     """y_i lacks F(b_i)."""
 
-    def _masked(self, vector: Vector) -> Vector:
+    def _masked(self, element: Element) -> Element:
         seed = keys.self_mask_seed(self._memory.seed, self._session, self.position)
-        masked = super()._masked(vector)
-        masks.add_masks(self.parameters.modulus, masked, [(seed, -1)])
+        masked = super()._masked(element)
+        self.parameters.group.add_masks(masked, [(seed, -1)])
         return masked
 
 
@@ -298,7 +299,7 @@ def vectors_of_any_shape():
             octets[size - 1 - high_bit * plane] &= (1 << length % 8) - 1
         return unpack(modulus, length, bytes(octets))
 
-    return patched((acceptance, "unpack", lenient))
+    return patched((group, "unpack", lenient))
 
 
 def unrecognised_seeds():

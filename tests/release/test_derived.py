@@ -10,12 +10,14 @@ import re
 from datetime import date, datetime, timedelta
 from io import StringIO
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from dhdmm.cli.answers import draw_table
-from dhdmm.errors import DhdmmError, NotMeasured
+from dhdmm.errors import DhdmmError, NotMeasured, StudyError
 from dhdmm.release import derived
 from dhdmm.release.charts.draw import draw
 from dhdmm.release.frames import plain_rows
@@ -78,8 +80,8 @@ def test_rows_say_what_they_are(rounds):
     means, stays = exact["mean cost"].to_arrow(), exact["stay"].to_arrow()
     assert means["cost"].to_pylist() == ["mean"] * 3
     assert stays["days"].to_pylist() == ["quantile 0.25", "quantile 0.5"] * 3
-    assert exact["both"].to_arrow()["days"].to_pylist()[-3:] == ["mean"] * 3
-    assert len(exact["both"]) == 9
+    assert exact["both"].to_arrow()["days"].to_pylist() == ["total"] * 3 + ["mean"] * 3
+    assert [sql for _, sql in exact["stay"].queries()] == [""] * 6, "it is no count of records"
 
 
 def test_what_was_measured_is_there_too(rounds):
@@ -239,3 +241,102 @@ def test_dates_are_saved_and_read(dated, tmp_path):
     assert Release.load(tmp_path / "saved")["days"].to_arrow().equals(release["days"].to_arrow())
     first = (tmp_path / "saved" / "tables" / "days.csv").read_text("utf-8").splitlines()[1]
     assert re.search(r"quantile 0.25\",2024-\d\d-\d\d,", first)
+
+
+# ---- in SQL -------------------------------------------------------------------------------------
+
+SQL = """
+study: stays
+schema:
+  ward: {type: category, values: [a, b, c]}
+  days: {type: integer, range: [0, 19], missing: true}
+  wait: {type: number, edges: [0, 10, 20, 60]}
+  came: {type: date, range: [2024-01-01, 2024-01-31]}
+workload:
+  - name: all
+    sql: "SELECT ward, COUNT(*), AVG(days), MEDIAN(days), QUANTILE(wait, 0.9), QUANTILE(days, 0.1)
+      FROM data WHERE wait < 20 OR days < 5 GROUP BY CUBE (ward)"
+  - {name: stay, quantiles: {of: days, at: [0.25, 0.5], by: [ward]}}
+  - {name: same, sql: "SELECT ward, QUANTILE(days, [0.25, 0.5]) FROM data GROUP BY ward"}
+  - {name: days, sql: "SELECT ward, MEDIAN(came) FROM data GROUP BY ward"}
+"""
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """Without noise, with the records in DuckDB; a bin is stood for by its midpoint."""
+    plan, rng = plan_of(SQL), np.random.default_rng(5)
+    held = records(plan, rng, 501)
+    ward, days, wait, came = held.codes.T
+    columns = {
+        "ward": np.array(list("abc"))[ward],
+        "days": pa.array(days, mask=days == 20),
+        "wait": np.array([5.0, 15.0, 40.0])[wait],
+        "came": np.datetime64("2024-01-01") + came,
+    }
+    database = duckdb.connect()
+    database.register("data", pa.table(columns))
+    return Release(plan, bytes(16), 57, plan.strategy.measure(held)), database
+
+
+def test_a_studys_sql_answers_as_duckdb_does(asked):
+    release, database = asked
+    sql = """SELECT ward, COUNT(*), AVG(days), QUANTILE_DISC(days, 0.5), QUANTILE_DISC(days, 0.1),
+      QUANTILE_DISC(wait, 0.9) FROM data WHERE wait < 20 OR days < 5
+      GROUP BY CUBE (ward) ORDER BY ward NULLS LAST"""
+    expected = np.array([row[1:] for row in database.sql(sql).fetchall()], float)
+    wards, total = expected[:3], expected[3]
+    inner = [wards[:, 0], wards[:, 1], wards[:, 2:4].ravel(), wards[:, 4], total]
+    assert release["all"].values == pytest.approx(np.concatenate(inner))
+
+
+def test_the_sql_is_the_item(asked):
+    release, _ = asked
+    assert release["same"].to_arrow().equals(release["stay"].to_arrow())
+    assert len(panels_of(release["all"])) == len(release["all"].item.terms)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ward, QUANTILE_DISC(days, 0.9) AS q, COUNT(*) AS n FROM data GROUP BY ward",
+        "SELECT QUANTILE_DISC(days, 0.3) AS q FROM data WHERE ward <> 'b'",
+        "SELECT ward, COUNT(*) AS n, QUANTILE_DISC(came, 0.5) AS q FROM data GROUP BY ward",
+        "SELECT ward, PERCENTILE_DISC(0.75) WITHIN GROUP (ORDER BY days) AS q, COUNT(*) AS n"
+        " FROM data GROUP BY ROLLUP (ward)",
+        "SELECT ward, QUANTILE_DISC(days, 0.9) AS q FROM data GROUP BY ward"
+        " HAVING q > 6 ORDER BY q DESC, ward",
+    ],
+)
+def test_a_release_answers_quantiles_of_what_was_planned(asked, sql):
+    release, database = asked
+    table = release.query(sql).to_arrow()
+    rows = [{k: v for k, v in row.items() if k in ("q", "n")} for row in table.to_pylist()]
+    if "value" in table.column_names:
+        rows = [{"q": value} for value in table["value"].to_pylist()]
+    order = "" if "ORDER BY q" in sql or "GROUP" not in sql else " ORDER BY ward NULLS LAST"
+    expected = database.sql(sql + order).to_arrow_table().to_pylist()
+    assert len(rows) == len(expected)
+    for row, same in zip(rows, expected, strict=True):
+        assert row["q"] == same["q"]
+        assert row.get("n") == pytest.approx(same["n"]) if "n" in row else True
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "message"),
+    [
+        ("SELECT QUANTILE(days, [0.1, 0.5]) FROM data", StudyError, "several numbers a group"),
+        ("SELECT MEDIAN(days) FILTER (WHERE wait < 10) FROM data", StudyError, "in WHERE"),
+        ("SELECT MEDIAN(days) - 1 FROM data", StudyError, "nothing is calculated from it"),
+        ("SELECT MEDIAN(ward) FROM data", StudyError, "column 8: 'ward' has no order"),
+        ("SELECT QUANTILE(days, 2) FROM data", StudyError, "2 is not a share between 0 and 1"),
+        (
+            "SELECT MEDIAN(days) FROM data WHERE came > '2024-01-09'",
+            NotMeasured,
+            "did not measure the records up to each value",
+        ),
+    ],
+)
+def test_quantiles_that_a_release_does_not_have_are_refused(asked, sql, error, message):
+    with pytest.raises(error, match=message):
+        asked[0].query(sql)

@@ -24,7 +24,7 @@ def survivor(transcript: Transcript) -> int:
 
 def check(receipt: Receipt, release: Release, position: int, **changes: Any) -> tuple[str, ...]:
     account = transcript_of(release).account
-    sent = [digest for digest in account.said[position] if digest is not None]
+    sent = [digest for digest in account.said(position) if digest is not None]
     known: dict[str, Any] = {
         "sent": sent,
         "root": account.root,

@@ -120,3 +120,20 @@ def test_a_million_participants_are_modelled(threat_model: str, n: int) -> None:
     assert summary["survivors"] == 0.95 * n
     assert summary["coordinator_received_bytes"] > n * 1000
     assert summary["participant_received_bytes"] > n / 8  # the bitmap of survivors
+
+
+def test_two_servers_are_simulated_with_those_who_reported_as_survivors() -> None:
+    """And the model of such a round has the bytes of the real one."""
+    study = Study.from_text(small_text(threat_model="two-servers", participants=20))
+    real, drawn = (
+        dhdmm.simulate(study, participants=20, dropout=0.1, engine=engine, seed=3).summary()
+        for engine in ("local", "model")
+    )
+    assert real["sum_correct"]
+    assert real["survivors"] == drawn["survivors"] == 18
+    assert real["participant_ms"] > 0
+    for figure in ("participant_sent_bytes", "participant_received_bytes"):
+        assert drawn[figure] == real[figure], figure
+    assert drawn["participant_ending_bytes"] == pytest.approx(
+        real["participant_ending_bytes"], rel=0.05
+    )

@@ -99,8 +99,9 @@ def test_copies_taken_apart_are_the_same_strategy(name: str) -> None:
     assert all(block.copies == 1 for block in single.blocks)
     assert (single.to_sparse() != strategy.to_sparse()).nnz == 0
     assert single.sensitivity_squared == strategy.sensitivity_squared
-    assert single.format == 1
-    assert Strategy.from_bytes(single.to_bytes()).format == 1
+    nested = any(axis.tree.levels > 1 for axis in strategy.axes)
+    assert single.format == (3 if nested else 1)
+    assert Strategy.from_bytes(single.to_bytes()).format == single.format
 
 
 @pytest.mark.parametrize(("sizes", "ways"), [((2,) * 70, 2), ((5,) * 30, 2), ((10,) * 12, 3)])
@@ -195,7 +196,7 @@ def test_orbits_are_those_of_all_swaps(seed: int) -> None:
 
 def test_states_that_no_query_joins_are_solved_apart() -> None:
     """And the plan grows with the largest of them, not with the square of all."""
-    strategy = optimise(tree([[2] * 4] * 3))
+    strategy = optimise(tree([[1, 2, 3], [2, 3, 4, 5], [1, 5]]))
     sides = [side for block in strategy.blocks for side in block.sides if side.axes]
-    assert sorted(len(side.T) for side in sides) == [4, 4, 4]
-    assert len(reduce_workload(SMALL["an even tree"]).axes[0].sizes) == 6
+    assert sorted(len(side.T) for side in sides) == [2, 3, 4]
+    assert len(reduce_workload(SMALL["an even tree"]).axes[0].sizes) == 1

@@ -79,8 +79,8 @@ HOSTILE = {
     "not an array": (cbor2.dumps({"a": 1}), "not a strategy"),
     "another document": (changed([0], b"dhdmm study"), "not a strategy"),
     "a later format": (
-        changed([1], 3),
-        "strategy format 3; this is dhdmm .*, which reads formats 1–2",
+        changed([1], 5),
+        "strategy format 5; this is dhdmm .*, which reads formats 1–4",
     ),
     "a boolean format": (changed([1], True), "True is not the number of a strategy format"),
     "an array too long": (cbor2.dumps([*cbor2.loads(DATA), 0]), "the document"),
@@ -133,6 +133,17 @@ def test_refuses_with_its_own_reason(name):
     data, reason = HOSTILE[name]
     with pytest.raises(StrategyError, match=reason):
         Strategy.from_bytes(data)
+
+
+@pytest.mark.fault(28)
+def test_a_truth_value_is_no_number():
+    """Also where the same residual was read before, with the number that is equal to it."""
+    document = cbor2.loads(optimise(marginals((4, 3), 2)).to_bytes())
+    residuals = [residual for block in document[3] for residual in block[0]]
+    again = next(r for i, r in enumerate(residuals) if 1 in r and r in residuals[:i])
+    again[again.index(1)] = True
+    with pytest.raises(StrategyError, match="not an integer"):
+        Strategy.from_bytes(cbor2.dumps(document))
 
 
 @pytest.mark.fault(28)

@@ -12,6 +12,7 @@ from workloads import marginals, one_attribute, plain, rows
 
 from dhdmm.strategy import blocks as blocks_module
 from dhdmm.strategy import matrix, maximise, sensitivity
+from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.matrix import largest, multiply, squared_column_norms
 from dhdmm.strategy.maximise import TableSum, maximum
 from dhdmm.strategy.optimise import optimise
@@ -101,6 +102,23 @@ def test_sensitivity_is_exact_whatever_the_size_of_entries(name: str) -> None:
         assert wide.sensitivity_squared == zeroed * factor**2
         assert wide.replace_sensitivity_squared == replaced * factor**2
         assert wide.max_entry == np.abs(A).max() * factor
+
+
+def test_the_last_column_of_a_contrast_may_be_the_longest() -> None:
+    """The optimiser chooses no such contrast, a stranger may."""
+    strategy = optimise(marginals((4, 5), 1))
+    steep = tuple(
+        replace(
+            block,
+            residuals=tuple(
+                replace(r, contrast=Contrast(r.contrast.n, 50, 1)) for r in block.residuals
+            ),
+        )
+        for block in strategy.blocks
+    )
+    changed = replace(strategy, blocks=steep)
+    A = changed.to_sparse().toarray().astype(object)
+    assert changed.sensitivity_squared == max(np.square(A).sum(axis=0))
 
 
 def test_sensitivity_of_many_equal_rows_is_exact() -> None:
@@ -200,7 +218,7 @@ def test_sensitivity_by_different_columns_is_that_of_all_cells(monkeypatch, seed
     strategy = optimise(w)
     monkeypatch.setattr(sensitivity, "FEW_CELLS", 0)
     is_alone = len(strategy.blocks) == 1 and not strategy.blocks[0].residuals
-    different = sensitivity._different_columns(strategy.axes, strategy.blocks)
+    different = sensitivity._one_side(strategy.axes, strategy.blocks)
     assert (different is not None) == is_alone
     again = Strategy.from_bytes(strategy.to_bytes())
     A = strategy.to_sparse().toarray()

@@ -13,7 +13,7 @@ from dhdmm.effort import Limit, limited
 from dhdmm.errors import StrategyError, TooCostly
 from dhdmm.strategy import exact as exact_module
 from dhdmm.strategy import membership
-from dhdmm.strategy.contrast import contrasts
+from dhdmm.strategy.contrast import Nest, contrasts
 from dhdmm.strategy.membership import Queries
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
@@ -81,7 +81,7 @@ def test_many_values_that_are_counted_one_by_one_cost_nothing():
 
 @pytest.mark.parametrize("n", [2, 3, 5, 9])
 def test_a_contrast_by_its_structure_is_the_matrix(n):
-    for contrast in contrasts(n):
+    for contrast in contrasts(Nest(n)):
         E = contrast.columns(np.arange(n))
         left = contrast.p * np.eye(n - 1, dtype=np.int64) - contrast.q
         assert np.array_equal(E[:, :-1], left)

@@ -63,7 +63,11 @@ DEFAULTS: dict[int, dict[str, dict[str, Any]]] = {
     },
     2: {
         "StudyModel": {"extra_measurements": None, "objective": "total"},
-        "AggregationModel": {"validation": "none", "sealing": "mlkem768-x25519"},
+        "AggregationModel": {
+            "validation": "none",
+            "sealing": "mlkem768-x25519",
+            "excess_noise": "keep",
+        },
         "ItemModel": dict.fromkeys(("coverage", "target", *NEW_ITEMS)),
         **{
             f"{kind}Model": {"of": REQUIRED, "by": None, "representative": "midpoint"}
@@ -98,7 +102,7 @@ def test_defaults_are_those_of_every_released_format() -> None:
 def test_keys_after_the_first_format_say_since_when() -> None:
     added = {key for keys in DEFAULTS[2].values() for key, value in keys.items() if value is None}
     new = {path.rpartition(".")[2] for path in KEYS_SINCE}
-    others = {"step", "validation", "objective", "sealing", "two-servers"}
+    others = {"step", "validation", "objective", "sealing", "two-servers", "excess_noise"}
     assert new == added | NEW_TYPES | others
 
 
@@ -265,6 +269,7 @@ def test_a_form_has_every_default_in_both_formats(monkeypatch: pytest.MonkeyPatc
     first = Study.from_text(small_text())
     written = json.loads(first.canonical_bytes())
     written["aggregation"] |= {"validation": "none", "sealing": "mlkem768-x25519"}  # since format 2
+    written["aggregation"]["excess_noise"] = "keep"
     written["objective"] = "total"
     assert canonical.form(first.model) == written
     with_one_more_key(monkeypatch)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dhdmm.errors import StudyError
@@ -19,6 +20,7 @@ from dhdmm.release.coverage import coverage_words
 from dhdmm.release.release import Release
 from dhdmm.runner import run
 from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.division import divided
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.models import PersonModel
@@ -44,6 +46,11 @@ def covered(unit: str = "record", relation: str = "zero-out", coverage: str = AS
     return Study.from_text(TEXT.format(unit=unit, relation=relation, coverage=coverage))
 
 
+@cache
+def strategy_of_covered() -> Strategy:
+    return optimise(covered().workload)
+
+
 def table(rows: list[tuple[int | None, str]]) -> pa.Table:
     ages, sexes = [age for age, _ in rows], [sex for _, sex in rows]
     return pa.table({"age": pa.array(ages, pa.int64()), "sex": pa.array(sexes, pa.string())})
@@ -56,12 +63,12 @@ ROWS = st.lists(
 
 
 @pytest.mark.slow
+@settings(max_examples=25)
 @given(ROWS)
 def test_a_row_is_counted_or_left_out_and_every_answer_is_of_the_counted_ones(rows):
-    study = covered()
+    study, strategy = covered(), strategy_of_covered()
     counted = count_for(study, table(rows), on_unknown="drop", accept_loss=1.0)
     known = [(age, sex) for age, sex in rows if age is not None and age <= 4 and sex != "x"]
-    strategy = optimise(study.workload)
     answers = np.rint(strategy.reconstruct(strategy.measure(counted.histogram)))
     ages, sexes = Counter(age for age, _ in known), Counter(sex for age, sex in known if age < 3)
     expected = [*(ages[age] for age in range(5)), len(known), sexes["F"], sexes["M"]]
@@ -82,6 +89,7 @@ def test_sensitivity_is_the_largest_change_by_one_row_whether_counted_or_left_ou
 
 
 @pytest.mark.slow
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["F", "M", "x"])), max_size=24))
 def test_one_person_changes_counted_and_left_out_rows_by_at_most_the_bound_together(rows):
     unit = PersonModel(column="id", max_records=2, max_participants=1)

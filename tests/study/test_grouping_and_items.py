@@ -134,7 +134,7 @@ def test_a_condition_that_cuts_ranges_into_too_many_pieces_is_refused():
     [
         ("by: [sex], where: age > 0 AND age < 1", "no record can satisfy the condition"),
         ("by: [half, odd]", "'half' and 'odd' both break down 'age'"),
-        ("ranges: {of: odd, kind: all}", "'odd' has no order to take ranges of"),
+        ("ranges: {of: odd, kind: all}", "'odd' has no order to take ranges or quantiles of"),
         ("ranges: {of: age, kind: width, width: 7}", "'age' has only 6 values"),
         ("marginals: {ways: 4}", "the schema has only 3 attributes, not 4"),
         ("ranges: {of: age, kind: all}, by: [half]", "'half' and 'age' both break down 'age'"),

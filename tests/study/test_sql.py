@@ -115,7 +115,7 @@ def test_where_that_never_holds_gives_no_boxes() -> None:
     assert parse_query("SELECT COUNT(*) FROM data WHERE age > 200", SCHEMA).boxes == ()
 
 
-SELECT = " (select grouped columns and COUNT(*), SUM(x) or AVG(x))"
+SELECT = " (select grouped columns and COUNT(*), SUM(x), AVG(x) or MEDIAN(x))"
 GALLERY = {
     "SELEC COUNT(*) FROM data": "1: a query begins with SELECT, not SELEC",
     "DROP TABLE data": "1: a query begins with SELECT, not DROP",
@@ -147,7 +147,7 @@ GALLERY = {
     "SELECT COUNT(*) INTO t FROM data": "22: INTO t: this is not understood",
     "SELECT race, COUNT(*) FROM data GROUP BY sex": "8: 'race' is selected but not in GROUP BY",
     "SELECT sex FROM data GROUP BY sex": "8: nothing is counted"
-    " (select COUNT(*), SUM(x) or AVG(x))",
+    " (select COUNT(*), SUM(x), AVG(x) or MEDIAN(x))",
     "SELECT COUNT(*), COUNT(*) FROM data": "8: the count is selected twice (select it once)",
     "SELECT sex AS s, COUNT(*) FROM data GROUP BY sex": "8: sex AS s: columns keep their names",
     "SELECT * FROM data": "8: *: name the columns to group by" + SELECT,

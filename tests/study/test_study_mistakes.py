@@ -174,8 +174,8 @@ MISTAKES = [  # (what is right, what was written instead, what the user is told)
     (
         "marginals: {ways: 2}",
         "ranges: {of: race, kind: all}",
-        "study.yaml:9: workload[0].ranges.of: 'race' has no order to take ranges of "
-        "(ranges are of integers, numbers, or a grouping of them with 'edges')",
+        "study.yaml:9: workload[0].ranges.of: 'race' has no order to take ranges or quantiles of "
+        "(they are of integers, numbers, dates, or a grouping of them with 'edges' or 'by')",
     ),
     (
         "marginals: {ways: 2}",

@@ -51,10 +51,11 @@ def test_the_leaders_share_is_not_the_input() -> None:
 
 def leader_opens(parties: Parties) -> bool:
     """Whether somebody without the helper's key finds share_H, by guessing the seed."""
-    report, vector = m.decode(parties.report(VICTIM)), None
-    vector = unpack(MODULUS, LENGTH, report.vector).copy()
-    shares.add_helper_share(MODULUS, vector, parties.round.session, VICTIM, bytes(32), 1)
-    return MODULUS.reduce(vector).tolist() == parties.inputs[VICTIM].tolist()
+    report = m.decode(parties.report(VICTIM))
+    group = parties.round.group
+    share = group.unpack(report.vector)
+    shares.add_helper_share(group, share, parties.round.session, VICTIM, bytes(32), 1)
+    return MODULUS.reduce(share.vector).tolist() == parties.inputs[VICTIM].tolist()
 
 
 def test_the_leader_cannot_open_the_seed() -> None:
@@ -257,9 +258,9 @@ def test_a_share_is_added_once() -> None:
     def twice(parties: Parties) -> bool:
         reports = [parties.report(i) for i in range(6)]
         parties.helper.answer(parties.batch(*reports))
-        before = parties.helper._sum.copy()
+        before = parties.helper._sum.vector.copy()
         parties.helper.answer(parties.batch(reports[VICTIM]))
-        return not np.array_equal(before, parties.helper._sum)
+        return not np.array_equal(before, parties.helper._sum.vector)
 
     assert not twice(Parties())
     assert twice(Parties(make_helper=weakened.AddsTwice))

@@ -9,18 +9,22 @@ import numpy as np
 import pytest
 
 import dhdmm
-from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import Identity
-from dhdmm.aggregation.modulus import pack, unpack
+from dhdmm.aggregation.method import PublishedSum
 from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.wrapping import detach
 from dhdmm.cohort.helper import LocalHelper
 from dhdmm.errors import RoundAborted
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.study.spec import Study
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
-from dhdmm.validated.attachments import SignedCommitment, attached_to_input, detach, read_input
+from dhdmm.validated.account import Account
+from dhdmm.validated.attachments import SignedCommitment, attached_to_input, read_input
 from dhdmm.validated.helper import disclose, enclose
+from dhdmm.validation.group import ORDER
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
 
@@ -38,11 +42,21 @@ class LyingHelper(LocalHelper):
         asked = m.decode(disclose(request)[1] if self.validated else request)
         if not isinstance(answer, m.HelperSum) or not isinstance(asked, m.Closing):
             return answer.encode()
-        wrong = unpack(self.round.modulus, self.round.length, answer.vector).copy()
-        wrong[0] += 1
-        packed = pack(self.round.modulus, wrong)
+        wrong = self.round.group.unpack(answer.vector)
+        self.falsify(wrong)
+        packed = self.round.group.pack(wrong)
         said = shares.sum_statement(answer.session, asked.commitment, answer.root, packed)
         return replace(answer, vector=packed, signature=self.identity.sign(said)).encode()
+
+    def falsify(self, total: Element) -> None:
+        total.vector[0] += 1
+
+
+class LyingAboutBlindings(LyingHelper):
+    """Adds one to its sum of blindings."""
+
+    def falsify(self, total: Element) -> None:
+        total.scalar = (total.scalar + 1) % ORDER
 
 
 class Setting:
@@ -89,11 +103,28 @@ def test_a_helper_that_answers_a_wrong_sum_is_found_out_with_validation() -> Non
     unchecked = Setting("none", LyingHelper)
     unchecked.play()
     assert unchecked.leader.release().survivors == COUNT
-    checked = Setting("sum", LyingHelper)
-    checked.play()
-    assert checked.leader.machine.abort_reason is AbortReason.SUM_MISMATCH
-    with pytest.raises(RoundAborted):
-        checked.leader.release()
+    for lying in (LyingHelper, LyingAboutBlindings):
+        checked = Setting("sum", lying)
+        checked.play()
+        assert checked.leader.machine.abort_reason is AbortReason.SUM_MISMATCH
+        with pytest.raises(RoundAborted):
+            checked.leader.release()
+
+
+def test_a_transcript_shows_what_both_servers_are_held_to() -> None:
+    """The helper signed its half of the sums of inputs and of blindings, and no other."""
+    setting = Setting("sum")
+    setting.play()
+    machine, method = setting.leader.machine, setting.plan.method
+    round_, total = setting.plan.round(bytes(16)), machine.result.total
+    measured = round_.modulus.signed(total).tolist()
+    shown = PublishedSum(machine.survivors, measured, machine.account)
+    held = method.check_account(round_, setting.roster, shown).holds
+    assert "the sum is the one that 12 survivors signed commitments to" in held
+    assert "signed its half of the sum over 12 reports" in held[-1]
+    below = replace(shown, account=Account.decode(machine.account).below)
+    with pytest.raises(RemoteProtocolError, match="the helper has not signed this sum"):
+        method.below.check_account(round_.below, setting.roster, replace(below, scalar=1))
 
 
 def test_the_helper_verifies_proofs_whatever_the_leader_says() -> None:

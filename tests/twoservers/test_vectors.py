@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from dhdmm.aggregation.derivation import session_of
+from dhdmm.aggregation.group import Group
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.method import ThreatModel
-from dhdmm.aggregation.modulus import Modulus, pack
+from dhdmm.aggregation.modulus import Modulus
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
 from dhdmm.twoservers.sealing import PublicKey, Sealing, SecretKey, number_of
@@ -53,13 +54,13 @@ def test_sealed_seeds_open_for_their_round_and_participant(suite: Sealing) -> No
 @pytest.mark.parametrize("suite", SUITES)
 def test_shares_are_those_of_the_stream(suite: Sealing) -> None:
     modulus = Modulus(V["modulus"])
-    vector = np.array(V["vector"], modulus.dtype)
-    total = modulus.zeros(len(vector))
-    shares.add_helper_share(modulus, total, SESSION, POSITION, of(suite, "seed"), 1)
-    assert modulus.reduce(total).tolist() == V["reports"][suite]["helper_share"]
-    shares.add_helper_share(modulus, vector, SESSION, POSITION, of(suite, "seed"), -1)
-    assert modulus.reduce(vector).tolist() == V["reports"][suite]["leader_share"]
-    assert pack(modulus, vector) == of(suite, "packed")
+    group = Group(modulus, len(V["vector"]))
+    total, share = group.zero(), group.element(np.array(V["vector"]), 0)
+    shares.add_helper_share(group, total, SESSION, POSITION, of(suite, "seed"), 1)
+    assert modulus.reduce(total.vector).tolist() == V["reports"][suite]["helper_share"]
+    shares.add_helper_share(group, share, SESSION, POSITION, of(suite, "seed"), -1)
+    assert modulus.reduce(share.vector).tolist() == V["reports"][suite]["leader_share"]
+    assert group.pack(share) == of(suite, "packed")
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import Identity
-from dhdmm.aggregation.modulus import pack
 from dhdmm.twoservers import helper as helper_module
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
@@ -24,10 +24,10 @@ from dhdmm.twoservers.round import TwoServersRound
 class WithoutShare(Participant):
     """Hands its input to the leader in the open: share_H is subtracted and added again."""
 
-    def give_input(self, vector: np.ndarray) -> bytes:
-        report = m.decode(super().give_input(vector))
+    def give_input(self, vector: np.ndarray, scalar: int = 0) -> bytes:
+        report = m.decode(super().give_input(vector, scalar))
         assert isinstance(report, m.Report)
-        packed = pack(self._round.modulus, vector.astype(self._round.modulus.dtype))
+        packed = self._round.group.pack(self._round.group.element(vector, scalar))
         return replace(report, vector=packed).encode()
 
 
@@ -58,19 +58,21 @@ class AnswersAnySet(Helper):
 
     def __init__(self, *given: object) -> None:
         super().__init__(*given)
-        self.kept: dict[int, np.ndarray] = {}
+        self.kept: dict[int, Element] = {}
 
     def _takes(self, reported, sealed, total, new) -> bool:
-        own = self._round.modulus.zeros(self._round.length)
+        own = self._round.group.zero()
         took = super()._takes(reported, sealed, own, new)
         if took:
             self.kept[reported.position] = own
-            total += own
+            self._round.group.add(total, own)
         return took
 
     def _close(self, closing: m.Closing) -> bytes:
-        total = sum(self.kept[i] for i in closing.members.members())
-        packed = pack(self._round.modulus, self._round.modulus.reduce(total))
+        total = self._round.group.zero()
+        for i in closing.members.members():
+            self._round.group.add(total, self.kept[i])
+        packed = self._round.group.pack(total)
         return m.HelperSum(self._round.session, 0, bytes(32), packed, bytes(64)).encode()
 
 
@@ -122,8 +124,8 @@ def seeds_for_any_round_and_seat() -> Iterator[None]:
         patched.setattr(shares, "seal_info", lambda *_: b"")
         real = shares.add_helper_share
 
-        def without(modulus, total, _session, _position, seed, sign) -> None:
-            real(modulus, total, bytes(32), 0, seed, sign)
+        def without(group, total, _session, _position, seed, sign) -> None:
+            real(group, total, bytes(32), 0, seed, sign)
 
         patched.setattr(shares, "add_helper_share", without)
         yield

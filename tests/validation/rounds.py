@@ -13,7 +13,14 @@ import numpy as np
 from dhdmm.aggregation.errors import RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import MemoryJournal
-from dhdmm.aggregation.method import FINISHED, Checked, Method, RoundTerms, ThreatModel
+from dhdmm.aggregation.method import (
+    FINISHED,
+    Checked,
+    Method,
+    PublishedSum,
+    RoundTerms,
+    ThreatModel,
+)
 from dhdmm.aggregation.modulus import Modulus
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg.method import SecureAggregation
@@ -131,7 +138,6 @@ class Table:
         machine = self.coordinator
         given = machine.account if account is None else account
         shown = self.sum if sums is None else sums
-        found: Checked = self.method.check_account(
-            self.round, self.roster, machine.survivors, shown, given, False
-        )
+        said = PublishedSum(machine.survivors, shown, given)
+        found: Checked = self.method.check_account(self.round, self.roster, said)
         return found

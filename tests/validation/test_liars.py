@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.wrapping import attach, detach
+from dhdmm.secagg import messages as m
 from dhdmm.validated.account import Account
 from dhdmm.validated.attachments import (
     SignedCommitment,
-    attach,
     attached_to_input,
-    detach,
     proof_context,
     read_input,
 )
-from dhdmm.validation.commitment import commit
+from dhdmm.validation.commitment import commit, draw_blinding
 from dhdmm.validation.group import ORDER, decode_point, encode_point
 from dhdmm.validation.proving import prove
 from tests.secagg.seeded import seeded
@@ -34,10 +34,8 @@ def lying(table: Table, vector: list[int]) -> Table:
     below = table.machines[LIAR].below
     give = below.give_input
 
-    def other(given: np.ndarray) -> bytes:
-        changed = given.copy()
-        changed[:LENGTH] = MODULUS.residues(np.array(vector))
-        return give(changed)
+    def other(_: np.ndarray, blinding: int) -> bytes:
+        return give(MODULUS.residues(np.array(vector)), blinding)
 
     below.give_input = other
     return table
@@ -81,18 +79,33 @@ def test_a_masked_vector_unlike_the_committed_one_ends_the_round() -> None:
         assert table.sum is None
 
 
-def test_limbs_that_are_not_those_of_the_blinding_end_the_round() -> None:
+def test_a_masked_blinding_unlike_the_committed_one_ends_the_round() -> None:
     table = Table()
     below = table.machines[LIAR].below
     give = below.give_input
-
-    def other(given: np.ndarray) -> bytes:
-        changed = given.copy()
-        changed[LENGTH] ^= 1
-        return give(changed)
-
-    below.give_input = other
+    below.give_input = lambda vector, blinding: give(vector, (blinding + 1) % ORDER)
     assert table.play().coordinator.abort_reason is AbortReason.SUM_MISMATCH
+
+
+@pytest.mark.parametrize("level", ["sum", "bounded"])
+def test_a_blinding_that_is_not_reduced_is_refused(level: str) -> None:
+    """It would be a second spelling of the same input."""
+    table = Table(level)
+
+    def spell(i: int, said: bytes) -> bytes:
+        if i != LIAR:
+            return said
+        attached, inner = detach(said)
+        message = m.decode(inner)
+        number = int.from_bytes(message.vector[-32:], "little") % (2**256 - ORDER) + ORDER
+        vector = message.vector[:-32] + number.to_bytes(32, "little")
+        signed, proof = read_input(attached, inner)
+        inner = replace(message, vector=vector).encode()
+        return signed_again(table, attach(b"", inner), signed.commitment, proof)
+
+    table.play(spell)
+    assert table.refused == {LIAR: "malformed: a number that is not reduced"}
+    assert table.sum == table.total(HONEST)
 
 
 @pytest.mark.fault(20)
@@ -246,8 +259,7 @@ def test_a_commitment_chosen_after_the_sum_is_known_is_on_no_list_that_was_accep
     """The sum fits, and every commitment is signed. But honest survivors signed another list."""
     table = Table()
     table.machines[LIAR]._randomness = seeded("liar")
-    limbs = table.round.limbs.draw(seeded("liar"))
-    account, sums = chosen_afterwards(table.play(), table.round.limbs.blinding(limbs))
+    account, sums = chosen_afterwards(table.play(), draw_blinding(seeded("liar")))
     with pytest.raises(RemoteProtocolError, match="has not signed this list"):
         table.checked(account.encode(), sums)
     without = replace(account, agreed={}).encode()  # the sum alone does not tell

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.method import Reply, ThreatModel, input_phase
+from dhdmm.aggregation.wrapping import attach, detach
 from dhdmm.secagg.parameters import MODELS
-from dhdmm.validated.attachments import attach, detach
-from tests.validation.rounds import BOUND, LENGTH, Table
+from tests.validation.rounds import BOUND, LENGTH, MODULUS, Table
 
 LEVELS = ["sum", "bounded"]
 INPUTS = "collecting-inputs"
@@ -186,9 +185,15 @@ def test_an_attachment_has_one_spelling(data: bytes) -> None:
         detach(data)
 
 
-def test_limbs_and_entries_fit_what_is_below() -> None:
-    table = Table()
-    assert table.round.length == LENGTH
-    assert table.round.below.length == LENGTH + table.round.limbs.count
-    longest = np.full(table.round.limbs.count, 2**table.round.limbs.bits - 1)
-    assert (6 * longest < table.round.modulus.value).all()
+def test_what_is_more_is_a_signed_commitment_a_blinding_and_a_byte() -> None:
+    none, sums = Table("none"), Table("sum")
+    assert sums.round.length == none.round.length == LENGTH
+    assert sums.round.input_bytes == none.round.input_bytes + 48 + 64 + 32 + 1
+
+
+def test_the_number_beside_an_input_is_its_blinding_and_no_other() -> None:
+    table = Table("sum").play(until=INPUTS)
+    table.machines[0].receive(table.coordinator.message_for(0))
+    with pytest.raises(LocalProtocolError, match="its blinding"):
+        table.machines[0].give_input(MODULUS.residues(table.vectors[0]), 1)
+    assert table.coordinator.result is None

@@ -1,9 +1,11 @@
 """The stored commitment and proof are what dhdmm makes, and hold for a second implementation."""
 
-import hashlib
 import json
 
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES128
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from tests.validation import plain
 from tests.vectors.make_validation import VECTORS, make_vectors
@@ -16,13 +18,14 @@ def test_vectors_are_those_that_are_stored() -> None:
     assert make_vectors() == STORED
 
 
-def test_the_blinding_is_the_weighted_sum_of_its_limbs() -> None:
-    drawn = hashlib.shake_256(b"dhdmm validation 1 limb weights").digest(48 * len(STORED["limbs"]))
-    weights = [
-        int.from_bytes(drawn[48 * j : 48 * j + 48], "little") for j in range(len(drawn) // 48)
-    ]
-    blinding = sum(t * limb for t, limb in zip(weights, STORED["limbs"], strict=True)) % Q
-    assert blinding == int(STORED["blinding"])
+def test_the_blinding_is_masked_by_the_key_stream_behind_the_vectors() -> None:
+    seed, k = bytes.fromhex(STORED["mask seed"]), len(STORED["vector"])
+    stream = Cipher(AES128(seed[:16]), CTR(seed[16:])).encryptor().update(bytes(4 * k + 48))
+    mask = int.from_bytes(stream[4 * k :], "little")
+    masked = (int(STORED["blinding"]) + mask) % Q
+    assert bytes.fromhex(STORED["masked"])[-32:] == masked.to_bytes(32, "little")
+    first = (STORED["vector"][0] + int.from_bytes(stream[:4], "little")) % STORED["modulus"]
+    assert bytes.fromhex(STORED["masked"])[0] == first % 256
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Writes validation.json: generators, a commitment and a proof, from seeded randomness.
+"""Writes validation.json: generators, a commitment, a proof and a masked blinding, all seeded.
 
 `tests.validation.plain` verifies the proof with nothing of dhdmm. Run it as
 `python -m tests.vectors.make_validation`.
@@ -7,8 +7,12 @@
 import json
 from pathlib import Path
 
-from dhdmm.validation.commitment import Limbs
-from dhdmm.validation.group import bases, encode_point
+import numpy as np
+
+from dhdmm.aggregation.group import Group
+from dhdmm.aggregation.modulus import Modulus
+from dhdmm.validation.commitment import draw_blinding
+from dhdmm.validation.group import ORDER, bases, encode_point
 from tests.secagg.seeded import seeded
 from tests.validation.claims import SHORT, STATEMENT, honest
 
@@ -16,9 +20,12 @@ VECTORS = Path(__file__).with_name("validation.json")
 
 
 def make_vectors():
-    around, limbs = bases(STATEMENT.length), Limbs.for_sums(1000, 2**30)
-    drawn = limbs.draw(seeded("limbs"))
-    claim = honest(y=SHORT, r=limbs.blinding(drawn), seed="vectors")
+    around, blinding = bases(STATEMENT.length), draw_blinding(seeded("blinding"))
+    claim = honest(y=SHORT, r=blinding, seed="vectors")
+    modulus, mask_seed = Modulus(2**30), seeded("mask")(32)
+    group = Group(modulus, len(SHORT), ORDER)
+    masked = group.element(modulus.residues(np.array(SHORT)), blinding)
+    group.add_masks(masked, [(mask_seed, 1)])
     named = {"g": around.g, "w": around.w, "f": [around.f], "h": [around.h]}
     return {
         "generators": {
@@ -26,9 +33,10 @@ def make_vectors():
         },
         "bound": STATEMENT.bound,
         "vector": SHORT,
-        "limb bits": limbs.bits,
-        "limbs": drawn,
-        "blinding": str(limbs.blinding(drawn)),
+        "blinding": str(blinding),
+        "modulus": modulus.value,
+        "mask seed": mask_seed.hex(),
+        "masked": group.pack(masked).hex(),
         "context": claim.context.hex(),
         "commitment": claim.commitment.hex(),
         "proof": claim.proof.hex(),

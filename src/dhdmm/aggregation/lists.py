@@ -43,6 +43,11 @@ class Slots(Encoded):
     def __len__(self) -> int:
         return len(self.data) // self.size
 
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int) and 0 <= index < len(self):
+            return self.data[index * self.size : (index + 1) * self.size]
+        return super().__getitem__(index)
+
     def __iter__(self) -> Iterator[bytes]:
         data, size = self.data, self.size
         return iter([data[start : start + size] for start in range(0, len(data), size)])

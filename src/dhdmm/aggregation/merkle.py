@@ -12,8 +12,10 @@ cannot compute; it is checked with one hash per node and never touches the rest 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +25,51 @@ from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProt
 NODE_BYTES = 32
 
 
+class Contents(Protocol):
+    """Of all leaves, in order."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[bytes | None]: ...
+
+
+@dataclass(frozen=True)
+class Computed:
+    """Contents that are made when it is their turn: there may be a million."""
+
+    size: int
+    content: Callable[[int], bytes | None]
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return map(self.content, range(self.size))
+
+
 class MerkleTree:
     """The coordinator's tree; `contents[i]` is None where the participant at i is absent."""
 
-    def __init__(self, contents: Sequence[bytes | None]) -> None:
+    def __init__(self, contents: Contents) -> None:
         n = len(contents)
         if not n:
             raise LocalProtocolError("a tree without leaves")
-        levels = [[leaf_hash(content, i, n) for i, content in enumerate(contents)]]
-        while len(levels[-1]) > 1:
-            below = levels[-1]
-            level = [_node(*below[i : i + 2]) for i in range(0, len(below) - 1, 2)]
-            levels.append(level + below[len(level) * 2 :])
-        self.root, self.size = levels.pop()[0], n
+        level, levels, odd = bytearray(), list[bytearray](), list[int]()
+        for i, content in enumerate(contents):
+            level += leaf_hash(content, i, n)
+        while (count := len(level) // NODE_BYTES) > 1:
+            levels.append(level)
+            odd.append(count % 2)
+            level = _level_above(level)
+        self.root, self.size = bytes(level), n
         # all nodes below the root in one array, odd levels filled up: siblings differ in one bit
-        filled = [b"".join(level).ljust(2 * NODE_BYTES * -(-len(level) // 2)) for level in levels]
-        ends = np.cumsum([len(level) // NODE_BYTES for level in filled], dtype=np.int64)
+        for filled, missing in zip(levels, odd, strict=True):
+            filled += bytes(NODE_BYTES * missing)
+        ends = np.cumsum([len(filled) // NODE_BYTES for filled in levels], dtype=np.int64)
         self._starts = ends - np.diff(ends, prepend=0)
-        self._nodes = np.frombuffer(b"".join(filled), dtype=f"V{NODE_BYTES}")
+        self._nodes = np.frombuffer(b"".join(levels), dtype=f"V{NODE_BYTES}")
         self._is_node = np.ones(len(self._nodes), dtype=np.bool_)
-        self._is_node[[e - 1 for e, at in zip(ends, levels, strict=True) if len(at) % 2]] = False
+        self._is_node[[e - 1 for e, missing in zip(ends, odd, strict=True) if missing]] = False
 
     def multiproof(self, positions: Iterable[int]) -> bytes:
         """The nodes that turn the leaves at `positions` into the root, 32 bytes each."""
@@ -114,7 +141,15 @@ def leaf_hash(content: bytes | None, index: int, size: int) -> bytes:
     return sha256(b"\x00" + place + content).digest()
 
 
-def _node(left: bytes, right: bytes) -> bytes:
+def _level_above(level: bytearray) -> bytearray:
+    above, pair = bytearray(), 2 * NODE_BYTES
+    paired = len(level) // pair * pair
+    for at in range(0, paired, pair):
+        above += _node(level[at : at + NODE_BYTES], level[at + NODE_BYTES : at + pair])
+    return above + level[paired:]
+
+
+def _node(left: bytes | bytearray, right: bytes | bytearray) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 

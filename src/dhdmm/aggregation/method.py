@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -116,6 +117,10 @@ class RoundTerms:
     """No honest input is longer, as a vector of integers, but for a probability of 2⁻⁸⁰."""
     helper: bytes = b""
     """The Ed25519 key of a second server, where there is one."""
+    scalar_modulus: int = 1
+    """Of one number that is added up beside the vector; modulo 1 there is none."""
+    noise_variance: Fraction = Fraction(0)
+    """Of the noise in an honest input, which a way to add up may have to know of."""
 
 
 class RoundParameters(Protocol):
@@ -150,10 +155,13 @@ class RoundParameters(Protocol):
 
 @dataclass(frozen=True)
 class Aggregate:
-    """The result: the residues of Σ x_i over the survivors."""
+    """The result: the residues of Σ x_i over the survivors, and of the numbers beside them."""
 
     survivors: Bitmap
     total: Vector
+    scalar: int = 0
+    unremoved: tuple[int, ...] = ()
+    """Survivors who have left noise in it that was to be removed."""
 
 
 class ParticipantMachine(Protocol):
@@ -193,7 +201,7 @@ class ParticipantMachine(Protocol):
 
     @property
     def survivors(self) -> Bitmap | None:
-        """Who it was told is counted, since this process began."""
+        """Who it was told is counted, if it knows: whom it reveals under, when it has revealed."""
 
     @property
     def progress(self) -> str:
@@ -210,7 +218,7 @@ class ParticipantMachine(Protocol):
         Said before the message with the survivors is received, and again after a restart.
         """
 
-    def give_input(self, vector: NDArray[Any]) -> bytes: ...
+    def give_input(self, vector: NDArray[Any], scalar: int = 0) -> bytes: ...
 
     def abort(self, reason: AbortReason) -> bytes:
         """Leave for good; the message that says so."""
@@ -342,11 +350,27 @@ class HelperMachine(Protocol):
 
 
 @dataclass(frozen=True)
+class PublishedSum:
+    """What a transcript says of a sum."""
+
+    survivors: Bitmap
+    measurement: Sequence[int]
+    account: bytes | None
+    """The coordinator machine's."""
+    replayed: bool = False
+    """Whether the messages of the round were received once more."""
+    scalar: int = 0
+    """The sum of the numbers beside the inputs."""
+
+
+@dataclass(frozen=True)
 class Checked:
     """What was found to hold of a published sum, and what was not looked at, in words."""
 
     holds: Sequence[str] = ()
     open: Sequence[str] = ()
+    unremoved: tuple[int, ...] = ()
+    """As in `Aggregate`."""
 
 
 # ---- what a round costs, without executing it ---------------------------------------------------
@@ -522,17 +546,8 @@ class Aggregation(Protocol[P, R]):
     ) -> StandInMachine:
         """For measuring a coordinator; `gone` are those who will send no input."""
 
-    def check_account(
-        self,
-        round: R,
-        roster: Roster,
-        survivors: Bitmap,
-        measurement: Sequence[int],
-        account: bytes | None,
-        replayed: bool,
-    ) -> Checked:
-        """What a machine's `account` shows of a published sum; `RemoteProtocolError` if it does
-        not hold. `replayed` if the messages of the round were received once more."""
+    def check_account(self, round: R, roster: Roster, published: PublishedSum) -> Checked:
+        """What the account shows of the sum; `RemoteProtocolError` if it does not hold."""
 
 
 Method = Aggregation[Any, Any]

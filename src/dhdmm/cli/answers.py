@@ -59,7 +59,7 @@ def draw_provenance(screen: Console, release: Release) -> None:
     lines.add_row(
         "participants",
         f"{facts['participants']:,}, of whom {facts['survivors']:,} are in the sums"
-        f" ({facts['threat_model']} model)",
+        f" ({facts['threat_model']} model){excess_words(release)}",
     )
     lines.add_row(
         "privacy",
@@ -69,6 +69,14 @@ def draw_provenance(screen: Console, release: Release) -> None:
     lines.add_row("plan", f"{facts['plan_digest'][:16]}…")
     lines.add_row("release", release.maker.words)
     screen.print(lines, "")
+
+
+def excess_words(release: Release) -> str:
+    """Who removed noise that was not needed, where the study has it removed."""
+    if release.plan.removable is None:
+        return ""
+    removed = release.survivors - release.unremoved
+    return f"; {removed:,} of them removed noise that was not needed"
 
 
 def draw_table(screen: Console, table: Table, rows: int | None = None) -> None:

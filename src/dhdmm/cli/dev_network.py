@@ -32,9 +32,7 @@ def dev_network(
         typer.Option(help="A folder with a table each, or one table to deal out; else made up."),
     ] = None,
     threat_model: options.ThreatModel = None,
-    dropout: Annotated[
-        float, typer.Option(min=0, max=0.99, help="The share of participants that is killed.")
-    ] = 0.0,
+    dropout: options.Dropout = 0.0,
     phase_seconds: Annotated[
         float | None,
         typer.Option(min=1, help="How long a phase waits: 10 for those who are killed, else 300."),

@@ -24,16 +24,12 @@ def helper(
         typer.Option(help="A folder for the keys of rounds: never in a backup or a snapshot."),
     ],
     store: options.Store = "sqlite:///helper.sqlite",
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8444,
-    tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
-    limits: Annotated[Path | None, typer.Option(help="A YAML file with limits on callers.")] = None,
-    proxies: Annotated[
-        str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
-    ] = "",
+    host: options.Host = options.HOST,
+    port: options.Port = 8444,
+    tls_cert: options.TlsCertificate = None,
+    tls_key: options.TlsKey = None,
+    limits: options.Limits = None,
+    proxies: options.Proxies = "",
 ) -> None:
     """Help coordinators of studies with two servers, until told to stop.
 

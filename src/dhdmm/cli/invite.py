@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from dhdmm.aggregation.identity import Identity
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.cli.serve import key_given
 from dhdmm.client.home import now
 from dhdmm.errors import DhdmmError
@@ -28,12 +28,8 @@ def invite(
     ],
     registrar: Annotated[Path, typer.Option(help="Your identity file: you sign the roster.")],
     out: Annotated[Path, typer.Option(help="A new folder for roster.json and links.txt.")],
-    study: Annotated[
-        str | None, typer.Option(help="The name of the study that it is for; else for any.")
-    ] = None,
-    serial: Annotated[
-        int, typer.Option(min=1, help="Higher than that of every roster before it.")
-    ] = 1,
+    study: options.RosterStudy = None,
+    serial: options.RosterSerial = None,
     as_json: output.Json = False,
 ) -> None:
     """Make links for people who take part in a study with two servers from a browser.
@@ -49,7 +45,7 @@ def invite(
             for number, seat in enumerate(seats, start=1)
         ]
     )
-    edition = Edition(serial, now().date().isoformat(), study)
+    edition = Edition(serial or 1, now().date().isoformat(), study)
     known = f"helper={key_given(helper).hex()}&registrar={signer.public.hex()}"
     links = [f"{place.base}/take-part#key={seat.seed.hex()}&{known}\n" for seat in seats]
     if out.exists():

@@ -49,9 +49,7 @@ def join(
         bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
     ] = False,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
-    out: Annotated[
-        Path | None, typer.Option(help="Write the verified release to this folder.")
-    ] = None,
+    out: options.ReleaseOut = None,
     as_json: output.Json = False,
 ) -> None:
     """Take part in a round that you have reviewed. After a crash, the same command continues.

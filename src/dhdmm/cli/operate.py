@@ -36,9 +36,7 @@ def begin(
         str | None, typer.Option(help="The study's digest, if the coordinator has several.")
     ] = None,
     roster: options.Roster = None,
-    occurrence: Annotated[
-        str | None, typer.Option(help="Such as 2026-W47; a study has one round of each.")
-    ] = None,
+    occurrence: options.Occurrence = None,
     as_json: output.Json = False,
 ) -> None:
     """Begin a round of a study that the coordinator knows."""

@@ -38,6 +38,29 @@ Roster = Annotated[
     Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
 ]
 STORE = "sqlite:///coordinator.db"
+Occurrence = Annotated[
+    str | None,
+    typer.Option(help="Begin the round of this one, such as 2026-W47; a study has one of each."),
+]
+RosterStudy = Annotated[
+    str | None, typer.Option(help="The name of the study that the roster is for; else for any.")
+]
+RosterSerial = Annotated[
+    int | None, typer.Option(min=1, help="Higher than that of every roster before it.")
+]
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+HOST = "127.0.0.1"
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")]
+TlsCertificate = Annotated[
+    Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
+]
+TlsKey = Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")]
+Proxies = Annotated[
+    str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
+]
+Limits = Annotated[
+    Path | None, typer.Option(help="A YAML file with limits on callers, instead of the defaults.")
+]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from dhdmm.privacy.budgets import DEFAULT_DELTA
 from dhdmm.release.wording import byte_size, figure, large
 from dhdmm.study.spec import Study
 
+MOST_NAMED = 20
+"""Tables in a sentence."""
+
 
 def plan(
     study: options.StudyFile,
@@ -114,6 +117,8 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         " have.\n"
     )
     draw_items(screen, document)
+    if _untargeted(document):
+        screen.print(f"{escape(_untargeted(document))}\n")
     if "privacy_needed" in document:
         needed = document["privacy_needed"]
         screen.print(
@@ -150,6 +155,23 @@ def draw_items(screen: Console, document: dict[str, Any]) -> None:
             f"Of mean: the median error beside the mean answer, if {document['total']:,.0f} records"
             " fall on all cells alike.\n"
         )
+
+
+def _untargeted(document: dict[str, Any]) -> str:
+    """The tables that a study with targets has forgotten; empty if there are none."""
+    items = document["items"]
+    others = [item for item in items if "target" not in item]
+    if len(others) == len(items) or not others:
+        return ""
+    listed = [
+        f"{item['name']} (up to {figure(item['standard_error_max'])})"
+        for item in others[:MOST_NAMED]
+    ]
+    more = [f"{len(others) - MOST_NAMED} more"] if len(others) > MOST_NAMED else []
+    return (
+        "Tables without a target get next to nothing of the budget, as their standard errors show:"
+        f" {', '.join([*listed, *more])}. Give each that will be used a target, if a generous one."
+    )
 
 
 def _typical(document: dict[str, Any]) -> str:
@@ -192,12 +214,15 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{byte_size(document['participant_bytes'])} of masked sums{proofs} from each participant,"
         f" {document['modulus_bits']} bits a sum",
     )
+    if document["excess_noise"] == "remove":
+        yield "excess", document["excess"]
     yield "liars", document["liars"]
-    yield (
-        "graph",
-        f"keys shared with {document['degree']:,} others,"
-        f" {document['threshold']:,} of them recover one that is lost",
-    )
+    if "degree" in document:  # two servers need no graph of participants
+        yield (
+            "graph",
+            f"keys shared with {document['degree']:,} others,"
+            f" {document['threshold']:,} of them recover one that is lost",
+        )
     yield (
         "plan",
         f"{byte_size(document['plan_bytes'])}, found in {document['optimise_seconds']:.1f} s,"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from dhdmm.cli import output
+from dhdmm.cli import options, output
 from dhdmm.client.home import now
 from dhdmm.errors import DhdmmError
 from dhdmm.network import identity as identities
@@ -24,12 +24,8 @@ def roster(
     registrar: Annotated[
         Path | None, typer.Option(help="The identity file of the registrar, who signs it.")
     ] = None,
-    study: Annotated[
-        str | None, typer.Option(help="The name of the study that it is for; else for any.")
-    ] = None,
-    serial: Annotated[
-        int | None, typer.Option(min=1, help="Higher than that of every roster before it.")
-    ] = None,
+    study: options.RosterStudy = None,
+    serial: options.RosterSerial = None,
     replaces: Annotated[
         Path | None, typer.Option(help="The roster before it: its study, and the next serial.")
     ] = None,

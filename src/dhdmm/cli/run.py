@@ -133,7 +133,7 @@ def summary(outcome: Outcome, directory: Path) -> dict[str, Any]:
         "rho": float(plan.rho),
         "epsilon": plan.promise.epsilon,
         "delta": plan.promise.delta,
-        "expected_rmse": plan.expected_error(release.survivors).rmse,
+        "expected_rmse": plan.expected_error(release.survivors, release.unremoved).rmse,
         "participant_ms": costs.participant_ms,
         "coordinator_s": costs.coordinator_s,
         "participant_sent_bytes": costs.participant_sent_bytes,

@@ -41,12 +41,10 @@ def serve(
         list[Path], typer.Argument(metavar="STUDY", help="The study files, one or more.")
     ],
     store: options.Store = options.STORE,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8443,
-    tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
-    ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None,
+    host: options.Host = options.HOST,
+    port: options.Port = 8443,
+    tls_cert: options.TlsCertificate = None,
+    tls_key: options.TlsKey = None,
     roster: options.Roster = None,
     out: Annotated[Path, typer.Option(help="A folder for the releases.")] = Path("releases"),
     enrolment_seconds: Annotated[
@@ -67,9 +65,7 @@ def serve(
     apart: Annotated[
         str, typer.Option(help="With --again: the least time since the last one began.")
     ] = "1h",
-    occurrence: Annotated[
-        str | None, typer.Option(help="The same, for this occurrence, which has one round only.")
-    ] = None,
+    occurrence: options.Occurrence = None,
     every: Annotated[
         Every | None, typer.Option(help="A round in every such period, each of its own.")
     ] = None,
@@ -77,9 +73,7 @@ def serve(
         str | None, typer.Option(help="Delete the messages of rounds that ended so long ago.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the rounds are over.")] = False,
-    proxies: Annotated[
-        str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
-    ] = "",
+    proxies: options.Proxies = "",
     with_pages: Annotated[
         bool, typer.Option("--pages/--no-pages", help="Pages for people beside the protocol.")
     ] = True,
@@ -105,10 +99,7 @@ def serve(
     helper_pin: Annotated[
         str | None, typer.Option(help="Or the SHA-256 of its certificate.")
     ] = None,
-    limits: Annotated[
-        Path | None,
-        typer.Option(help="A YAML file with limits on callers, instead of the defaults."),
-    ] = None,
+    limits: options.Limits = None,
     as_json: output.Json = False,
 ) -> None:
     """Coordinate rounds of these studies over HTTPS.

@@ -19,7 +19,13 @@ from dhdmm.network.status import NamedKey, Status
 from dhdmm.participant.policy import Policy, Review, helper_name, within_limits
 from dhdmm.planning.calibrate import participants_allowed
 from dhdmm.planning.draft import Draft
-from dhdmm.planning.figures import item_figures, promise_words, rounded_up, validation_words
+from dhdmm.planning.figures import (
+    excess_words,
+    item_figures,
+    promise_words,
+    rounded_up,
+    validation_words,
+)
 from dhdmm.planning.plan import Promise
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.ledger import Ledger
@@ -94,6 +100,7 @@ def figures(
         "items": items,
         "participant_bytes": plan.input_bytes,
         "liars": validation_words(plan, items),
+        **({"excess": excess_words(plan)} if plan.removable else {}),
         "budget": float(budget),
         "spent": 0.0 if ledger is None else float(ledger.spent()),
         "reserved": 0.0 if ledger is None else float(ledger.reserved()),
@@ -135,6 +142,7 @@ def words(document: dict[str, Any]) -> list[tuple[str, str]]:
         *_helper_words(document),
         ("conspiracy", _conspiracy_words(document, people)),
         ("liars", document["liars"]),
+        *([("excess noise", document["excess"])] if "excess" in document else []),
         (
             "cost",
             f"this round costs ε = {document['epsilon']:g} at your δ = {document['delta']:g}, where"

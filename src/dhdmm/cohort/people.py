@@ -116,6 +116,10 @@ class Seeded:
 
         return draw
 
+    def first_drawn(self, position: int, size: int) -> bytes:
+        """What `randomness` gave first, once more."""
+        return _counter_mode(self._key(b"randomness", position), 0)(size)
+
     def noise(self, position: int) -> KeyStream:
         return KeyStream.from_key_for_tests(self._key(b"noise", position))
 

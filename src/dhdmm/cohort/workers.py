@@ -81,14 +81,14 @@ class WorkerCohort:
 
     def _exchange(self, data: bytes) -> bytes:
         self._write(data)
-        answer = _read(self._source)
+        answer = read_frame(self._source)
         if answer is None:
             raise RoundAborted("a worker process died", hint="is there enough memory?")
         return answer
 
     def _write(self, data: bytes) -> None:
         try:
-            _write(self._sink, data)
+            write_frame(self._sink, data)
         except BrokenPipeError:
             raise RoundAborted("a worker process died", hint="is there enough memory?") from None
 
@@ -164,13 +164,13 @@ def decode_usage(frame: Frame) -> Usage:
     return Usage(*frame["usage"])
 
 
-def _write(stream: IO[bytes], data: bytes) -> None:
+def write_frame(stream: IO[bytes], data: bytes) -> None:
     stream.write(len(data).to_bytes(8, "big"))
     stream.write(data)
     stream.flush()
 
 
-def _read(stream: IO[bytes]) -> bytes | None:
+def read_frame(stream: IO[bytes]) -> bytes | None:
     header = stream.read(8)
     data = stream.read(int.from_bytes(header, "big")) if len(header) == 8 else b""
     return data or None
@@ -179,12 +179,12 @@ def _read(stream: IO[bytes]) -> bytes | None:
 def _work() -> None:
     """A worker: one cohort, until the pipe closes."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    setup = _read(source)
+    setup = read_frame(source)
     if setup is None:
         return
     host = Host(cbor2.loads(setup))
-    while (data := _read(source)) is not None:
-        _write(sink, cbor2.dumps(host.answer(cbor2.loads(data))))
+    while (data := read_frame(source)) is not None:
+        write_frame(sink, cbor2.dumps(host.answer(cbor2.loads(data))))
 
 
 if __name__ == "__main__":

@@ -14,18 +14,21 @@ what the registrar signed, and its own place.
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
 
 from dhdmm import formats
 from dhdmm.aggregation.errors import LocalProtocolError
-from dhdmm.aggregation.identity import Identity, signature_holds
+from dhdmm.aggregation.identity import KEY_BYTES, Identity, signature_holds
+from dhdmm.aggregation.lists import Slots
 from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import DhdmmError, PolicyReason, PolicyRefusal, Refused
 from dhdmm.network.identity import (
@@ -40,6 +43,10 @@ from dhdmm.network.identity import (
 SIGNATURE_LABEL = b"dhdmm1 roster"
 EDITION_LABEL = b"dhdmm2 roster"
 LARGEST_SERIAL = 2**53 - 1
+_MEMBERS = re.compile(rb'"members"\s*:\s*\[')
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_SOME = re.compile(rb'(?:\s*+\{[^{}"]*+(?:' + _STRING + rb'[^{}"]*+)*+\}\s*+,){1,1000}+')
+"""Members of a roster file that others follow; a quotation mark in a string has a backslash."""
 Serial = Annotated[int, Field(ge=0, le=LARGEST_SERIAL)]
 
 
@@ -174,9 +181,9 @@ class RosterFile(Vouched):
     @classmethod
     def from_bytes(cls, content: bytes, where: str = "roster") -> RosterFile:
         """The roster with this encoding; a signature that does not hold is refused at once."""
-        document = parse_document(_RosterFile, content, where)
+        names, keys, document = _read_apart(content, where) or _read(content, where)
         made = cls(
-            roster_of(document.members, where),
+            _roster(names, keys, where),
             registrar=bytes.fromhex(document.registrar) if document.registrar else None,
             signature=bytes.fromhex(document.signature) if document.signature else None,
             edition=_edition(document, where),
@@ -203,19 +210,68 @@ def _edition(document: _RosterFile, where: str) -> Edition | None:
     return Edition(document.serial, document.date, document.study)
 
 
-def roster_of(members: Sequence[PublicIdentity], where: str = "roster") -> Roster:
-    """One identity, one seat; one name, one seat."""
-    names = tuple(member.name for member in members)
-    keys = tuple(bytes.fromhex(member.key) for member in members)
-    seen: set[str | bytes] = set()
-    for name, key in zip(names, keys, strict=True):
-        if name in seen or key in seen:
-            what = "name" if name in seen else "identity key"
-            raise Refused(f"the {what} of '{name}' is on the roster already", where=where)
-        seen |= {name, key}
+Read = tuple[list[str], bytearray, _RosterFile]
+"""Names, keys one after the other, and the file, which has some or all of the members."""
+
+
+def _read(content: bytes, where: str) -> Read:
+    document = parse_document(_RosterFile, content, where)
+    return *_members(document.members), document
+
+
+def _read_apart(content: bytes, where: str) -> Read | None:
+    """The same, a thousand members at a time: as objects a million of them take a gigabyte.
+
+    None for a file with something unusual or wrong in it, for which `_read` has the words.
+    """
+    beginnings = list(_MEMBERS.finditer(content))
+    if len(beginnings) != 1:
+        return None
+    names, keys, at = list[str](), bytearray(), beginnings[0].end()
     try:
-        return Roster(names, keys)
+        while some := _SOME.match(content, at):
+            listed = json.loads(b"[%b]" % some[0].rstrip()[:-1])
+            more = _members(_adapter().validate_json(json.dumps(listed)))
+            names += more[0]
+            keys += more[1]
+            at = some.end()
+        document = parse_document(_RosterFile, content[: beginnings[0].end()] + content[at:], where)
+    except (ValueError, DhdmmError):
+        return None
+    last = _members(document.members)
+    names += last[0]
+    keys += last[1]
+    return (names, keys, document) if document.members else None
+
+
+def _members(members: Iterable[PublicIdentity]) -> tuple[list[str], bytearray]:
+    listed = list(members)
+    return [one.name for one in listed], bytearray.fromhex("".join(one.key for one in listed))
+
+
+@cache
+def _adapter() -> TypeAdapter[list[PublicIdentity]]:
+    return TypeAdapter(list[PublicIdentity])
+
+
+def roster_of(members: Iterable[PublicIdentity], where: str = "roster") -> Roster:
+    """One identity, one seat; one name, one seat."""
+    return _roster(*_members(members), where)
+
+
+def _roster(names: list[str], keys: bytearray, where: str) -> Roster:
+    listed = Slots(bytes(keys), KEY_BYTES)
+    try:
+        return Roster(tuple(names), listed)
     except LocalProtocolError as error:
+        seen: set[str | bytes] = set()
+        for name, key in zip(names, listed, strict=True):
+            if name in seen or key in seen:
+                what = "name" if name in seen else "identity key"
+                raise Refused(
+                    f"the {what} of '{name}' is on the roster already", where=where
+                ) from None
+            seen |= {name, key}
         raise DhdmmError(str(error), where=where) from None
 
 

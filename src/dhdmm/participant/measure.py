@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dhdmm.aggregation.modulus import Vector
 from dhdmm.errors import Refused
 from dhdmm.planning.plan import Plan
@@ -14,6 +16,7 @@ from dhdmm.study.histogram import Histogram
 def measure(plan: Plan, histogram: Histogram, noise: KeyStream) -> Vector:
     """A′x + N_Z(0, σ_c²)^k modulo m, (k,). The key stream must be fresh: one measurement each.
 
+    Noise that may be removed again is added by the way to add up, which is what removes it.
     A participant with more records than its bound stays out: nothing is clipped, since the modulus
     and, for `unit: participant`, the sensitivity rest on that bound.
     """
@@ -24,5 +27,16 @@ def measure(plan: Plan, histogram: Histogram, noise: KeyStream) -> Vector:
             hint="agree on a larger bound from public knowledge and plan the study anew",
         )
     exact = plan.strategy.measure(divided(plan.study.schema, histogram))
-    drawn = DiscreteGaussian(plan.participant_variance).sample(plan.strategy.rows, noise)
+    drawn = DiscreteGaussian(plan.lasting_variance).sample(plan.strategy.rows, noise)
     return plan.modulus.residues(exact + drawn)
+
+
+def measure_together(
+    plan: Plan, histograms: Iterable[Histogram], noises: Iterable[KeyStream]
+) -> Vector:
+    """What all these measurements add up to, (k,): A′ is linear, so it is applied to their sum."""
+    total = plan.strategy.measure(divided(plan.study.schema, Histogram.total(histograms)))
+    gaussian = DiscreteGaussian(plan.lasting_variance)
+    for noise in noises:
+        total += gaussian.sample(plan.strategy.rows, noise)
+    return plan.modulus.residues(total)

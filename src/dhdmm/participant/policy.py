@@ -41,7 +41,6 @@ from dhdmm.planning.calibrate import (
 from dhdmm.planning.plan import NO_HELPER, NO_ROSTER, Plan, encoded_study
 from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
-from dhdmm.privacy.zcdp import release_rho
 from dhdmm.strategy.asked import nothing_more
 from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.optimise import rank
@@ -314,9 +313,9 @@ def _unit(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
 
 def _noise(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     """σ_c ≥ 3 and Δ′²/(2hσ_c²) + τk ≤ ρ, with Δ′ recomputed over all columns."""
-    variance = plan.participant_variance
+    variance, smallest = plan.participant_variance, plan.noise.smallest
     _require(
-        variance >= SMALLEST_PARTICIPANT_VARIANCE,
+        (smallest or variance) >= SMALLEST_PARTICIPANT_VARIANCE,
         PolicyReason.NOISE_TOO_SMALL,
         f"σ = {float(variance) ** 0.5:.3g} a participant is below 3",
     )
@@ -325,21 +324,11 @@ def _noise(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
         PolicyReason.NOISE_TOO_LARGE,
         f"σ = {float(variance) ** 0.5:.3g} a participant cannot be drawn exactly",
     )
-    cost = _cost(plan)
+    cost = plan.noise.cost
     _require(
         cost <= plan.rho,
         PolicyReason.NOISE_TOO_SMALL,
         f"with this noise the round costs ρ = {float(cost):.6g}, not {float(plan.rho):.6g}",
-    )
-
-
-def _cost(plan: Plan) -> Fraction:
-    """ρ′ of the round in this participant's own arithmetic."""
-    return release_rho(
-        plan.sensitivity_squared,
-        plan.participant_variance,
-        plan.honest_floor,
-        plan.strategy.rows,
     )
 
 
@@ -386,9 +375,9 @@ def _budget(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
     rho = float(plan.rho)
     _require(plan.rho <= LARGEST_ROUND_RHO, PolicyReason.BUDGET, f"the round costs ρ = {rho:.4g}")
     _require(
-        plan.rho * HEADROOM <= _cost(plan),
+        plan.rho * HEADROOM <= plan.noise.cost,
         PolicyReason.OVERCHARGED,
-        f"the plan charges ρ = {rho:.6g} for a round that costs {float(_cost(plan)):.6g}",
+        f"the plan charges ρ = {rho:.6g} for a round that costs {float(plan.noise.cost):.6g}",
     )
     promised = plan.study.privacy
     _require(

@@ -15,7 +15,7 @@ from dhdmm.participant.mapping import Column, Given, columns_of
 from dhdmm.participant.sources import LocalSource, Source, open_source
 from dhdmm.study.attributes.columns import Coding, ColumnKind
 from dhdmm.study.models import PersonModel
-from dhdmm.study.names import column, nearest
+from dhdmm.study.names import column, most_similar, nearest
 from dhdmm.study.schema import Schema
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def open_table(
     chosen = tuple(said.get(name, Column()) for name in schema.names)
     wanted = [one.column or name for one, name in zip(chosen, schema.names, strict=True)]
     source = find(table, wanted)
-    positions = tuple(
-        position_of(source, name) if one.sql is None else None
-        for one, name in zip(chosen, wanted, strict=True)
-    )
+    read = [name for one, name in zip(chosen, wanted, strict=True) if one.sql is None]
+    found = iter(positions_of(source, read if person is None else [*read, person]))
+    positions = tuple(next(found) if one.sql is None else None for one in chosen)
     return OpenTable(source, chosen, positions, person)
 
 
@@ -87,24 +86,44 @@ def find(table: Any, wanted: Sequence[str]) -> LocalSource | WarehouseSource:
     return WarehouseSource.of(table)
 
 
-def position_of(source: Source, wanted: str) -> int:
-    """The column of that name; failing that, the only one that differs in case alone."""
+def positions_of(source: Source, wanted: Sequence[str]) -> list[int]:
+    """The columns of these names, each exactly or else the only one that differs in case alone."""
+    found = [_candidates(source, name) for name in wanted]
+    absent = [name for name, at in zip(wanted, found, strict=True) if not at]
+    if absent:
+        raise _absent(source, absent)
+    for name, at in zip(wanted, found, strict=True):
+        if len(at) > 1:
+            raise DataError(f"{len(at)} columns are called '{name}'", where=source.where)
+    return [at for (at,) in found]
+
+
+def _candidates(source: Source, wanted: str) -> list[int]:
     exact = [at for at, name in enumerate(source.names) if name == wanted]
     folded = [at for at, name in enumerate(source.names) if name.casefold() == wanted.casefold()]
-    found = exact or folded
-    if len(found) > 1:
-        raise DataError(f"{len(found)} columns are called '{wanted}'", where=source.where)
-    if not found:
-        shown = ", ".join(repr(name) for name in source.names[:COLUMNS_SHOWN])
-        more = ", …" if len(source.names) > COLUMNS_SHOWN else ""
-        near = nearest(wanted, source.names) or ""
-        guess = f"{near} " if near.startswith("did") else ""
-        raise DataError(
-            f"there is no column '{wanted}'",
-            where=source.where,
-            hint=f"{guess}the columns are {shown}{more}",
+    return exact or folded
+
+
+def _absent(source: Source, wanted: Sequence[str]) -> DataError:
+    """Names all that are not there, and what they may be called."""
+    meant = [(name, most_similar(name, source.names)) for name in wanted[:COLUMNS_SHOWN]]
+    if len(wanted) == 1:
+        what, guesses = (
+            f"there is no column '{wanted[0]}'",
+            [f"'{near}'" for _, near in meant if near],
         )
-    return found[0]
+    else:
+        what = f"there are no columns {_listed(wanted)}"
+        guesses = [f"'{near}' for '{name}'" for name, near in meant if near]
+    guess = f"did you mean {', '.join(guesses)}? " if guesses else ""
+    hint = f"{guess}the columns are {_listed(source.names)}"
+    return DataError(what, where=source.where, hint=hint)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - COLUMNS_SHOWN
+    shown = ", ".join(repr(name) for name in names[:COLUMNS_SHOWN])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 # ---- SQL ----------------------------------------------------------------------------------------

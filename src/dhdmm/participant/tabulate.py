@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dhdmm.errors import DataError, Refused
 from dhdmm.participant.coding import PersonBound, by_cell, by_person, coded, person
 from dhdmm.participant.mapping import Given
-from dhdmm.participant.reading import OpenTable, attached, open_table, position_of, prepared
+from dhdmm.participant.reading import OpenTable, attached, open_table, positions_of, prepared
 from dhdmm.participant.report import ACCEPTED_LOSS, Report, require_accepted
 from dhdmm.participant.sources import LocalSource
 from dhdmm.study.attributes import Attribute, Codes
@@ -235,7 +235,7 @@ def _person_bound(
     opened: OpenTable, unit: PersonModel, policy: OnUnknown, key: bytes
 ) -> PersonBound:
     source = opened.source
-    position = position_of(source, opened.person or unit.column)
+    (position,) = positions_of(source, [opened.person or unit.column])
     kind = source.kind(position)
     if kind in (ColumnKind.MIXED, ColumnKind.OTHER):
         raise DataError(

@@ -90,22 +90,27 @@ def norm_bound(
 
     Integers and fractions only: everybody must find the same. docs/proofs-validation.md.
     """
+    noise = noise_length(participant_variance, rows)
+    return math.isqrt(parts**2 * part_sensitivity_squared) + 1 + noise
+
+
+def noise_length(variance: Fraction, rows: int) -> int:
+    """t of `norm_bound`: noise is longer with probability at most 2⁻⁸⁰."""
     x = Fraction(TOO_LONG_BITS * 6932, 10_000)  # ln 2 < 0.6932
     root = math.isqrt(math.ceil(rows * x)) + 1
-    longest_noise = math.isqrt(math.ceil(participant_variance * (rows + 2 * root + 2 * x))) + 1
-    return math.isqrt(parts**2 * part_sensitivity_squared) + 1 + longest_noise
+    return math.isqrt(math.ceil(variance * (rows + 2 * root + 2 * x))) + 1
 
 
-LIMBS_HIDE_BITS = 64
-"""Public sums of limbs tell of the blindings with a distance of at most 2⁻⁶⁴."""
+REDUCED_BITS = 128
+"""A blinding, or a mask of one, is within 2⁻¹²⁸ of uniform."""
 
 LARGEST_VALIDATION_DELTA = 2.0**-44
 """What of the 2⁻⁴⁰ that a session may add to δ the conditions on its graph leave."""
 
 
 def validation_delta(epsilon: float, participants: int) -> float:
-    """(1 + e^ε)(2⁻⁶⁴ + n·2⁻⁸⁰): what validation adds to δ (docs/proofs-validation.md)."""
-    failure = 2.0**-LIMBS_HIDE_BITS + participants * 2.0**-TOO_LONG_BITS
+    """(1 + e^ε)(n·2⁻⁸⁰ + n²·2⁻¹²⁸): what validation adds to δ (docs/proofs-validation.md)."""
+    failure = participants * 2.0**-TOO_LONG_BITS + participants**2 * 2.0**-REDUCED_BITS
     return (1 + math.exp(min(epsilon, 700))) * failure
 
 

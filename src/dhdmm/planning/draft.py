@@ -33,6 +33,7 @@ from dhdmm.planning.calibrate import (
 from dhdmm.planning.methods import method_for
 from dhdmm.planning.plan import NO_HELPER, NO_ROSTER, REPORTED_DELTA, Plan
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised, rho_for
+from dhdmm.privacy.removable import variance_wanted
 from dhdmm.privacy.zcdp import Conversion
 from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.optimise import optimise, rank
@@ -191,11 +192,15 @@ def draft(study: Study, strategy: Strategy | None = None, helper: bytes | None =
     strategy = strategy or optimise(study.workload, objective=objective_of(study))
     _require_nothing_more(study, strategy)
     most = participants_allowed(aggregation)[1]
-    parameters_for(most, privacy, aggregation)  # refuses early what could never be planned
+    parameters = parameters_for(most, privacy, aggregation)  # refuses what could never be planned
     floor = most  # floors do not grow steadily with n: sparse graphs, from some n on, need a margin
     parts = parts_of_one_unit(study)
     # σ_c ≥ 3 needs Δ′² ≥ 18ρh, and the curve's ρ is at least the promised one
     needed = math.sqrt(2 * SMALLEST_PARTICIPANT_VARIANCE * float(_curve_rho(privacy)) * floor)
+    if aggregation.excess_noise == "remove":  # and every part of the noise must be as large
+        fewest, honest = parameters.minimum_survivors, parameters.honest_floor
+        divided = 2 * float(_curve_rho(privacy) * variance_wanted(most, fewest, honest))
+        needed = max(needed, math.sqrt(divided))
     while True:
         strategy = strategy.rescaled(needed * (1 + 1e-9) / parts)
         sensitivity_squared = unit_sensitivity_squared(study, strategy)

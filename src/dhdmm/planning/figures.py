@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.planning.calibrate import participants_allowed
+from dhdmm.planning.calibrate import noise_length, participants_allowed
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan, Promise
 from dhdmm.planning.targets import Targets, study_for
@@ -76,6 +76,8 @@ def plan_figures(made: Plan) -> dict[str, Any]:
         "validation_delta": made.validation_delta,
         "liar_standard_errors": liar_errors(made),
         "liars": validation_words(made, items),
+        "excess_noise": made.study.aggregation.excess_noise,
+        "excess": excess_words(made),
         "sensitivity_unit_squared": made.sensitivity_squared,
         "expected_rmse": expected.rmse,
         "expected_max": float(expected.standard_errors.max()),
@@ -118,9 +120,12 @@ def liar_errors(made: Plan) -> float:
     """How many standard errors one input within the bound moves an answer by, at the most.
 
     An input y adds wA′⁺y to the answer w, at most B·‖wA′⁺‖, and the answer's standard error is
-    σ_c·√n·‖wA′⁺‖.
+    σ_c·√n·‖wA′⁺‖. Where excess noise is removed, false seeds may add as much as they expand to.
     """
-    return made.norm_bound / math.sqrt(made.participants * made.participant_variance)
+    longest, divided = made.norm_bound, made.removable
+    if divided is not None:
+        longest += noise_length(divided.most_removed, made.strategy.rows)
+    return longest / math.sqrt(made.noise_variance(made.participants))
 
 
 def validation_words(made: Plan, items: list[dict[str, Any]]) -> str:
@@ -144,6 +149,23 @@ def validation_words(made: Plan, items: list[dict[str, Any]]) -> str:
     return (
         f"inputs are proved to be short, and the sum is checked: one participant that lies moves no"
         f" answer by more than {errors:.3g} times its standard error, at most {moved}{more}"
+    )
+
+
+def excess_words(made: Plan) -> str:
+    """What becomes of noise that is not needed."""
+    divided, fewest = made.removable, made.parameters.minimum_survivors
+    if divided is None:
+        return "all noise stays, also what is not needed with so many survivors"
+    if not divided.parts:
+        return "there is too little noise to remove any of it: all of it stays"
+    least, most = made.expected_error().rmse, made.expected_error(fewest).rmse
+    kept = math.sqrt(float(made.participants * made.participant_variance))
+    saved = 1 - math.sqrt(float(made.noise_variance(made.participants))) / kept
+    return (
+        f"noise is added for {fewest:,} survivors, and who finishes removes what is not needed: if"
+        f" all {made.participants:,} do, root mean square {least:.4g}, {100 * saved:.3g} % less"
+        f" than with all noise kept; if only {fewest:,} do, {most:.4g} and nothing is removed"
     )
 
 

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from dhdmm.aggregation.method import Method, ThreatModel
 from dhdmm.errors import PrivacyError
+from dhdmm.removal.method import RemovedExcess
 from dhdmm.secagg.method import MODELS, SecureAggregation
 from dhdmm.study.models import AggregationModel
 from dhdmm.twoservers.method import TwoServers
@@ -22,6 +23,11 @@ METHODS: dict[ThreatModel, Method] = {
 
 def method_for(aggregation: AggregationModel) -> Method:
     """What the study asks for; an error names the extra that validation needs."""
+    method = _validated(aggregation)
+    return RemovedExcess(method) if aggregation.excess_noise == "remove" else method
+
+
+def _validated(aggregation: AggregationModel) -> Method:
     below = METHODS[ThreatModel(aggregation.threat_model)]
     if isinstance(below, TwoServers):
         below = TwoServers(Sealing(aggregation.sealing))

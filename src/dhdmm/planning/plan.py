@@ -34,6 +34,7 @@ from dhdmm.planning.calibrate import (
 )
 from dhdmm.planning.methods import method_for
 from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
+from dhdmm.privacy.removable import RemovableNoise
 from dhdmm.strategy.objective import objective_of
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.study.spec import Study
@@ -161,14 +162,34 @@ class Plan(Summarised):
         size: int = self.method.round(self.parameters, self.terms(bytes(16))).input_bytes
         return size
 
+    @cached_property
+    def removable(self) -> RemovableNoise | None:
+        """How noise is divided, where what is in excess is removed."""
+        if self.study.aggregation.excess_noise == "keep":
+            return None
+        return RemovableNoise(
+            self.participant_variance,
+            self.participants,
+            self.parameters.minimum_survivors,
+            self.honest_floor,
+        )
+
+    @property
+    def lasting_variance(self) -> Fraction:
+        """Of the noise that is in a participant's sums for good."""
+        return self.removable.base if self.removable else self.participant_variance
+
     @property
     def noise(self) -> NoisyRelease:
-        """What the accounting needs to know of this plan."""
+        """What the accounting needs to know of this plan: the least that is left, at any level."""
+        divided = self.removable
         return NoisyRelease(
             self.sensitivity_squared,
             self.participant_variance,
             self.honest_floor,
             self.strategy.rows,
+            divided.smallest if divided else None,
+            divided.honest_parts if divided else None,
         )
 
     @cached_property
@@ -177,19 +198,34 @@ class Plan(Summarised):
         delta = self.study.privacy.delta or REPORTED_DELTA
         return Promise(epsilon_promised([self.noise], delta), delta)
 
-    def expected_error(self, survivors: int | None = None) -> ExpectedError:
-        """Error bars of the answers, before any budget is spent.
+    def noise_variance(self, survivors: int, unremoved: int = 0) -> Fraction:
+        """The variance of the noise in every sum.
 
-        Every survivor's noise is in the sum: variance |survivors|·σ_c²·diag(W(A′ᵀA′)⁺Wᵀ).
+        Args:
+            survivors: How many participants' inputs are in it.
+            unremoved: How many of them did not remove what was in excess, where that is removed.
+
+        Returns:
+            |survivors|·σ_c²; where excess noise is removed, |survivors|·V_ℓ and V − V_ℓ for each
+            who did not remove it.
+        """
+        if self.removable is None:
+            return survivors * self.participant_variance
+        left = self.removable.kept(self.removable.level(survivors))
+        return survivors * left + unremoved * (self.participant_variance - left)
+
+    def expected_error(self, survivors: int | None = None, unremoved: int = 0) -> ExpectedError:
+        """Error bars of the answers, before any budget is spent.
 
         Args:
             survivors: How many participants stay to the end; None for all of them.
+            unremoved: How many of them do not remove what is in excess, where that is removed.
 
         Returns:
-            The standard errors of all answers.
+            The standard errors of all answers, from `noise_variance`·diag(W(A′ᵀA′)⁺Wᵀ).
         """
         count = self.participants if survivors is None else survivors
-        variance = float(count * self.participant_variance)
+        variance = float(self.noise_variance(count, unremoved))
         return ExpectedError(self.study, np.sqrt(variance * self.strategy.variances()))
 
     def round(self, round_id: bytes) -> RoundParameters:
@@ -230,6 +266,7 @@ class Plan(Summarised):
             self.strategy.rows,
             self.norm_bound,
             self.helper,
+            noise_variance=self.participant_variance,
         )
 
     @cached_property

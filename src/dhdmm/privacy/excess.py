@@ -30,6 +30,7 @@ from dhdmm.privacy.zcdp import (
     honest_variance,
     largest_rho,
     paper_rho,
+    release_rho,
     smallest_epsilon,
     sum_of_noises_tau,
 )
@@ -46,16 +47,32 @@ class NoisyRelease:
     variance: Fraction
     honest_floor: int
     rows: int
+    smallest: Fraction | None = None
+    """The variance of the smallest of the discrete Gaussians that make up the noise, and how many
+    there are at the most; by default each honest share is one."""
+    parts: int | None = None
 
     @property
     def rho(self) -> Fraction:
         """ρ = Δ'²/(2hσ_c²)."""
         return Fraction(self.sensitivity_squared) / (2 * self.honest_floor * self.variance)
 
+    @property
+    def tau(self) -> float:
+        """τ, where v ≥ bj/(j + 1) if j parts of at least b are joined by another."""
+        return sum_of_noises_tau(self.smallest or self.variance, self.parts or self.honest_floor)
+
+    @property
+    def cost(self) -> Fraction:
+        """ρ', with the sum of discrete noises accounted: the zCDP that it has by itself."""
+        return release_rho(
+            self.sensitivity_squared, self.variance, self.honest_floor, self.rows, self.tau
+        )
+
     def excess(self, log_slip: float) -> float:
         """η for ln δ' = log_slip."""
-        _require_variance(self.variance)
-        return certified_excess(self.variance, self.honest_floor, self.rows, log_slip)
+        _require_variance(self.smallest or self.variance)
+        return certified_excess(self.variance, self.honest_floor, self.rows, log_slip, self.tau)
 
 
 def epsilon_promised(releases: Sequence[NoisyRelease], delta: float) -> float:
@@ -117,11 +134,16 @@ def promised_surplus(
 
 
 def certified_excess(
-    variance: Fraction | float, honest_floor: int, rows: int, log_slip: float
+    variance: Fraction | float,
+    honest_floor: int,
+    rows: int,
+    log_slip: float,
+    tau: float | None = None,
 ) -> float:
-    """η = max(η₊, η₋) + kτ, the larger of both directions."""
+    """η = max(η₊, η₋) + kτ, the larger of both directions; τ is of h equal noises if not given."""
     s2 = float(variance) * honest_floor
-    tau = rows * sum_of_noises_tau(variance, honest_floor)
+    tau = sum_of_noises_tau(variance, honest_floor) if tau is None else tau
+    tau = rows * tau
     above = _excess_above(s2, rows, tau - log_slip)
     below = _excess_below(s2, rows, -log_slip)
     return (max(above, below) + tau) * (1 + RELATIVE_ERROR)

@@ -46,7 +46,7 @@ class KeyStream:
     """Words of AES-256-CTR, each read at most once; threads may share it, processes may not."""
 
     def __init__(self, *, _secret: bytes) -> None:
-        """Not for callers: they use `fresh` and `substream`."""
+        """Not for callers: they use `fresh`, `of_seed` and `substream`."""
         if len(_secret) != SECRET_BYTES:
             raise ValueError(f"a key stream's secret has {SECRET_BYTES} bytes, not {len(_secret)}")
         self._secret = _secret
@@ -66,6 +66,11 @@ class KeyStream:
     def from_key_for_tests(cls, key: bytes) -> KeyStream:
         """A reproducible stream. Noise made from a known key hides nothing."""
         return cls(_secret=key)
+
+    @classmethod
+    def of_seed(cls, seed: bytes) -> KeyStream:
+        """The stream under a secret that may be shown later, to whoever is to know its words."""
+        return cls(_secret=seed)
 
     def substream(self, label: bytes) -> KeyStream:
         """An independent stream for one purpose. Each label is good for one call only."""

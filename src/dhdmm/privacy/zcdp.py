@@ -134,11 +134,19 @@ def honest_variance(sensitivity_squared: int, rho: Fraction, honest_floor: int) 
 
 
 def release_rho(
-    sensitivity_squared: int, variance: Fraction, honest_floor: int, rows: int
+    sensitivity_squared: int,
+    variance: Fraction,
+    honest_floor: int,
+    rows: int,
+    tau: float | None = None,
 ) -> Fraction:
-    """ρ' = Δ'²/(2hσ_c²) + τk: what a release costs, with the sum of discrete noises accounted."""
+    """ρ' = Δ'²/(2hσ_c²) + τk: what a release costs, with the sum of discrete noises accounted.
+
+    τ is that of h equal noises, if it is not given.
+    """
     exact = Fraction(sensitivity_squared) / (2 * honest_floor * variance)
-    return exact + Fraction(sum_of_noises_tau(variance, honest_floor)) * rows
+    tau = sum_of_noises_tau(variance, honest_floor) if tau is None else tau
+    return exact + Fraction(tau) * rows
 
 
 def sum_of_noises_tau(variance: Fraction | float, shares: int) -> float:

@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.frames import STATISTICS, DerivedTable, appended, arrow_words
-from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Quotients, QuotientSums, Sums, critical
+from dhdmm.release.intervals import (
+    DEFAULT_LEVEL,
+    Estimates,
+    Floats,
+    Quotients,
+    QuotientSums,
+    Sums,
+    critical,
+)
 from dhdmm.release.tables import Table, Words
 from dhdmm.summary import Summarised
 
@@ -44,14 +52,29 @@ class _Estimates(Summarised, DerivedTable):
 
     @property
     @abstractmethod
-    def values(self) -> Floats: ...
+    def _numbers(self) -> Estimates: ...
 
     @property
-    @abstractmethod
-    def standard_errors(self) -> Floats: ...
+    def values(self) -> Floats:
+        """The quotients, or their sums."""
+        return self._numbers.values
 
-    @abstractmethod
-    def bounds(self, level: float = DEFAULT_LEVEL, joint: int = 1) -> tuple[Floats, Floats]: ...
+    @property
+    def standard_errors(self) -> Floats:
+        """At most these, to first order (delta method); intervals are not made from them."""
+        return self._numbers.standard_errors
+
+    def bounds(self, level: float = DEFAULT_LEVEL, joint: int = 1) -> tuple[Floats, Floats]:
+        """The ends of the confidence intervals; −∞ and ∞ where a denominator may be 0.
+
+        Args:
+            level: The confidence level.
+            joint: How many rows the intervals hold for at once; 1 for each by itself.
+
+        Returns:
+            The lower and the upper ends.
+        """
+        return self._numbers.bounds(critical(level, joint))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -109,17 +132,9 @@ class Answers(_Estimates):
         """Their standard errors, exact if all survivors followed the protocol."""
         return np.sqrt(np.maximum(self.covariances(self), 0))
 
-    def bounds(self, level: float = DEFAULT_LEVEL, joint: int = 1) -> tuple[Floats, Floats]:
-        """The ends of the confidence intervals.
-
-        Args:
-            level: The confidence level.
-            joint: How many rows the intervals hold for at once; 1 for each by itself.
-
-        Returns:
-            The lower and the upper ends.
-        """
-        return Sums(self.values, self.standard_errors).bounds(critical(level, joint))
+    @property
+    def _numbers(self) -> Sums:
+        return Sums(self.values, self.standard_errors)
 
     def covariances(self, other: Answers) -> Floats:
         """Row by row.
@@ -208,32 +223,10 @@ class Ratios(_Estimates):
     denominator: Answers
 
     @cached_property
-    def _quotients(self) -> Quotients:
+    def _numbers(self) -> Quotients:
         n, d = self.numerator, self.denominator
         moments = n.covariances(n), n.covariances(d), d.covariances(d)
         return Quotients(n.values, d.values, *moments)
-
-    @property
-    def values(self) -> Floats:
-        """The quotients."""
-        return self._quotients.values
-
-    @property
-    def standard_errors(self) -> Floats:
-        """To first order (delta method); intervals are not made from them."""
-        return self._quotients.standard_errors
-
-    def bounds(self, level: float = DEFAULT_LEVEL, joint: int = 1) -> tuple[Floats, Floats]:
-        """The ends of the confidence intervals; −∞ and ∞ where the denominator may be 0.
-
-        Args:
-            level: The confidence level.
-            joint: How many rows the intervals hold for at once; 1 for each by itself.
-
-        Returns:
-            The lower and the upper ends.
-        """
-        return self._quotients.bounds(critical(level, joint))
 
     def __add__(self, other: Ratios | Number) -> Any:
         if isinstance(other, Ratios):
@@ -268,30 +261,8 @@ class RatioSums(_Estimates):
     parts: tuple[Ratios, ...]
 
     @cached_property
-    def _sums(self) -> QuotientSums:
-        return QuotientSums(tuple(part._quotients for part in self.parts))
-
-    @property
-    def values(self) -> Floats:
-        """The sums."""
-        return self._sums.values
-
-    @property
-    def standard_errors(self) -> Floats:
-        """At most these, to first order; intervals are not made from them."""
-        return self._sums.standard_errors
-
-    def bounds(self, level: float = DEFAULT_LEVEL, joint: int = 1) -> tuple[Floats, Floats]:
-        """The ends of the confidence intervals; −∞ and ∞ where a denominator may be 0.
-
-        Args:
-            level: The confidence level.
-            joint: How many rows the intervals hold for at once; 1 for each by itself.
-
-        Returns:
-            The lower and the upper ends.
-        """
-        return self._sums.bounds(critical(level, joint))
+    def _numbers(self) -> QuotientSums:
+        return QuotientSums(tuple(part._numbers for part in self.parts))
 
     def __add__(self, other: Ratios) -> RatioSums:
         if not isinstance(other, Ratios):

@@ -21,12 +21,13 @@ from dhdmm.release.intervals import (
     Floats,
     Quotients,
     Stacked,
+    Sums,
     critical,
 )
 from dhdmm.release.quantiles import quantile
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import Attribute
-from dhdmm.study.derived import Derived, Mean, Quantiles
+from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
 from dhdmm.study.sums import MIDPOINT
 from dhdmm.study.workload import Axis, Item, Term
 
@@ -36,35 +37,29 @@ if TYPE_CHECKING:
 FLOATS = np.float64
 
 
-def derived_table(release: Release, measured: Table, with_measured: bool) -> Table:
-    """Derived answers, after the measured ones where these were asked for too."""
+def derived_table(release: Release, measured: Table) -> Table:
+    """What the table shows of what was measured for it, one part below the other."""
     item = measured.item
-    parts = [_part(release, measured, one) for one in item.derived]
-    terms = [term for term, _ in parts]
-    numbers: list[Estimates] = [estimates for _, estimates in parts]
-    if with_measured:
-        terms, numbers = [*item.terms, *terms], [measured.numbers, *numbers]
-    shown = Item(item.name, tuple(terms))
+    terms, numbers = zip(*(_part(release, measured, one) for one in item.derived), strict=True)
+    shown = Item(item.name, terms)
     together = None if measured.together is None else measured.together + shown.queries
-    stacked = numbers[0] if len(numbers) == 1 else Stacked(tuple(numbers))
-    times = _times(measured) if len(numbers) == 1 else ""
-    return replace(
-        measured, item=shown, numbers=stacked, together=together, release=None, times=times
-    )
-
-
-def _times(measured: Table) -> str:
-    """The unit of the dates whose quantiles are shown; empty if they are numbers."""
-    (one,) = measured.item.derived
-    if isinstance(one, Mean):
-        return ""
-    return measured.schema.attributes[one.axis].present.times
+    stacked = numbers[0] if len(numbers) == 1 else Stacked(numbers)
+    return replace(measured, item=shown, numbers=stacked, together=together, release=None)
 
 
 def _part(release: Release, measured: Table, derived: Derived) -> tuple[Term, Estimates]:
-    if isinstance(derived, Mean):
-        return _mean(release, measured, derived)
-    return _quantiles(release, measured, derived)
+    match derived:
+        case Measured(number):
+            rows = _rows(measured, number)
+            answers = Sums(measured.values[rows], measured.standard_errors[rows])
+            return measured.item.terms[number], answers
+        case Mean():
+            return _mean(release, measured, derived)
+        case Quantiles():
+            term = measured.item.terms[derived.prefixes]
+            values = measured.values[_rows(measured, derived.prefixes)]
+            numbers = quantile_estimates(release, term, values, derived)
+            return _quantile_rows(term, derived.axis, derived.at), numbers
 
 
 def _rows(measured: Table, number: int) -> slice:
@@ -109,6 +104,8 @@ class QuantileEstimates:
     """Of the groups."""
     axis: int
     """Where the quantiles are among the axes of the rows."""
+    times: str
+    """Of dates: the numbers count days ("D") or hours ("h") since 1970-01-01."""
 
     def _found(self, z: float) -> Floats:
         """(3, rows): estimate, low and high."""
@@ -139,19 +136,20 @@ class QuantileEstimates:
         return low, high
 
 
-def _quantiles(release: Release, measured: Table, asked: Quantiles) -> tuple[Term, Estimates]:
-    term, axis = measured.item.terms[asked.prefixes], asked.axis
-    steps = term.row_shape[axis]
-    values = measured.values[_rows(measured, asked.prefixes)].reshape(term.row_shape)
+def quantile_estimates(
+    release: Release, term: Term, values: Floats, asked: Quantiles
+) -> QuantileEstimates:
+    """From the answers of the term that counts the records up to each step."""
+    axis, steps = asked.axis, term.row_shape[asked.axis]
     groups = tuple(size for a, size in enumerate(term.row_shape) if a != axis)
-    below = np.moveaxis(values, axis, -1).reshape(-1, steps)
+    below = np.moveaxis(values.reshape(term.row_shape), axis, -1).reshape(-1, steps)
     last = np.append(np.arange(steps), steps - 1)
     covariances = [
         _of_group(release, term, axis, group)[np.ix_(last, last)] for group in np.ndindex(*groups)
     ]
-    amounts = _amounts(release.plan.study.schema.attributes[axis].present, term, axis)
-    estimates = QuantileEstimates(below, np.array(covariances), asked.at, amounts, groups, axis)
-    return _quantile_rows(term, axis, asked.at), estimates
+    attribute = release.plan.study.schema.attributes[axis].present
+    amounts, times = _amounts(attribute, term, axis), attribute.times
+    return QuantileEstimates(below, np.array(covariances), asked.at, amounts, groups, axis, times)
 
 
 def _amounts(attribute: Attribute, term: Term, axis: int) -> tuple[Floats, Floats, Floats]:
@@ -159,9 +157,13 @@ def _amounts(attribute: Attribute, term: Term, axis: int) -> tuple[Floats, Float
 
     A step of several values is stood for by the last of them, a bin by its midpoint.
     """
-    factor = term.products[0].factors[axis]
-    last = np.array([factor.entries(row)[0].max() for row in range(factor.shape[0])])
-    first = np.append(factor.entries(0)[0].min(), last[:-1] + 1)
+    factors = [product.factors[axis] for product in term.products]  # a condition may cut each
+    held = [
+        np.concatenate([factor.entries(row)[0] for factor in factors])
+        for row in range(term.row_shape[axis])
+    ]
+    last = np.array([codes.max() for codes in held])
+    first = np.append(held[0].min(), last[:-1] + 1)
     if attribute.times:
         lower, upper = (
             np.asarray(attribute.examples(codes)).astype(f"M8[{attribute.times}]").astype(FLOATS)

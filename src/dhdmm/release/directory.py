@@ -333,8 +333,11 @@ def _release(manifest: Manifest, plan: Plan, measurement: NDArray[np.int64], whe
         raise ReleaseError(f"survivors: the plan allows {fewest} to {most}", where=where)
     if not (isinstance(round_id, str) and re.fullmatch("([0-9a-f]{2})*", round_id)):
         raise ReleaseError("round: not a hexadecimal number", where=where)
+    unremoved = stated.get("unremoved", 0)
+    if not (isinstance(unremoved, int) and 0 <= unremoved <= survivors):
+        raise ReleaseError("unremoved: not a number of survivors", where=where)
     made = _made(manifest, plan, where)
-    release = Release(plan, bytes.fromhex(round_id), survivors, measurement, made=made)
+    release = Release(plan, bytes.fromhex(round_id), survivors, measurement, None, made, unremoved)
     unsaid = ("date", "formats") if manifest.format == 1 else ()
     derived = {key: fact for key, fact in release.provenance().items() if key not in unsaid}
     for key in derived.keys() | stated.keys():

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from dhdmm.release.release import Release
 
 AGGREGATES = ("count", "sum", "avg")
-_HINT = "select grouped columns, COUNT(*), SUM(x), AVG(x), each with FILTER, and + - * / of them"
+_HINT = (
+    "select grouped columns, COUNT(*), SUM(x), AVG(x), each with FILTER, + - * / of them, and"
+    " MEDIAN(x)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +85,7 @@ def quotients(form: Form) -> tuple[Quotient, ...]:
 
 
 def has_aggregate(tree: Expr) -> bool:
-    return any(node.key in AGGREGATES for node in tree.walk())
+    return any(node.key in AGGREGATES or sqltext.is_quantile(node) for node in tree.walk())
 
 
 class FormReader:
@@ -109,13 +112,15 @@ class FormReader:
                 return self._product(tree)
             case "div":
                 return self._quotient(tree)
+            case "filter" if sqltext.is_quantile(tree.this):
+                return _refuse(tree, f"{sqltext.shown(tree)}: put the condition in WHERE")
             case "filter":
                 return self._aggregate(tree.this, tree.expression.this)
             case "count" | "sum" | "avg":
                 return self._aggregate(tree, None)
             case _ if sqltext.is_quantile(tree):
-                what = f"{sqltext.shown(tree)} is no sum of records"
-                return _refuse(tree, what, sqltext.QUANTILE_HINT)
+                what = f"{sqltext.shown(tree)} is no sum of records: nothing is calculated from it"
+                return _refuse(tree, what, "select it by itself")
             case _:
                 return _refuse(tree, f"{sqltext.shown(tree)} cannot be calculated", _HINT)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,7 @@ class Sums:
 
     values: Floats
     standard_errors: Floats
+    times: ClassVar[str] = ""
 
     def bounds(self, z: float) -> tuple[Floats, Floats]:
         reach = z * self.standard_errors
@@ -86,6 +87,7 @@ class Quotients:
     nn: Floats
     nd: Floats
     dd: Floats
+    times: ClassVar[str] = ""
 
     @cached_property
     def values(self) -> Floats:
@@ -112,6 +114,7 @@ class QuotientSums:
     """
 
     parts: tuple[Quotients, ...]
+    times: ClassVar[str] = ""
 
     @cached_property
     def values(self) -> Floats:
@@ -132,6 +135,10 @@ class Estimates(Protocol):
     """One column of a table."""
 
     @property
+    def times(self) -> str:
+        """Of dates, the unit of time that they count since 1970; empty if they are numbers."""
+
+    @property
     def values(self) -> Floats: ...
 
     @property
@@ -145,6 +152,11 @@ class Stacked:
     """Columns one below the other."""
 
     parts: tuple[Estimates, ...]
+
+    @property
+    def times(self) -> str:
+        """All are dates or none is: a study that asks for both in one table is refused."""
+        return self.parts[0].times
 
     @property
     def values(self) -> Floats:

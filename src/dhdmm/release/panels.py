@@ -13,7 +13,7 @@ from functools import partial, reduce
 import numpy as np
 
 from dhdmm.release.derived import QuantileEstimates
-from dhdmm.release.intervals import Floats, half_width
+from dhdmm.release.intervals import Floats, Stacked, half_width
 from dhdmm.release.pictures import (
     AxisDirection,
     Bars,
@@ -31,7 +31,7 @@ from dhdmm.study.attributes import Attribute
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.names import LazySequence
 from dhdmm.study.query import TOTAL
-from dhdmm.study.workload import Axis, Term
+from dhdmm.study.workload import Axis, Item, Term
 
 MOST_BARS = 20
 """Rows of a table that are bars, whatever they are about."""
@@ -44,7 +44,11 @@ MOST_ROWS, MOST_COLUMNS = 40, 16
 
 
 def panels_of(table: Table) -> list[Panel]:
-    """One picture if the rows are few, else those of every term."""
+    """One picture if the rows are few, else those of every term; one for each kind of answer."""
+    if isinstance(table.numbers, Stacked):
+        both = zip(table.item.terms, table.numbers.parts, strict=True)
+        kinds = [replace(table, item=Item(table.name, (t,)), numbers=part) for t, part in both]
+        return [panel for kind in kinds for panel in panels_of(kind)]
     if isinstance(table.numbers, QuantileEstimates):
         parts = [replace(table, chosen=table.rows[list(rows)]) for rows in _cuts(len(table))]
         return [_row_panel(part) for part in parts]
@@ -58,7 +62,7 @@ def item_panel(table: Table) -> Panel:
     """All rows if they are few, else the beginning of the item's largest term."""
     terms = table.item.terms
     directions = [d for d in _directions(table, terms[0]) if len(d.direction) > 1]
-    if isinstance(table.numbers, QuantileEstimates):
+    if isinstance(table.numbers, QuantileEstimates | Stacked):
         return panels_of(table)[0]
     if len(table) <= MOST_BARS and not (len(terms) == 1 and len(directions) == 2):
         return _row_panel(table)

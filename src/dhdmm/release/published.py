@@ -42,6 +42,8 @@ def compare(release: Release, directory: Path) -> Comparison:
         raise VerificationError("the release is of another plan or round", where=where)
     if published.survivors != release.survivors:
         raise VerificationError("the release counts other survivors", where=where)
+    if published.unremoved != release.unremoved:
+        raise VerificationError("in the release others removed noise", where=where)
     if not np.array_equal(published.measurement, release.measurement):
         raise VerificationError("the release has another measurement", where=where)
     if published.made != release.made:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from dhdmm.release.intervals import Floats
 
@@ -19,6 +18,8 @@ def quantile(
     if G − zσ ≥ 0 at the value before: both with at most half the error probability. The interval
     is conservative, because values are discrete and because every value in between is kept.
     """
+    from scipy.optimize import isotonic_regression  # slow to import
+
     values = len(below)
     excess = below - at * total
     variance = np.diag(covariance)[:values] - 2 * at * covariance[:values, values]

@@ -14,12 +14,14 @@ import numpy as np
 
 from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release.answerable import LARGEST_ANSWERS, check_measured, item_of
+from dhdmm.release.derived import quantile_estimates
 from dhdmm.release.expressions import AGGREGATES, Form, FormReader, Linear, estimated, quotients
 from dhdmm.release.frames import STATISTICS
-from dhdmm.release.intervals import Estimates, Floats, Sums, critical
+from dhdmm.release.intervals import Estimates, Floats, Stacked, Sums, critical
 from dhdmm.release.selection import SELECTED, Selection, read
 from dhdmm.release.tables import Table
 from dhdmm.study import sqltext
+from dhdmm.study.derived import Quantiles
 from dhdmm.study.workload import Item, Term
 
 if TYPE_CHECKING:
@@ -78,12 +80,39 @@ class _Answers:
         self.found: dict[str, Estimates] = {}
 
     def estimates(self, tree: Expr) -> Estimates:
-        text = sqltext.render(tree)
+        named = self.selection.names.get(tree.name.casefold()) if tree.key == "column" else None
+        text = sqltext.render(named or tree)
         if text not in self.found:
-            forms = self._forms(tree)
-            self._check_measured(tree, forms)
-            self.found[text] = estimated(self.release, forms)
+            self.found[text] = self._estimated(named or tree)
         return self.found[text]
+
+    def _estimated(self, tree: Expr) -> Estimates:
+        if sqltext.is_quantile(tree):
+            return self._quantiles(tree)
+        forms = self._forms(tree)
+        self._check_measured(tree, forms)
+        return estimated(self.release, forms)
+
+    def _quantiles(self, tree: Expr) -> Estimates:
+        """One quantile of every group, from the records up to each value."""
+        if len(sqltext.quantiles(tree)[1]) > 1:
+            hint = "select each by itself, such as MEDIAN(x), QUANTILE(x, 0.9)"
+            sqltext.refuse(tree, f"{sqltext.shown(tree)} is several numbers a group", hint=hint)
+        try:
+            asked = item_of(self.release, self.selection.asking_for(tree))
+        except StudyError as error:  # its place is in another text
+            sqltext.refuse(tree, error.what, hint=error.hint)
+        if not _is_measured(self.release, list(asked.terms)):
+            what = (
+                f"the round did not measure the records up to each value of {sqltext.shown(tree)}"
+            )
+            raise NotMeasured(what, (), "a study must ask for quantiles or ranges before the round")
+        parts = [
+            quantile_estimates(self.release, term, self.release.estimate.term(term), derived)
+            for term, derived in zip(asked.terms, asked.derived, strict=True)
+            if isinstance(derived, Quantiles)
+        ]
+        return parts[0] if len(parts) == 1 else Stacked(tuple(parts))
 
     def column(self, tree: Expr) -> Floats:
         """Numbers that HAVING and ORDER BY look at; a label stands for its place."""

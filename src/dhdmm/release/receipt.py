@@ -53,7 +53,7 @@ class Receipt:
     def of(cls, transcript: Transcript, position: int) -> Receipt:
         account = transcript.account
         proof = account.message_tree.multiproof([position])
-        said = account.said[position]
+        said = account.said(position)
         return cls(transcript.entries, transcript.key, transcript.signature, said, proof)
 
     def to_bytes(self) -> bytes:

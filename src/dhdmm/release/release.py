@@ -56,6 +56,9 @@ class Release(Summarised, Mapping[str, Table]):
     transcript: Transcript | None = field(default=None, repr=False)
     made: Made | None = None
     """As it was stored; None if this version made it in this process."""
+    unremoved: int = 0
+    """How many survivors have left in the sums what was in excess of their noise, where the study
+    has that removed."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -81,12 +84,12 @@ class Release(Summarised, Mapping[str, Table]):
     @cached_property
     def standard_errors(self) -> Floats:
         """The standard errors of `answers`; exact if all survivors followed the protocol."""
-        return self.plan.expected_error(self.survivors).standard_errors
+        return self.plan.expected_error(self.survivors, self.unremoved).standard_errors
 
     @property
     def measurement_variance(self) -> float:
-        """Of the noise in every measurement: every survivor's noise is in the sum."""
-        return float(self.survivors * self.plan.participant_variance)
+        """Of the noise in every measurement."""
+        return float(self.plan.noise_variance(self.survivors, self.unremoved))
 
     def covariance(self, name: str, other: str | None = None) -> Floats:
         """The exact covariances of the answers of one table, or of one table with another.
@@ -153,8 +156,7 @@ class Release(Summarised, Mapping[str, Table]):
             return measured
         from dhdmm.release.derived import derived_table
 
-        model = next(one for one in self.plan.study.model.workload if one.name == name)
-        return derived_table(self, measured, with_measured=model.sql is not None)
+        return derived_table(self, measured)
 
     def measured(self, name: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:
         """What was measured for a table: of means the sums and counts, of quantiles the prefixes.
@@ -361,4 +363,5 @@ class Release(Summarised, Mapping[str, Table]):
             "epsilon": promise.epsilon,
             "delta": promise.delta,
             "coverage": self.plan.study.coverage,
+            **({"unremoved": self.unremoved} if self.plan.removable else {}),
         }

@@ -75,6 +75,13 @@ class Selection:
         cut = self.limit is not None or self.offset > 0
         return self.having is not None or (cut and bool(self.order))
 
+    def asking_for(self, aggregate: Expr) -> str:
+        """SQL that a study understands: the same groups, with this of each."""
+        tree = sqltext.parse_query(self.counted)
+        *groups, _ = tree.expressions
+        tree.set("expressions", [*groups, aggregate.copy()])
+        return sqltext.render(tree)
+
     def rows(self, groups: int, column: Column) -> Integers:
         """The groups that are left, in order."""
         rows = np.arange(groups)

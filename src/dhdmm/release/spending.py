@@ -20,9 +20,8 @@ from fractions import Fraction
 from itertools import groupby
 
 from dhdmm.privacy.budgets import epsilon_within
-from dhdmm.privacy.excess import NoisyRelease, epsilon_promised
+from dhdmm.privacy.excess import epsilon_promised
 from dhdmm.privacy.protection import Protection
-from dhdmm.privacy.zcdp import release_rho
 from dhdmm.release.release import Release
 
 
@@ -86,13 +85,8 @@ def spent(releases: Sequence[Release]) -> Spent:
     delta = max(release.plan.promise.delta for release in releases)
     noises = [release.plan.noise for release in releases]
     rho = sum((noise.rho for noise in noises), Fraction(0))
-    adaptive = epsilon_within(sum(map(_cost, noises), Fraction(0)), delta)
+    adaptive = epsilon_within(sum((noise.cost for noise in noises), Fraction(0)), delta)
     return Spent(len(releases), rho, epsilon_promised(noises, delta), adaptive, delta)
-
-
-def _cost(noise: NoisyRelease) -> Fraction:
-    """ρ′, with the sum of discrete noises accounted: the zCDP that the release has by itself."""
-    return release_rho(noise.sensitivity_squared, noise.variance, noise.honest_floor, noise.rows)
 
 
 def _kind(release: Release) -> tuple[str, str]:

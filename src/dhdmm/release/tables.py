@@ -99,8 +99,6 @@ class Table(Summarised):
     """Further columns of a query that asks for several; `numbers` are then called `header`."""
     note: str = ""
     """What whoever reads the rows should know."""
-    times: str = ""
-    """Of quantiles of dates: the numbers count days ("D") or hours ("h") since 1970-01-01."""
 
     def _summary(self) -> dict[str, Any]:
         return {"name": self.name, "rows": len(self), "level": self.level}
@@ -141,6 +139,11 @@ class Table(Summarised):
     def values(self) -> Floats:
         """The answers."""
         return self._in_rows(self.numbers.values)
+
+    @property
+    def times(self) -> str:
+        """Of dates: the numbers count days ("D") or hours ("h") since 1970-01-01; else empty."""
+        return self.numbers.times
 
     @property
     def is_linear(self) -> bool:
@@ -306,14 +309,16 @@ class Table(Summarised):
         """Every row in words and in SQL.
 
         Returns:
-            An iterator over pairs (label, SQL); no SQL where a query calculated the numbers.
+            An iterator over pairs (label, SQL); no SQL where the numbers are calculated from counts
+            and sums.
         """
+        counted = self.header == STATISTICS[0] and self.is_linear
         ends = np.cumsum([term.queries for term in self.item.terms])
         for number in self.rows:
             place = int(np.searchsorted(ends, number, side="right"))
             term = self.item.terms[place]
             row = [int(one) for one in term.rows_of(number - (ends[place] - term.queries))]
-            sql = query_sql(self.schema, term, row) if self.header == STATISTICS[0] else ""
+            sql = query_sql(self.schema, term, row) if counted else ""
             yield query_label(term, row), sql
 
     # -- to other libraries and files -------------------------------------------------------------
@@ -334,7 +339,7 @@ class Table(Summarised):
         for header, numbers in {self.header: self.numbers, **self.others}.items():
             for statistic, column in self._statistics(numbers).items():
                 name = header if statistic == STATISTICS[0] else f"{header}_{statistic}"
-                times = "" if statistic == STATISTICS[1] else self.times
+                times = "" if statistic == STATISTICS[1] else numbers.times
                 shown = arrow_numbers(self._in_rows(column), times)
                 columns[name if self.others else statistic] = shown
         if queries:

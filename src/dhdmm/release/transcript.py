@@ -13,7 +13,7 @@ Letters: n participants; G, A1, A2 are the sets of docs/secure-aggregation.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -26,7 +26,8 @@ from dhdmm import formats
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.identity import Identity, signature_holds
-from dhdmm.aggregation.merkle import MerkleTree
+from dhdmm.aggregation.lists import Slots
+from dhdmm.aggregation.merkle import Computed, MerkleTree
 from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import TranscriptError, VerificationError
 from dhdmm.release import transcript_format as form
@@ -43,7 +44,17 @@ class PhaseRecord:
 
     state: str
     senders: Bitmap
-    digests: tuple[bytes, ...]
+    digests: Sequence[bytes]
+
+    @cached_property
+    def _places(self) -> NDArray[np.int32]:
+        """Of every participant's digest among all; −1 where there is none."""
+        counts = self.senders.array()
+        return np.where(counts, np.cumsum(counts, dtype=np.int32) - 1, np.int32(-1))
+
+    def digest_of(self, position: int) -> bytes | None:
+        place = int(self._places[position])
+        return None if place < 0 else self.digests[place]
 
     def stated(self, version: int) -> dict[str, Any]:
         """What an entry says of it beside its name."""
@@ -93,8 +104,9 @@ class Account:
             "evidence": EVIDENCE,
             "coins": self.coins_digest,
         }
-        long = self.content()
+        measurement = self.measurement.astype("<i8").tobytes()
         if self.version == 1:
+            long = self.content()
             yield opening
             yield {"kind": "plan", "plan": self.plan}
             yield {"kind": "roster", "names": long["names"], "identities": long["identities"]}
@@ -107,12 +119,12 @@ class Account:
             if number == 0 and self.root is not None:
                 yield {"kind": "root", "root": self.root}
         if self.version == 1:
-            yield {"kind": "result", "measurement": long["measurement"]}
+            yield {"kind": "result", "measurement": measurement}
         else:
             yield {"kind": "messages", "root": self.message_tree.root}
             if self.inputs is not None:
                 yield {"kind": "inputs", "digest": sha256(self.inputs).digest()}
-            yield {"kind": "result", "digest": sha256(long["measurement"]).digest()}
+            yield {"kind": "result", "digest": sha256(measurement).digest()}
 
     def content(self) -> dict[str, Any]:
         """What the entries of version 2 commit to by digests."""
@@ -126,18 +138,15 @@ class Account:
             "measurement": self.measurement.astype("<i8").tobytes(),
         }
 
-    @cached_property
-    def said(self) -> list[tuple[bytes | None, ...]]:
-        """For each participant the digest of its message in each phase, None where none counted."""
-        found = [
-            dict(zip(phase.senders.members(), phase.digests, strict=True)) for phase in self.phases
-        ]
-        return [tuple(of.get(i) for of in found) for i in range(len(self.roster))]
+    def said(self, position: int) -> tuple[bytes | None, ...]:
+        """The digest of this participant's message in each phase, None where none counted."""
+        return tuple(phase.digest_of(position) for phase in self.phases)
 
     @cached_property
     def message_tree(self) -> MerkleTree:
         """Over what each participant said, in the order of the roster."""
-        return MerkleTree([form.message_leaf(said) for said in self.said])
+        said = Computed(len(self.roster), lambda i: form.message_leaf(self.said(i)))
+        return MerkleTree(said)
 
     def senders(self, phase: str) -> PhaseRecord:
         """Of this phase; there is one, or `verify` has refused the account."""
@@ -203,8 +212,7 @@ class Account:
 
 
 def _phase(participants: int, state: str, senders: bytes, joined: bytes) -> PhaseRecord:
-    starts = range(0, len(joined), DIGEST_BYTES)
-    digests = tuple(joined[start : start + DIGEST_BYTES] for start in starts)
+    digests = Slots(joined, DIGEST_BYTES)
     record = PhaseRecord(state, Bitmap(participants, senders), digests)
     if len(joined) != DIGEST_BYTES * len(record.senders):
         raise ValueError(f"{state}: not one digest per sender")
@@ -242,7 +250,9 @@ class Transcript:
         entries = form.chain(account.contents())
         signature = identity.sign(form.signed_statement(entries))
         content = {} if account.version == 1 else account.content()
-        return cls(entries, identity.public, signature, recording, account.version, content)
+        sealed = cls(entries, identity.public, signature, recording, account.version, content)
+        vars(sealed)["account"] = account  # need not be read from the entries
+        return sealed
 
     @property
     def full(self) -> bool:

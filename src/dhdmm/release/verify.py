@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dhdmm.aggregation.method import (
     Checked,
     CoordinatorMachine,
     Method,
+    PublishedSum,
     Reply,
     RoundParameters,
     input_phase,
@@ -88,11 +89,17 @@ def verify(transcript: Transcript, key: bytes | None = None, *, proofs: bool = F
         " each phase's senders are among those before",
         f"{plan.study.workload.queries:,} answers and standard errors derived anew",
     ]
+    replayed = None
     if transcript.recording is not None:
-        total = _replayed(account, transcript.recording, plan.method, parameters)
-        _check_replay(account, plan, total)
+        replayed = _replayed(account, transcript.recording, plan.method, parameters)
+        _check_replay(account, plan, replayed)
         checks.append(f"the sum recomputed from {_count(transcript.recording):,} messages")
     inputs = _inputs(account, plan, parameters, transcript.full)
+    _require(
+        replayed is None or replayed.unremoved == inputs.unremoved,
+        "others removed noise than the account says",
+    )
+    release = replace(release, unremoved=len(inputs.unremoved))
     return Verified(release, (*checks, *inputs.holds), tuple(inputs.open))
 
 
@@ -175,11 +182,9 @@ def _survivors(account: Account, plan: Plan) -> tuple[int, ...]:
 def _inputs(account: Account, plan: Plan, parameters: RoundParameters, replayed: bool) -> Checked:
     """What the survivors' commitments say of the sum, if they have made any."""
     survivors = account.senders(input_phase(plan.method).name).senders
-    sums = account.measurement.tolist()
+    said = PublishedSum(survivors, account.measurement.tolist(), account.inputs, replayed)
     try:
-        checked: Checked = plan.method.check_account(
-            parameters, account.roster, survivors, sums, account.inputs, replayed
-        )
+        checked: Checked = plan.method.check_account(parameters, account.roster, said)
         return checked
     except AggregationError as error:
         raise VerificationError(str(error), where="inputs") from None

@@ -9,7 +9,6 @@ from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtoc
 from dhdmm.aggregation.identity import signature_holds
 from dhdmm.aggregation.lists import RecordTable
 from dhdmm.aggregation.method import Reply
-from dhdmm.aggregation.modulus import unpack
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import keys
 from dhdmm.secagg import messages as m
@@ -24,7 +23,7 @@ class Acceptance:
     def __init__(self, parameters: RoundParameters, roster: Roster, collected: Collected) -> None:
         self.parameters, self._roster, self._collected = parameters, roster, collected
         self._taken_keys: set[bytes] = set()
-        self._sum = parameters.modulus.zeros(parameters.length)
+        self._sum = parameters.group.zero()
         self._sum_is_ahead = False  # of its record
 
     def _check(self, message: m.Message) -> Reply:
@@ -71,8 +70,8 @@ class Acceptance:
 
     def _add(self, message: m.MaskedInput) -> None:
         """At once: the coordinator keeps the sum, not the summands."""
-        modulus, length = self.parameters.modulus, self.parameters.length
-        modulus.add(self._sum, unpack(modulus, length, message.vector))
+        group = self.parameters.group
+        group.add(self._sum, group.unpack(message.vector))
         self._sum_is_ahead = True
 
     def _check_evidenced_input(self, message: m.EvidencedInput) -> Reply:

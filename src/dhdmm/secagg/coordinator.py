@@ -21,8 +21,8 @@ import numpy as np
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.method import STATE, SUM, Aggregate, Reply, Store, ThreatModel
-from dhdmm.aggregation.modulus import Vector
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import messages as m
@@ -215,7 +215,8 @@ class Coordinator(Acceptance):
     def flush(self) -> None:
         """Bring the store up to date with this coordinator's shard of the running sum."""
         if self._sum_is_ahead:
-            self._store[self._shard], self._sum_is_ahead = self._sum.tobytes(), False
+            dumped = self.parameters.group.dump(self._sum)
+            self._store[self._shard], self._sum_is_ahead = dumped, False
 
     # Plumbing
 
@@ -231,21 +232,23 @@ class Coordinator(Acceptance):
         return frozenset(self._collected.senders(collected_in(self._table, self.state)))
 
     def _unmasked(self) -> Aggregate:
-        return Aggregate(self._collected.alive, unmask(self._collected, self._total()))
+        total = unmask(self._collected, self._total())
+        vector = self.parameters.modulus.reduce(total.vector)
+        return Aggregate(self._collected.alive, vector, total.scalar)
 
-    def _total(self) -> Vector:
+    def _total(self) -> Element:
         """Σ y_i over all shards; this coordinator's own is ahead of its record."""
-        modulus, total = self.parameters.modulus, self._sum.copy()
+        group, total = self.parameters.group, self._sum.copy()
         for name in self._store:
             if name.startswith(SUM) and name != self._shard:
-                modulus.add(total, np.frombuffer(self._store[name], dtype=total.dtype))
+                group.add(total, group.load(self._store[name]))
         return total
 
     def _recall(self) -> None:
         """Replay the records, phase by phase: what one phase fixed, the next is understood by."""
         reached = _C(self._store[STATE].decode())
         if self._shard in self._store:
-            self._sum = np.frombuffer(self._store[self._shard], dtype=self._sum.dtype).copy()
+            self._sum = self.parameters.group.load(self._store[self._shard])
         self._recall_messages(m.Aborted)
         for phase in self._table:
             if phase is reached or phase not in _OVER:

@@ -152,4 +152,5 @@ class JournalledMachine(ABC):
             if (memory.session, memory.position) != (self._memory.session, self._memory.position):
                 raise LocalProtocolError("the journal belongs to another session or participant")
             self._memory, self.outgoing = memory, written[1]
+            self.survivors = memory.alive if memory.alive.size else None
         return self

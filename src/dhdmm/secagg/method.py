@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
@@ -15,6 +14,7 @@ from dhdmm.aggregation.method import (
     Checked,
     HelperMachine,
     Phase,
+    PublishedSum,
     RoundTerms,
     Store,
     ThreatModel,
@@ -97,6 +97,7 @@ class SecureAggregation:
             participants=terms.participants,
             modulus=terms.modulus,
             length=terms.length,
+            scalar_modulus=terms.scalar_modulus,
             threat_model=self.threat_model,
             degree=parameters.degree,
             threshold=parameters.threshold,
@@ -178,15 +179,9 @@ class SecureAggregation:
         return StandIn(round, identity, position, randomness, gone)
 
     def check_account(
-        self,
-        round: RoundParameters,
-        roster: Roster,
-        survivors: Bitmap,
-        measurement: Sequence[int],
-        account: bytes | None,
-        replayed: bool,
+        self, round: RoundParameters, roster: Roster, published: PublishedSum
     ) -> Checked:
         """There is none: nothing is known of single inputs."""
-        if account is not None:
+        if published.account is not None:
             raise RemoteProtocolError(AbortReason.MALFORMED, "an account of inputs")
         return Checked()

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import KEY_BYTES, signature_holds
-from dhdmm.aggregation.modulus import pack
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.channels import Neighbour, keys_statement
 from dhdmm.secagg.graph import sample_out_neighbours
@@ -65,15 +64,11 @@ class Participant(Steps):
         memory.signature = self._identity.sign(keys_statement(session, i, *public))
         return self._send(m.SignedKeys(session, i, *public, memory.signature), following)
 
-    def give_input(self, vector: NDArray[Any]) -> bytes:
+    def give_input(self, vector: NDArray[Any], scalar: int = 0) -> bytes:
         """Step 4: the input, residues in Z_m, leaves as y_i. It must be paid for beforehand."""
         following = self._state_after(Local.INPUT)
-        modulus, i = self.parameters.modulus, self.position
-        if vector.shape != (self.parameters.length,) or vector.dtype.kind not in "iu":
-            raise LocalProtocolError("the input is not an integer vector of the agreed length")
-        if vector.min() < 0 or vector.max() >= modulus.value:
-            raise LocalProtocolError("the input is not in Z_m")
-        masked = pack(modulus, self._masked(vector.astype(modulus.dtype)))
+        group, i = self.parameters.group, self.position
+        masked = group.pack(self._masked(group.element(vector, scalar)))
         self._forget_masks()
         if not self.parameters.malicious:
             return self._send(m.MaskedInput(self._session, i, masked), following)

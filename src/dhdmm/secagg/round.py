@@ -12,8 +12,9 @@ from functools import cached_property
 
 from dhdmm.aggregation.derivation import session_of
 from dhdmm.aggregation.errors import LocalProtocolError
+from dhdmm.aggregation.group import Group
 from dhdmm.aggregation.method import ThreatModel
-from dhdmm.aggregation.modulus import Modulus, packed_size
+from dhdmm.aggregation.modulus import Modulus
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class RoundParameters:
     minimum_survivors: int
     modulus: Modulus
     length: int
+    scalar_modulus: int = 1
 
     def __post_init__(self) -> None:
         sizes = len(self.plan_digest), len(self.round_id), len(self.roster_digest)
@@ -55,9 +57,14 @@ class RoundParameters:
     def malicious(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
 
+    @cached_property
+    def group(self) -> Group:
+        """In which inputs are added up."""
+        return Group(self.modulus, self.length, self.scalar_modulus)
+
     @property
     def input_bytes(self) -> int:
-        return packed_size(self.modulus, self.length)
+        return self.group.packed_size
 
     @cached_property
     def session(self) -> bytes:

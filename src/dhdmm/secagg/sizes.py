@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dhdmm.aggregation import wire
 from dhdmm.aggregation.merkle import NODE_BYTES
-from dhdmm.aggregation.modulus import packed_size
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.counts import Counts
 from dhdmm.secagg.round import RoundParameters
@@ -66,7 +65,7 @@ def received_bytes(parameters: RoundParameters, counts: Counts) -> dict[str, Byt
 
 def sent_bytes(parameters: RoundParameters, counts: Counts) -> dict[str, Bytes]:
     """What a participant answers in each phase."""
-    c, packed = counts, packed_size(parameters.modulus, parameters.length)
+    c, packed = counts, parameters.input_bytes
     shares, unmask = size(m.Shares, c.out), size(m.Unmask, c.deposits)
     if not parameters.malicious:
         return {

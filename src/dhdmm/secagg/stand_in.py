@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.aggregation import masks
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import KEY_BYTES, Identity
 from dhdmm.aggregation.lists import RecordTable, Slots, dtype_of
 from dhdmm.aggregation.masks import Sign
-from dhdmm.aggregation.modulus import Vector, pack
+from dhdmm.aggregation.modulus import Vector
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.secagg import keys, shamir
 from dhdmm.secagg import messages as m
@@ -115,8 +115,9 @@ class StandIn:
             agreed = self._masking.agree(other.public)
             seed = keys.pairwise_mask_seed(agreed, session, own, other)
             seeds.append((seed, 1 if j > i else -1))
-        masks.add_masks(self._parameters.modulus, vector, seeds)
-        packed = pack(self._parameters.modulus, vector)
+        group, element = self._parameters.group, Element(vector)
+        group.add_masks(element, seeds)
+        packed = group.pack(element)
         if not self._parameters.malicious:
             return m.MaskedInput(session, i, packed)
         evidence = _zeros(int(np.count_nonzero(shared)))

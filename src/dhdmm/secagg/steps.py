@@ -10,13 +10,13 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import compress
 
-from dhdmm.aggregation import masks, merkle
+from dhdmm.aggregation import merkle
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.masks import Sign
-from dhdmm.aggregation.modulus import Vector
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster
 from dhdmm.secagg import keys, shamir
@@ -91,7 +91,7 @@ class Steps(JournalledMachine):
             places = [e for e, j in enumerate(self._memory.neighbours) if j.position in left_out]
             self._memory.included = message.shared.without(places)
 
-    def _masked(self, vector: Vector) -> Vector:
+    def _masked(self, element: Element) -> Element:
         """y_i = x_i + F(b_i) + Σ_{j ∈ M_i, j > i} F(s_ij) − Σ_{j ∈ M_i, j < i} F(s_ij)."""
         memory, session, i = self._memory, self._session, self.position
         own, agree = Endpoint(i, self._mask_keys.public), self._mask_keys.agree
@@ -103,8 +103,8 @@ class Steps(JournalledMachine):
             for j, key in zip(others, agreed, strict=True)
         ]
         signed_seeds.append((keys.self_mask_seed(memory.seed, session, i), 1))
-        masks.add_masks(self.parameters.modulus, vector, signed_seeds)
-        return vector
+        self.parameters.group.add_masks(element, signed_seeds)
+        return element
 
     def _reveal(self, alive: Bitmap) -> m.Message:
         """Step 6: the seed share of each survivor, the mask-key share of each dropout. Once."""

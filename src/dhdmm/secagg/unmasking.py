@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.aggregation import masks
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.masks import Sign
-from dhdmm.aggregation.modulus import Vector
 from dhdmm.secagg import keys, shamir
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.collected import Collected
@@ -36,7 +35,7 @@ class Revealed(NamedTuple):
     limbs: NDArray[np.uint32]  # (R, L)
 
 
-def unmask(collected: Collected, total: Vector) -> Vector:
+def unmask(collected: Collected, total: Element) -> Element:
     """Σ x_i over the survivors, from Σ y_i; or a refusal that says what is missing."""
     result, session, revealed = total.copy(), collected.session, _revealed(collected)
     survivors, masked_with = sorted(collected.inputs), _masked_with_dropped(collected)
@@ -48,8 +47,8 @@ def unmask(collected: Collected, total: Vector) -> Vector:
     ]
     for j, own in mask_keys.items():
         left_in += _left_by(j, own, masked_with[j], collected)
-    masks.add_masks(collected.parameters.modulus, result, left_in)
-    return collected.parameters.modulus.reduce(result)
+    collected.parameters.group.add_masks(result, left_in)
+    return result
 
 
 def _left_by(

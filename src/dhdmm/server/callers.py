@@ -28,6 +28,8 @@ from dhdmm.server.studies import Hub
 
 CALLER = "dhdmm.caller"
 """Where a request's scope keeps who is asking, once that is known."""
+SEATED = "dhdmm.seated"
+"""Where it keeps the round, its seats and the caller's position, once they are known."""
 BEARER = "Bearer "
 _PATH = re.compile(r"/v1/rounds/([0-9a-f]{32})(/message)?(?:/|$)")
 _HINT = "sign with an identity of the round (--state, --identity), or give its token (--token)"
@@ -113,6 +115,14 @@ class Callers:
 
     async def seated(self, scope: Scope, round_id: str) -> tuple[Seats, int]:
         """The seats of a round that has begun, and where the caller sits."""
+        if SEATED not in scope:
+            scope[SEATED] = round_id, await self._seated(scope, round_id)
+        asked, found = scope[SEATED]
+        assert asked == round_id, "a request is about one round"
+        seats, position = found
+        return seats, position
+
+    async def _seated(self, scope: Scope, round_id: str) -> tuple[Seats, int]:
         caller = await self.caller(scope)
         if caller.key is None or round_id not in caller.rounds:
             raise _refusal(scope)
@@ -121,7 +131,7 @@ class Callers:
             if live.over:
                 raise Problem(410, Reason.OVER, "the round was aborted before it began")
             raise Problem(409, Reason.NOT_YET, "enrolment is still open")
-        position = live.seats.positions.get(caller.key)
+        position = live.seats.roster.position_of(caller.key)
         if position is None:
             raise _refusal(scope)
         return live.seats, position

@@ -136,7 +136,7 @@ class Exchange:
     async def plan(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         live = await self._live(scope)
         seats = await live.agreed(await self._patience(scope))
-        return HttpAnswer(seats.agreement.plan, BYTES)
+        return HttpAnswer(seats.encoded_plan, BYTES)
 
     async def seat(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         """The terms of the round, for whoever has a seat, once they are known."""
@@ -151,8 +151,8 @@ class Exchange:
 
     async def roster(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         live = await self._live(scope, names=True)
-        seats = await live.agreed(_wait(_query(scope)))
-        return HttpAnswer(seats.agreement.roster, JSON)
+        await live.agreed(_wait(_query(scope)))
+        return HttpAnswer(await live.roster_file(), JSON)
 
     async def transcript(self, scope: Scope, _receive: Receive) -> HttpAnswer:
         """With the roster in it. All who took part ask for it at one time."""

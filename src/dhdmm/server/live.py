@@ -152,10 +152,15 @@ class LiveRound:
         return status.model_copy(update={"settled": self._state.settled, "helper_away": away})
 
     async def transcript(self) -> bytes | None:
-        if not self.over:
-            return None
+        return await self._read(self._state.transcript) if self.over else None
+
+    async def roster_file(self) -> bytes:
+        """Once it is agreed."""
+        return await self._read(self._state.roster_file)
+
+    async def _read(self, reading: Callable[[], Result]) -> Result:
         try:
-            return await self._in_thread(self._state.transcript)
+            return await self._in_thread(reading)
         except StoreUnavailable:
             raise store_unavailable() from None
 
@@ -312,7 +317,7 @@ class LiveRound:
 
     def _opening(self) -> bytes:
         assert self.seats is not None
-        return encode_opening(self.seats.agreement.plan, self.seats.agreement.roster)
+        return encode_opening(self.seats.encoded_plan, self._state.roster_file())
 
     async def _catch_up(self, look: bool) -> None:
         """Follow other workers, and find out whether a store that failed can commit again."""

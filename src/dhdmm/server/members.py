@@ -17,12 +17,15 @@ from typing import TypeVar
 from sqlalchemy import Connection, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from dhdmm.aggregation.roster import KeyIndex
 from dhdmm.network.roster import RosterFile
 from dhdmm.server.database import Database
 from dhdmm.server.responses import store_unavailable
 from dhdmm.server.tables import agreements, enrolments, tokens
 
 PAUSE = 1.0
+CROWD = 10_000
+"""Rosters of so many are searched one by one, and have no place in the dictionary of all keys."""
 
 Rounds = frozenset[str]
 Found = TypeVar("Found")
@@ -35,6 +38,7 @@ class Members:
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock
         self._rosters: dict[bytes, Rounds] = {}  # for good: a roster never changes
+        self._crowds: dict[str, KeyIndex] = {}  # the same for rounds of many, in less memory
         self._read_rosters: set[str] = set()
         self._enrolled: dict[bytes, Rounds] = {}
         self._tokens: dict[bytes, tuple[str, int]] = {}
@@ -50,6 +54,7 @@ class Members:
 
         def look() -> Rounds | None:
             found = self._rosters.get(key, NONE) | self._enrolled.get(key, NONE)
+            found |= {one for one, keys in self._crowds.items() if keys.find(key) is not None}
             return found if (round_id in found if round_id else found) else None
 
         if round_id is None:
@@ -111,7 +116,9 @@ class Members:
         for round_id in agreed - self._read_rosters:
             found = select(agreements.c.roster).where(agreements.c.round == round_id)
             roster = RosterFile.from_bytes(connection.execute(found).scalar_one()).roster
-            only = frozenset([round_id])  # one for all who have no other: there may be a million
-            for key in roster.identities:
-                self._rosters[key] = self._rosters[key] | only if key in self._rosters else only
+            if len(roster) >= CROWD:
+                self._crowds[round_id] = roster.keys
+            else:
+                for key in roster.identities:
+                    self._rosters[key] = self._rosters.get(key, NONE) | {round_id}
             self._read_rosters.add(round_id)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 
 from dhdmm.aggregation.method import PENDING, SUM
-from dhdmm.server.compact import CompactRecords
 from dhdmm.server.store import LogEntry, Turn
+from dhdmm.session.compact import CompactRecords
 
 KEPT_BYTES = 64 * 2**20
 """Of messages that wait for a helper: what is beyond is read from the log when it is their turn."""

@@ -47,11 +47,10 @@ class Seats:
     """The agreement of a round, read: who sits where, and how long a message may be."""
 
     def __init__(self, agreement: Agreement, round_id: str) -> None:
-        self.agreement = agreement
+        self.encoded_plan = agreement.plan
         self.plan = Plan.from_bytes(agreement.plan)
         self._file = RosterFile.from_bytes(agreement.roster)
         self.roster = self._file.roster
-        self.positions = {key: i for i, key in enumerate(self.roster.identities)}
         self.round = self.plan.round(bytes.fromhex(round_id))
         self.largest_message = self.plan.method.largest_message(self.round)
         self.terms = terms_of(self.plan)
@@ -136,7 +135,7 @@ class RoundState:
         self.complete = False
         self.asks_helper = self.waits_for_helper = self.speaks = False
         self.settled: int | None = None
-        self._published: Transcript | None = None  # read again by the first who asks for a receipt
+        self._published: Transcript | None = None  # of an earlier life, when somebody asks for it
 
     def turn(self, requests: Sequence[Request]) -> list[Outcome]:
         """Serve these requests; their outcomes are durable when this returns."""
@@ -159,9 +158,11 @@ class RoundState:
                 running = running or self._present(turn, None)
             if running is not None:
                 running.write(turn)
+            published = None
             if running is not None and turn.row.state == FINISHED.name:
-                _publish(turn, running.session)
+                published = _publish(turn, running.session)
         self.row, self.seats = turn.row, self.seats or self._coming
+        self._published = published or self._published
         self._running = None if self.row.over else running
         self.complete = self._is_complete()
         self._look_at_helper()
@@ -185,6 +186,13 @@ class RoundState:
         """Whether the store commits what it is given; if not, it raises."""
         self._database.write_nothing_new(self._id)
         return True
+
+    def roster_file(self) -> bytes:
+        """As it was agreed on; of a million people it is too long to be kept in memory."""
+        with self._database.reading() as connection:
+            agreement = store.read_agreement(connection, self._id)
+        assert agreement is not None
+        return agreement.roster
 
     def transcript(self) -> bytes | None:
         with self._database.reading() as connection:
@@ -267,8 +275,9 @@ class RoundState:
         return receipt.Receipt.of(self._published, position).to_bytes()
 
 
-def _publish(turn: Turn, session: CoordinatorSession) -> None:
+def _publish(turn: Turn, session: CoordinatorSession) -> Transcript:
     transcript = session.release().transcript
     assert transcript is not None
     values = {"round": turn.row.id, "transcript": transcript.to_bytes()}
     turn.connection.execute(insert(releases).values(values))
+    return transcript

@@ -21,6 +21,7 @@ from dhdmm.release.decode import decode
 from dhdmm.release.made import Made, date_of
 from dhdmm.release.release import Release
 from dhdmm.release.transcript import Account, Transcript
+from dhdmm.session.compact import CompactRecords
 from dhdmm.session.introductions import Introductions
 from dhdmm.session.recorder import Recorder
 
@@ -54,7 +55,7 @@ class CoordinatorSession:
     ) -> None:
         self._plan, self._roster, self._clock, self._helper = plan, roster, clock, helper
         self._introductions = Introductions(roster)
-        notes: Store = {} if store is None else store
+        notes: Store = CompactRecords() if store is None else store
         self._recorder = Recorder(plan.method.phases, len(roster), notes, archive)
         self._round, drawn = plan.round(round_id), self._recorder.listening(randomness)
         self.machine: CoordinatorMachine = plan.method.coordinator(
@@ -144,6 +145,7 @@ class CoordinatorSession:
             account.measurement,
             transcript,
             account.made,
+            len(result.unremoved),
         )
 
     def _date(self) -> str | None:

@@ -6,14 +6,15 @@ messages themselves are kept only where somebody asked for a full transcript: in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from dhdmm.aggregation import method
 from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.lists import Slots
 from dhdmm.aggregation.method import Store
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.release.transcript import PhaseRecord, Recording
+from dhdmm.release.transcript import DIGEST_BYTES, PhaseRecord, Recording
 
 COINS, ROOT, DATE = "transcript/coins", "transcript/root", "transcript/date"
 
@@ -68,20 +69,26 @@ class Recorder:
 
     def phases(self) -> tuple[PhaseRecord, ...]:
         return tuple(
-            PhaseRecord(state, Bitmap.of(self._participants, noted), tuple(noted.values()))
-            for state, noted in ((state, self._kept(self._notes, state)) for state in self._states)
+            PhaseRecord(
+                state,
+                Bitmap.of(self._participants, self._noted(self._notes, state)),
+                Slots(b"".join(self._kept(self._notes, state)), DIGEST_BYTES),
+            )
+            for state in self._states
         )
 
     def recording(self) -> Recording | None:
         if self._archive is None:
             return None
-        messages = [tuple(self._kept(self._archive, state).values()) for state in self._states]
+        messages = [tuple(self._kept(self._archive, state)) for state in self._states]
         return Recording(self.coins, tuple(messages))
 
-    def _kept(self, store: Store, state: str) -> dict[int, bytes]:
-        """By position, in the order of the roster."""
-        names = {i: _note(state, i) for i in range(self._participants)}
-        return {i: store[name] for i, name in names.items() if name in store}
+    def _noted(self, store: Store, state: str) -> Iterator[int]:
+        """Positions, in the order of the roster."""
+        return (i for i in range(self._participants) if _note(state, i) in store)
+
+    def _kept(self, store: Store, state: str) -> Iterator[bytes]:
+        return (store[_note(state, i)] for i in self._noted(store, state))
 
 
 def _note(state: str, position: int) -> str:

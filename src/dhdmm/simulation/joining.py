@@ -52,6 +52,7 @@ def drawn_joining_bytes(plan: Plan) -> int:
 def drawn_receipt_bytes(plan: Plan, round_id: bytes) -> int:
     """Of a receipt of two who took part, with a longer path."""
     two, digest = Bitmap.of(2, [0, 1]), bytes(32)
+    unchecked = plan.study.aggregation.validation == "none"
     account = Account(
         version=formats.TRANSCRIPT.writes,
         made=Made.here(plan, SOME_DATE),
@@ -63,7 +64,7 @@ def drawn_receipt_bytes(plan: Plan, round_id: bytes) -> int:
         roster=Roster(("one", "other"), (bytes(32), bytes([1]) * 32)),
         phases=tuple(PhaseRecord(phase.name, two, (digest,) * 2) for phase in plan.method.phases),
         root=digest if plan.method.announces_root else None,
-        inputs=None if plan.study.aggregation.validation == "none" else digest,
+        inputs=None if unchecked and not plan.method.has_helper else digest,
         measurement=np.zeros(plan.strategy.rows, np.int64),
     )
     sealed = Transcript.seal(account, Identity(digest))

@@ -26,7 +26,7 @@ sign the result. And a participant's, to write what was counted of its messages.
 def fill_from_model(trace: Trace, plan: Plan, silent: Silent, seed: int) -> Plan:
     """All of a round's bytes and seconds; the plan is given back with a roster that is nobody's."""
     secret = secret_of(seed)
-    final = replace(plan, roster_digest=secret)
+    final = replace(plan, roster_digest=secret, helper=secret if plan.method.has_helper else b"")
     counted = final.method.counted(final.round(secret[:16]))
     trace.plan_bytes = len(final.to_bytes())
     _draw_answers(trace, silent)
@@ -42,6 +42,9 @@ def put_modelled_bytes(trace: Trace, counted: CountedRound, introductions: Integ
     """Messages, and before them introductions, which are given."""
     received, sent = counted.received_bytes(), counted.sent_bytes()
     for row, phase in enumerate(trace.phases):
+        if phase not in sent:  # of two servers alone
+            trace.asked[row] = trace.answered[row] = False
+            continue
         opening = received.get(phase, 0) + introductions[row]
         trace.received_bytes[row] = np.where(trace.asked[row], opening, 0)
         trace.sent_bytes[row] = np.where(trace.answered[row], sent[phase], 0)
@@ -64,11 +67,11 @@ def put_modelled_seconds(
     seconds = counted.seconds(trace.answered)
     for row, phase in enumerate(trace.phases):
         asked, answered = trace.asked[row], trace.answered[row]
-        trace.participant_seconds[row] = np.where(answered, seconds.participant[phase], 0)
+        trace.participant_seconds[row] = np.where(answered, seconds.participant.get(phase, 0), 0)
         if not coordinator:
             continue
         trace.opening_seconds[row] = np.where(asked, seconds.opening.get(phase, 0), 0)
-        trace.taking_seconds[row] = np.where(answered, seconds.taking[phase], 0)
+        trace.taking_seconds[row] = np.where(answered, seconds.taking.get(phase, 0), 0)
         trace.closing_seconds[row] = seconds.closing.get(phase, 0)
     if not coordinator:
         return

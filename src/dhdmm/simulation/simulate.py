@@ -19,6 +19,7 @@ from dhdmm.participant.measure import measure
 from dhdmm.participant.policy import review
 from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import Plan
+from dhdmm.privacy.removable import SEED_BYTES
 from dhdmm.release.release import Release
 from dhdmm.session.coordinator import CoordinatorSession
 from dhdmm.simulation.engines import Engine, cohorts_on
@@ -165,6 +166,8 @@ def execute(
             release, np.flatnonzero(trace.survivors)
         )
         ideal = _ideal_total(plan, cohorts, coordinator.survivors)
+        if plan.removable is not None:
+            ideal = plan.modulus.reduce(ideal + _excess_left(population, coordinator))
         used = [cohort.usage() for cohort in cohorts]
     elsewhere = Usage(sum(u.cpu_seconds for u in used), sum(u.peak_bytes for u in used))
     noiseless = engine == "coordinator"
@@ -181,6 +184,23 @@ def _check_seconds(invitation: Invitation, population: Population) -> float:
         times.append(time.thread_time())
     once, again = np.diff(times)
     return float(times[0] - started + max(0.0, once - again))
+
+
+def _excess_left(population: Population, coordinator: CoordinatorSession) -> Vector:
+    """What is in the sum of the noise that could be removed: its seeds were drawn first of all."""
+    plan, result = population.plan, coordinator.machine.result
+    divided, total = plan.removable, plan.modulus.zeros(plan.strategy.rows)
+    assert divided is not None
+    assert result is not None
+    removed = divided.removed(divided.level(len(result.survivors)))
+    for i in result.survivors.members():
+        seeds = population.people.first_drawn(i, SEED_BYTES * divided.parts)
+        for part in range(divided.parts):
+            if part not in removed or i in result.unremoved:
+                seed = seeds[SEED_BYTES * part : SEED_BYTES * (part + 1)]
+                drawn = divided.expand(part, seed, plan.strategy.rows)
+                plan.modulus.add(total, plan.modulus.residues(drawn))
+    return total
 
 
 def _ideal_total(plan: Plan, cohorts: Sequence[Cohort], survivors: Sequence[int]) -> Vector:

@@ -79,6 +79,11 @@ def stand_ins(population: Population, silent: Silent) -> Iterator[list[Cohort]]:
             "stand-ins prove nothing of their inputs, and this study asks for proofs",
             hint="simulate it with another engine, or with 'validation: none'",
         )
+    if population.plan.removable is not None:
+        raise DataError(
+            "stand-ins add no noise, and in this study they would have to remove some",
+            hint="simulate it with another engine, or with 'excess_noise: keep'",
+        )
     method, gone = population.plan.method, set[int]()
     names = [phase.name for phase in method.phases]
     for name in names[: names.index(input_phase(method).name) + 1]:

@@ -72,8 +72,9 @@ class Trace:
 
     @property
     def survivors(self) -> Flags:
-        """Who answered to the end."""
-        survivors: Flags = self.answered[-1]
+        """Who answered to the end; in a phase of two servers nobody is asked."""
+        asked = np.flatnonzero(self.asked.any(axis=1))
+        survivors: Flags = self.answered[asked[-1]]
         return survivors
 
     @property

@@ -83,10 +83,7 @@ def _or_skipped(name: str, compute: Callable[[], Baseline]) -> Baseline:
 def identity(workload: Workload, grams: GramSum) -> Baseline:
     """A = I: every cell is counted, sensitivity 1, total squared error tr V."""
     traces = [
-        {
-            pair: float(axis.twins.own(G)[axis.twins.number][axis.merged].sum())
-            for pair, G in axis.shown.items()
-        }
+        {pair: float(diagonal[axis.merged].sum()) for pair, diagonal in axis.diagonals.items()}
         for axis in grams.axes
     ]
     return Baseline("identity", workload.cells, _rmse(workload, grams.contract(traces)))
@@ -166,9 +163,9 @@ def _round_up(table: Floats) -> Integers:
 
 def _diagonal_profiles(axis: ReducedAxis) -> dict[Pair, Floats]:
     """Each Gram's diagonal over the values that differ in some diagonal."""
-    diagonals = np.stack([G.diagonal() for G in axis.shown.values()], axis=1)
+    diagonals = np.stack(list(axis.diagonals.values()), axis=1)
     different = np.unique(diagonals, axis=0).astype(np.float64)
-    return dict(zip(axis.shown, different.T, strict=True))
+    return dict(zip(axis.met, different.T, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,4 +267,4 @@ def _traces(grams: GramSum, parts: Sequence[PIdentity]) -> list[dict[Pair, float
 
 def _trace(axis: ReducedAxis, part: PIdentity) -> dict[Pair, float]:
     """tr(G (AᵀA)⁻¹) of every Gram."""
-    return {pair: float((axis.gram(pair) * part.inverse_gram).sum()) for pair in axis.shown}
+    return {pair: float((axis.gram(pair) * part.inverse_gram).sum()) for pair in axis.met}

@@ -17,13 +17,14 @@ together contain, are left to `optimise.rank`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.strategy.blocks import Side
-from dhdmm.strategy.matrix import Integers
+from dhdmm.strategy.matrix import Integers, different_rows, scaled_to_pivot
 from dhdmm.strategy.membership import (
     AxisProbe,
     Booleans,
@@ -31,8 +32,8 @@ from dhdmm.strategy.membership import (
     Probe,
 )
 from dhdmm.strategy.memo import memoised
-from dhdmm.strategy.residues import added, random_residues
-from dhdmm.study.factor import Factor, Ranges, Rows
+from dhdmm.strategy.residues import added, random_residues, reduced
+from dhdmm.study.factor import Factor, Ranges, Rows, column_fingerprints
 from dhdmm.study.workload import Term
 
 LARGEST_COMPARISON = 2**26
@@ -56,7 +57,7 @@ def nothing_more(membership: Membership, terms: Sequence[Term]) -> bool:
         _Inside(x, factors, f"{a}", membership.seed)
         for a, (x, factors) in enumerate(zip(probe.axes, numbered.factors, strict=True))
     ]
-    return _all_asked(probe, inside, np.unique(numbered.index[simple], axis=0))
+    return _all_asked(probe, inside, different_rows(numbered.index[simple])[0])
 
 
 class _Inside:
@@ -64,25 +65,42 @@ class _Inside:
 
     def __init__(self, x: AxisProbe, factors: Sequence[Factor], name: str, seed: bytes) -> None:
         self.x, self.factors, self.name, self.seed = x, factors, name, seed
-        found = [self.of((i,)) for i in range(len(factors))]
-        self.vectors = np.stack([vectors for vectors, _ in found])
-        """(factors, vectors)"""
-        self.columns = np.stack([columns for _, columns in found])
-        """(factors, columns)"""
+        single = [(i,) for i in range(len(factors))]
+        self.vectors, self.columns = self._spanned(single)
+        """(factors, vectors) and (factors, columns)"""
 
     @memoised
-    def of(self, chosen: tuple[int, ...]) -> tuple[Booleans, Booleans]:
-        """Which vectors, and which columns, the rows of the chosen factors span together."""
+    def together(self, chosen: tuple[int, ...]) -> Booleans:
+        """Which vectors the rows of the chosen factors span together."""
+        vectors, _ = self._spanned([chosen])
+        return np.asarray(vectors[0])
+
+    def _spanned(self, several: Sequence[tuple[int, ...]]) -> tuple[Booleans, Booleans]:
+        """Which vectors, and which columns, the rows of each choice of factors span."""
         x = self.x
-        allocate(len(x.p) * len(x.axis.orbit))
-        stacked = _stacked([self.factors[i] for i in chosen])
-        z = _orthogonal(x, stacked, f"null {self.name} {chosen}", self.seed)
-        ordered = z[:, x.order]
-        differs = ordered != np.repeat(ordered[:, x.starts], x.axis.sizes, axis=1)
-        parts = np.logical_or.reduceat(differs, x.starts, axis=1).any(axis=0)
+        allocate(len(several) * len(x.p) * len(x.axis.orbit))
+        z = np.stack([self._orthogonal(chosen) for chosen in several], axis=1)
+        parts = [_differs_below(x, z, level) for level in range(x.axis.tree.levels)]
         vectors = np.any(x.vector_values(x.orbit_sums(z)) != 0, axis=0)
-        not_whole = [(z != z[:, :1]).any()]
-        return ~vectors, ~np.concatenate([[False], vectors[:1], not_whole, parts])
+        not_whole = (z != z[..., :1]).any(axis=(0, 2))[:, None]
+        held = np.zeros_like(not_whole)
+        return ~vectors, ~np.concatenate([held, vectors[:, :1], not_whole, *parts], axis=1)
+
+    def _orthogonal(self, chosen: tuple[int, ...]) -> Integers:
+        stacked = _stacked([self.factors[i] for i in chosen])
+        return _orthogonal(self.x, stacked, f"null {self.name} {chosen}", self.seed)
+
+
+def _differs_below(x: AxisProbe, z: Integers, level: int) -> Booleans:
+    """(…, orbits): whether the sums of z below a node's children are not all the same."""
+    tree = x.axis.tree
+    children, nodes = tree.node_starts(level + 1), tree.node_starts(level)
+    sums = reduced(np.add.reduceat(z[..., x.order], children, axis=-1), x.p)
+    first = np.searchsorted(children, nodes)
+    counts = np.diff(np.append(first, len(children)))
+    differs = sums != np.repeat(sums[..., first], counts, axis=-1)
+    orbits = np.searchsorted(children, x.starts)
+    return np.asarray(np.logical_or.reduceat(differs, orbits, axis=-1).any(axis=0))
 
 
 def _all_asked(probe: Probe, inside: Sequence[_Inside], index: Integers) -> bool:
@@ -92,7 +110,7 @@ def _all_asked(probe: Probe, inside: Sequence[_Inside], index: Integers) -> bool
     asking = np.ones((len(index), len(probe.columns)), np.bool_)
     for a, one in enumerate(inside):
         asking &= one.columns[index[:, a]][:, probe.columns[:, a]]
-    kinds = np.unique(np.concatenate([probe.side.T, asking], axis=0), axis=1).T
+    kinds, _ = different_rows(np.concatenate([probe.side, asking.T], axis=1))
     slots = probe.side.shape[1]
     for kind in kinds:
         sides = [probe.sides[number] for number in kind[:slots] if number >= 0]
@@ -105,12 +123,12 @@ def _block_asked(
     sides: Sequence[Side], inside: Sequence[_Inside], index: Integers, asking: Booleans
 ) -> bool:
     """Whether every product of the sides' rows is in one of the terms that ask for the rest."""
-    together = asking[:, None]
+    together = asking[None]
     for side in sides:
-        different = np.unique(np.logical_and.reduce(_held(side, inside, index)), axis=1)
-        pairs = together[:, :, None] & different[:, None, :]
-        together = np.unique(pairs.reshape(len(index), -1), axis=1)
-    if together.any(axis=0).all():
+        different, _ = different_rows(np.logical_and.reduce(_held(side, inside, index)).T)
+        pairs = together[:, None] & different
+        together, _ = different_rows(pairs.reshape(-1, len(index)))
+    if together.any(axis=1).all():
         return True
     return len(sides) == 1 and _asked_together(sides[0], inside, index, asking)
 
@@ -136,12 +154,12 @@ def _asked_together(
     for i, a in enumerate(side.axes):
         others = [one for k, one in enumerate(held) if k != i]
         agree = np.logical_and.reduce([np.broadcast_to(asking[:, None], held[i].shape), *others])
-        groups, place = np.unique(agree, axis=1, return_inverse=True)
-        for number, group in enumerate(groups.T):
+        groups, place = different_rows(agree.T)
+        for number, group in enumerate(groups):
             chosen = tuple(np.unique(index[group, a]).tolist())
             if chosen:
-                mine = np.flatnonzero(place.ravel() == number)
-                asked[mine] |= inside[a].of(chosen)[0][side.basis.ids[mine, i]]
+                mine = np.flatnonzero(place == number)
+                asked[mine] |= inside[a].together(chosen)[side.basis.ids[mine, i]]
     return bool(asked.all())
 
 
@@ -190,18 +208,27 @@ def _connected(ranges: Ranges) -> Integers:
 
 
 def _orthogonal_to_rows(factor: Rows, x: AxisProbe, name: str, seed: bytes) -> Integers:
-    """By elimination. What a row holds alone is zero, and of equal columns one is looked at."""
-    borrow(3 * factor.shape[0] * len(x.axis.orbit))
-    matrix = factor.matrix[:, x.axis.representatives].toarray()
-    held = np.count_nonzero(matrix, axis=1)
-    known = np.any(matrix[held == 1], axis=0)
-    rest = np.unique(matrix[:, ~known], axis=0)
-    z = random_residues(name, matrix.shape[1], x.p, seed).copy()
-    z[:, known] = 0
-    z[:, ~known] = [
+    """By elimination, for the sums over values of equal columns; a sum held alone is zero."""
+    borrow(8 * factor.matrix.nnz + 8 * len(x.axis.orbit))
+    matrix = factor.matrix[:, x.axis.representatives]
+    prints = column_fingerprints(Rows(matrix))
+    _, first, group = np.unique(prints, axis=0, return_index=True, return_inverse=True)
+    matrix = matrix[:, first]
+    single = np.diff(matrix.indptr) == 1
+    known = np.zeros(len(first), np.bool_)
+    known[matrix.indices[matrix.indptr[:-1][single]]] = True
+    matrix = matrix[~single][:, ~known]
+    borrow(3 * math.prod(matrix.shape))
+    rest, _ = different_rows(matrix.toarray())
+    z = random_residues(name, len(group), x.p, seed).copy()
+    sums = added(z, group.ravel(), len(first), x.p)
+    wanted = sums.copy()
+    wanted[:, known] = 0
+    wanted[:, ~known] = [
         _solved_for_pivots(rest % prime, free, int(prime))
-        for prime, free in zip(x.p, z[:, ~known], strict=True)
+        for prime, free in zip(x.p, wanted[:, ~known], strict=True)
     ]
+    z[:, first] = reduced(z[:, first] + wanted - sums, x.p)
     return z
 
 
@@ -210,11 +237,9 @@ def _solved_for_pivots(rows: Integers, z: Integers, prime: int) -> Integers:
     work(len(rows) * (OBJECT / 10 + rows.size))
     z, pivots = z.copy(), []
     for i in range(len(rows)):
-        nonzero = np.flatnonzero(rows[i])
-        if not len(nonzero):
+        pivot = scaled_to_pivot(rows[i], prime)
+        if pivot is None:
             continue
-        pivot = int(nonzero[0])
-        rows[i] = rows[i] * pow(int(rows[i, pivot]), -1, prime) % prime
         column = rows[:, pivot].copy()
         column[i] = 0
         rows = (rows - column[:, None] * rows[i]) % prime

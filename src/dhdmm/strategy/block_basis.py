@@ -41,7 +41,7 @@ class BasisBuilder:
     def measured_axes(self) -> tuple[MeasuredAxis, ...]:
         """Every attribute with the vectors that the bases name."""
         return tuple(
-            MeasuredAxis(axis.merged, axis.orbit, book.extra)
+            MeasuredAxis(axis.merged, axis.tree, book.extra)
             for axis, book in zip(self.reduction.axes, self.books, strict=True)
         )
 
@@ -232,12 +232,14 @@ class BasisBuilder:
                 numbers = numbers * means[a][i, 0]
         return numbers
 
-    def _differences(self, a: int, index: int, orbit: int) -> Integers:
-        """(rows, |o|−1): F at the orbit's first value minus F at each other one."""
-        members = self.reduction.axes[a].members[orbit]
+    def _differences(self, a: int, index: int, part: int) -> Integers:
+        """(rows, …): F summed below a node's first child minus F below each of its others."""
+        tree = self.reduction.axes[a].tree
+        members, nest = tree.members(part), tree.existing(part)
         allocate(2 * len(members) * self.reduction.axes[a].factors[index].shape[0])
         values = self.reduction.axes[a].factors[index].to_sparse()[:, members].toarray()
-        return np.asarray(values[:, :1] - values[:, 1:])
+        below = values.reshape(len(values), nest.outer, nest.n, nest.inner).sum(axis=3)
+        return np.asarray(below[:, :, :1] - below[:, :, 1:]).reshape(len(values), -1)
 
 
 def sketch(vectors: Integers, axis: int, columns: int) -> Integers:

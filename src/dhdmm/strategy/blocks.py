@@ -6,7 +6,8 @@ to zero over a part of one attribute. Rows of a block run over the rows of its s
 contrasts, the last fastest. The entry at a cell is the product of the sides' entries at its orbits
 and of the contrasts' entries at its positions, zero when it lies outside a residual's part.
 
-T: (r, r) upper triangular, non-singular; B: (r, orbits of the side's axes); E: contrast.
+T: (r, r) upper triangular, non-singular; on one long attribute it may be a matrix of dyadic.py,
+with one row of B for each value. B: (r, orbits of the side's axes); E: contrast.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from numpy.typing import NDArray
 from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis, kronecker_rows
-from dhdmm.strategy.contrast import Contrast
+from dhdmm.strategy.contrast import Contrast, Nest
+from dhdmm.strategy.dyadic import Dyadic
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_column_norms
+from dhdmm.strategy.tree import Tree
 from dhdmm.strategy.vectors import common_vectors
 
 WHOLE = -1
@@ -51,9 +54,17 @@ class MeasuredAxis:
     """One attribute: value → merged value → orbit, and the integer vectors over orbits."""
 
     merged: Integers
-    orbit: Integers
+    tree: Tree
     extra: Integers
     """(count, orbits): vectors besides the common ones."""
+
+    @property
+    def orbit(self) -> Integers:
+        return self.tree.orbit
+
+    @property
+    def sizes(self) -> Integers:
+        return self.tree.sizes
 
     @cached_property
     def vectors(self) -> Integers:
@@ -65,39 +76,36 @@ class MeasuredAxis:
         return found
 
     @cached_property
-    def sizes(self) -> Integers:
-        return np.bincount(self.orbit)
+    def narrow(self) -> NDArray[np.integer[Any]]:
+        """`merged` in the smallest words that hold it."""
+        return self.merged.astype(np.min_scalar_type(len(self.orbit)))
 
     @cached_property
     def representatives(self) -> Integers:
         """(merged values,): the first value of each."""
         return np.unique(self.merged, return_index=True)[1]
 
-    def part(self, part: int) -> Integers:
-        """Merged values of a residual's part."""
-        everything = np.arange(len(self.orbit))
-        return everything if part == WHOLE else np.flatnonzero(self.orbit == part)
+    def nest(self, part: int) -> Nest | None:
+        """What a residual's part is; None if there is none of that number."""
+        if part == WHOLE:
+            return Nest(len(self.orbit))
+        return self.tree.nest(part)
 
-    @cached_property
-    def places(self) -> Integers:
-        """(merged values,): position in the value's orbit."""
-        allocate(3 * len(self.orbit))
-        order = np.argsort(self.orbit, kind="stable")
-        found = np.empty(len(self.orbit), np.int64)
-        starts = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
-        found[order] = np.arange(len(order)) - np.repeat(starts, self.sizes)
-        return found
+    def part(self, part: int) -> Integers:
+        """Merged values of a residual's part, by position."""
+        return np.arange(len(self.orbit)) if part == WHOLE else self.tree.members(part)
 
     def positions(self, part: int, values: NDArray[np.integer[Any]]) -> Integers:
         """(values,): position of merged values in the part, −1 outside."""
         if part == WHOLE:
             return values.astype(np.int64)
-        return np.where(self.orbit[values] == part, self.places[values], -1)
+        inside = self.orbit[values] == self.tree.orbit_of(part)
+        return np.where(inside, self.tree.places[values], -1)
 
 
 @dataclass(frozen=True)
 class Residual:
-    """A contrast over one part of an attribute's merged values."""
+    """A contrast over one part of an attribute's merged values: a level of an orbit, or WHOLE."""
 
     attribute: int
     part: int
@@ -116,7 +124,7 @@ class Piece:
     vectors: tuple[Integers, ...]
     """Of every axis, over its orbits."""
 
-    @property
+    @cached_property
     def entries(self) -> int:
         return len(self.mixing) * math.prod(int(v.shape[1]) for v in self.vectors)
 
@@ -128,7 +136,7 @@ class Piece:
         table = multiply(self.mixing, kronecker_rows(self.ids, self.vectors))
         return table.reshape(-1, *(vectors.shape[1] for vectors in self.vectors))
 
-    @property
+    @cached_property
     def largest(self) -> int:
         """At least every |entry|, and exactly where it is cheap to write them out."""
         if self.entries <= CHEAP_TABLE:
@@ -153,6 +161,40 @@ class Piece:
         flat = squared_column_norms(self.table.reshape(len(self.table), -1))
         return np.asarray(flat.reshape(self.table.shape[1:]))
 
+    @cached_property
+    def largest_norm(self) -> int:
+        """Squared, of any column."""
+        return int(self.squared_norms.max())
+
+
+@dataclass(frozen=True, eq=False)
+class DyadicPiece:
+    """A whole side of one axis, whose T is too large to write out."""
+
+    axes: tuple[int, ...]
+    matrix: Dyadic
+
+    @property
+    def table(self) -> Exact:
+        return self.matrix.columns(np.arange(len(self.matrix)))
+
+    @property
+    def largest(self) -> int:
+        """At least every |entry|, and exactly where it is cheap to write them out."""
+        return largest(self.table) if len(self.matrix) ** 2 <= CHEAP_TABLE else self.matrix.largest
+
+    def at(self, orbits: Sequence[Integers]) -> Exact:
+        return self.matrix.columns(orbits[self.axes[0]])
+
+    @property
+    def squared_norms(self) -> Exact:
+        return self.matrix.squared_norms
+
+    @property
+    def largest_norm(self) -> int:
+        """Squared, of any column."""
+        return int(self.squared_norms.max())
+
 
 @dataclass(frozen=True, eq=False)
 class Group:
@@ -164,7 +206,7 @@ class Group:
     """(products, orbits of axes)"""
 
 
-SidePieces = list[list[Piece]]
+SidePieces = list[Sequence[Piece | DyadicPiece]]
 """For every side of a block, the pieces that it is the sum of."""
 
 
@@ -174,7 +216,13 @@ class Side:
 
     axes: tuple[int, ...]
     basis: Basis
-    T: Integers
+    T: Integers | Dyadic
+
+    @property
+    def triangle(self) -> Integers:
+        """T, where it is written out."""
+        assert not isinstance(self.T, Dyadic)
+        return self.T
 
     def patterns(self, axes: Sequence[MeasuredAxis]) -> list[tuple[list[int], list[int]]]:
         """Groups of the basis's products: (positions of axes they vary with, their numbers).
@@ -204,8 +252,10 @@ class Side:
             ids = self.basis.ids[mine][:, positions]
             yield Group(held, mine, kronecker_rows(ids, [axes[a].vectors for a in held]))
 
-    def pieces(self, axes: Sequence[MeasuredAxis]) -> list[Piece]:
+    def pieces(self, axes: Sequence[MeasuredAxis]) -> Sequence[Piece | DyadicPiece]:
         """T·B, a piece per group of products."""
+        if isinstance(self.T, Dyadic):
+            return [DyadicPiece(self.axes, self.T)]
         allocate(2 * self.basis.rows * len(self.basis.coefficients))
         plain = self.basis.is_plain
         combined = self.T if plain else multiply(self.T, self.basis.written_out)
@@ -267,7 +317,7 @@ class Block:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Of one copy: rows of every side, then rows of every contrast."""
-        contrasts = (residual.contrast.n - 1 for residual in self.residuals)
+        contrasts = (residual.contrast.rows for residual in self.residuals)
         return (*(side.basis.rows for side in self.sides), *contrasts)
 
     @cached_property

@@ -74,13 +74,14 @@ class WeighedAxis:
         """Where the factor is not 0: K or everything (−1), the rest, standard parts of orbits."""
         standard = np.flatnonzero(self.axis.standard[i, i])
         rest = [REST] if np.trace(self._split(i)[1]) > SAFETY * np.trace(self._gram(i)) else []
-        return [-1, *rest, *(int(o) for o in standard)]
+        return [-1, *rest, *(int(part) for part in standard)]
 
     def number(self, i: int, part: int) -> float:
         """The Gram on a standard part, or where there is a single orbit."""
         if part < 0:
             return float(self._gram(i)[0, 0])
-        d = float(self.mass[part] / self.axis.sizes[part])
+        orbit = self.axis.tree.orbit_of(part)
+        d = float(self.mass[orbit] / self.axis.sizes[orbit])
         return float(self.axis.standard[i, i][part]) * d
 
     @memoised
@@ -161,10 +162,8 @@ class ProductBound:
 
 def _diagonals(axis: ReducedAxis, mass: Floats) -> dict[tuple[int, int], float]:
     """Σ_u d_u G_uu of every Gram."""
-    return {
-        key: float((mass / axis.sizes) @ (np.diag(G) + (axis.sizes - 1) * axis.standard[key]))
-        for key, G in axis.trivial.items()
-    }
+    d = (mass / axis.sizes)[axis.orbit]
+    return {key: float(d @ diagonal) for key, diagonal in axis.diagonals.items()}
 
 
 def _block(
@@ -176,7 +175,9 @@ def _block(
     agree = [a for a in matrices if len({index[a] for index in terms}) == 1]
     first = next(iter(terms))
     apart = math.prod(axes[a].root_trace(first[a], parts[a]) for a in agree)
-    apart *= math.prod(int(axes[a].axis.sizes[p]) - 1 for a, p in enumerate(parts) if p >= 0)
+    apart *= math.prod(
+        x.axis.tree.existing(p).rows for x, p in zip(axes, parts, strict=True) if p >= 0
+    )
     together = [a for a in matrices if a not in agree]
     summands: dict[tuple[int, ...], float] = {}
     for index, c in terms.items():

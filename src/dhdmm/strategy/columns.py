@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,6 +46,8 @@ class Columns:
     """Values of the last axis, one for each of its different columns."""
     last_values: Exact
     """(values of the last axis that differ, products)"""
+    sample: ClassVar[int] = 32
+    """The first searches see one in so many columns."""
 
     @classmethod
     def of(cls, tables: Sequence[Integers]) -> Columns:
@@ -123,9 +126,9 @@ class Columns:
             yield norms, cells
 
     def _exact_type(self, S: Exact) -> type:
-        """Numbers in which all sums of kᵀSk are exact; those of S if it holds fractions."""
+        """Numbers in which all sums of kᵀSk are exact; halves where S holds fractions."""
         if np.issubdtype(S.dtype, np.floating):
-            return S.dtype.type
+            return np.float32
         entry = largest(self.values) * largest(self.last_values)
         bound = 4 * entry**2 * sum(abs(int(x)) for x in S.ravel())
         return np.float64 if bound < 2**53 else np.int64 if bound < 2**63 else object

@@ -4,7 +4,12 @@ E_n(p, q) = [ pI − qJ | −r·1 ] is (n−1, n) with r = p − q(n−1), so ev
 E Eᵀ = p²I + cJ has the eigenvalues p² (n−2 times) and n r². All are equal, and E is a multiple of
 an orthonormal basis, when p = q(n ± √n): a larger q approximates √n better with larger entries.
 
-n: values; p, q, r: the integers above; I, J: identity and all-ones of order n−1.
+Values may be the leaves of a tree whose nodes of one level have equally many children. What sums to
+zero over the n children of each of `outer` nodes, and is constant on the `inner` leaves below each
+child, is measured by I ⊗ E_n ⊗ 1ᵀ. Values are numbered in the order of the tree.
+
+n: children, the values where nothing is nested; p, q, r: the integers above; I, J: identity and
+all-ones of order n−1.
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,38 +28,85 @@ SMALL_Q, LARGEST_Q = 6, 40
 BALANCED, FEW = 1.02, 6
 
 
-@dataclass(frozen=True, eq=False)
-class RowSums:
-    """Of every row f of a matrix: Σ f and the last entry."""
+class Nest(NamedTuple):
+    """One level of a tree: `outer` nodes with n children each, `inner` values below each child."""
 
-    total: Floats
-    last: Floats
+    n: int
+    outer: int = 1
+    inner: int = 1
+
+    @property
+    def values(self) -> int:
+        return self.outer * self.n * self.inner
+
+    @property
+    def rows(self) -> int:
+        """Dimensions of the vectors that sum to zero over the children of each node."""
+        return self.outer * (self.n - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class NestedSums:
+    """Of two rows f, g, added up below each child of each node, and over all nodes.
+
+    T: the sum of a node's children, L: its last child.
+    """
+
+    n: int
+    equal: Floats
+    """Σ f g over the children but the last ones."""
+    rest: Floats
+    """Σ (T − L)_f (T − L)_g over the nodes."""
+    against_last: Floats
+    """Σ (T − nL)_f (T − nL)_g over the nodes."""
+
+    @property
+    def any(self) -> bool:
+        """Whether both rows of some pair vary over the children of a node."""
+        return bool(np.any((self.n - 1) * self.equal != self.rest) or np.any(self.against_last))
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """E_n(p, q)."""
+    """I ⊗ E_n(p, q) ⊗ 1ᵀ."""
 
     n: int
     p: int
     q: int
+    outer: int = 1
+    inner: int = 1
+
+    @property
+    def nest(self) -> Nest:
+        return Nest(self.n, self.outer, self.inner)
+
+    @property
+    def rows(self) -> int:
+        return self.nest.rows
 
     @property
     def r(self) -> int:
         return self.p - self.q * (self.n - 1)
 
     def columns(self, positions: Integers) -> Integers:
-        """E at these positions, 0 where a position is −1: (n−1, positions).
+        """The matrix at these positions, 0 where a position is −1: (rows, positions).
 
         >>> Contrast(3, 5, 1).columns(np.array([0, 1, 2, -1])).tolist()
         [[4, -1, -3, 0], [-1, 4, -3, 0]]
         """
-        found = np.full((self.n - 1, len(positions)), -self.q)
-        usual = np.flatnonzero((positions >= 0) & (positions < self.n - 1))
-        found[positions[usual], usual] += self.p
-        found[:, positions == self.n - 1] = -self.r
-        found[:, positions < 0] = 0
-        return found
+        node, child = self.digits(positions)
+        found = np.zeros((self.outer, self.n - 1, len(positions)), np.int64)
+        inside = np.flatnonzero(positions >= 0)
+        last = child == self.n - 1
+        found[node[inside], :, inside] = np.where(last[inside], -self.r, -self.q)[:, None]
+        usual = np.flatnonzero((positions >= 0) & ~last)
+        found[node[usual], child[usual], usual] += self.p
+        return found.reshape(self.rows, len(positions))
+
+    def digits(self, positions: Integers) -> tuple[Integers, Integers]:
+        """The node that a position is below, and which of its children."""
+        node, child = np.divmod(positions // self.inner, self.n)
+        return node, child
 
     @property
     def largest(self) -> int:
@@ -62,13 +115,13 @@ class Contrast:
         return max(abs(self.p - self.q), others, abs(self.r))
 
     def apply(self, Z: Integers, axis: int) -> Integers:
-        """E Z along one axis, in O(size of Z)."""
+        """The matrix times Z along one axis, in O(size of Z)."""
         before, after = Z.shape[:axis], Z.shape[axis + 1 :]
-        Z = Z.reshape(math.prod(before), self.n, -1)
+        Z = Z.reshape(-1, self.n, self.inner, math.prod(after)).sum(axis=2)
         shared = self.q * Z[:, :-1].sum(axis=1, keepdims=True) + self.r * Z[:, -1:]
-        return np.asarray(self.p * Z[:, :-1] - shared).reshape(*before, self.n - 1, *after)
+        return np.asarray(self.p * Z[:, :-1] - shared).reshape(*before, self.rows, *after)
 
-    @property
+    @cached_property
     def norms(self) -> tuple[int, int]:
         """Squared column norms: of every column but the last, and of the last."""
         usual = (self.p - self.q) ** 2 + (self.n - 2) * self.q**2
@@ -81,63 +134,63 @@ class Contrast:
         return last <= usual
 
     @property
-    def inner(self) -> tuple[int, int]:
-        """Inner products of two different columns: neither is the last, or one is."""
+    def inner_products(self) -> tuple[int, int]:
+        """Of the columns of two children of one node: neither is the last, or one is."""
         usual = -2 * self.q * (self.p - self.q) + (self.n - 3) * self.q**2
         return usual, -self.r * (self.p - self.q * (self.n - 1))
 
     @property
     def inverse_trace(self) -> float:
-        """tr (E Eᵀ)⁻¹: the noise that a unit-variance measurement of E leaves."""
-        return (self.n - 2) / self.p**2 + 1 / (self.n * self.r**2)
+        """tr (E Eᵀ)⁻¹: the noise that a unit-variance measurement leaves."""
+        one = (self.n - 2) / self.p**2 + 1 / (self.n * self.r**2)
+        return one * self.outer / self.inner
 
     @property
     def largest_inverse(self) -> float:
-        """n · max_u (EᵀE)⁺_uu: no less than `inverse_trace`, and equal for an orthonormal basis."""
+        """values · max_u (EᵀE)⁺_uu: at least `inverse_trace`, equal for an orthonormal basis."""
         n, usual, last = self.n, 1 / self.p**2, 1 / (self.n * self.r**2)
-        return n * max(usual * (n - 2) / (n - 1) + last / (n * (n - 1)), last * (n - 1) / n)
+        one = max(usual * (n - 2) / (n - 1) + last / (n * (n - 1)), last * (n - 1) / n)
+        return n * one * self.outer / self.inner
 
     @property
     def imbalance(self) -> float:
         """(largest squared column norm) · tr (E Eᵀ)⁻¹ over that of an orthonormal basis: ≥ 1."""
-        return max(self.norms) * self.inverse_trace * self.n / (self.n - 1) ** 2
+        return max(self.norms) * self.inverse_trace * self.nest.values / self.rows**2
 
-    def pseudo_inverse_inner(self, f: RowSums, g: RowSums, product: Floats) -> Floats:
-        """fᵀ (EᵀE)⁺ g, row by row, from sums alone; `product` is Σ f g over all n values.
+    def pseudo_inverse_inner(self, sums: NestedSums) -> Floats:
+        """fᵀ (EᵀE)⁺ g, row by row, from sums over the children alone.
 
-        With y = E f, z = E g this is yᵀ (E Eᵀ)⁻² z, and (E Eᵀ)⁻² = I/p⁴ + shared·J.
+        EᵀE has the eigenvalue p² on vectors that sum to zero over all children but the last, and
+        n r² on (1, …, 1, 1 − n).
         """
-        n, p = self.n, self.p
-        f_rest, g_rest = f.total - f.last, g.total - g.last
-        f_mean, g_mean = (self.q * s.total + (self.r - self.q) * s.last for s in (f, g))
-        y_sum, z_sum = p * f_rest - (n - 1) * f_mean, p * g_rest - (n - 1) * g_mean
-        rest = product - f.last * g.last
-        yz = p * p * rest - p * (f_mean * g_rest + g_mean * f_rest) + (n - 1) * f_mean * g_mean
-        shared = (1 / (n * self.r**2) ** 2 - 1 / p**4) / (n - 1)
-        return np.asarray(yz / p**4 + shared * y_sum * z_sum)
+        n = self.n
+        zero_sum = sums.equal - sums.rest / (n - 1)
+        one = zero_sum / self.p**2 + sums.against_last / (n**2 * (n - 1) * self.r**2)
+        return np.asarray(one / self.inner**2)
 
     def apply_pseudo_inverse(self, Y: Floats, axis: int) -> Floats:
         """E⁺ Y = Eᵀ (E Eᵀ)⁻¹ Y along one axis, in O(size of Y)."""
         before, after = Y.shape[:axis], Y.shape[axis + 1 :]
-        Y = Y.reshape(math.prod(before), self.n - 1, -1)
+        Y = Y.reshape(-1, self.n - 1, math.prod(after))
         shared = (1 / (self.n * self.r**2) - 1 / self.p**2) / (self.n - 1)
         Z = Y / self.p**2 + shared * Y.sum(axis=1, keepdims=True)
         sums = Z.sum(axis=1, keepdims=True)
-        X = np.concatenate([self.p * Z - self.q * sums, -self.r * sums], axis=1)
-        return np.asarray(X).reshape(*before, self.n, *after)
+        X = np.concatenate([self.p * Z - self.q * sums, -self.r * sums], axis=1) / self.inner
+        return np.repeat(X[:, :, None], self.inner, axis=2).reshape(*before, -1, *after)
 
 
 @lru_cache(maxsize=4096)
-def contrasts(n: int) -> tuple[Contrast, ...]:
+def contrasts(nest: Nest) -> tuple[Contrast, ...]:
     """Candidates of growing entries: all small ones, so that some multiple of one fits any scale,
     and of the larger ones those that are better balanced than every one before."""
+    n, outer, inner = nest
     assert n >= 2
     if n == 2:
-        return (Contrast(2, 2, 1),)
+        return (Contrast(2, 2, 1, outer, inner),)
     found: list[Contrast] = []
     for q in range(1, LARGEST_Q + 1):
         for sign in (-1, 1):
-            candidate = Contrast(n, round(q * (n + sign * math.sqrt(n))), q)
+            candidate = Contrast(n, round(q * (n + sign * math.sqrt(n))), q, outer, inner)
             if math.gcd(candidate.p, q) != 1 or candidate.r == 0:
                 continue
             if q <= SMALL_Q or candidate.imbalance < min(c.imbalance for c in found):
@@ -151,7 +204,7 @@ def level(candidates: Sequence[Contrast]) -> Sequence[Contrast]:
 
 
 @lru_cache(maxsize=4096)
-def well_balanced(n: int) -> tuple[Contrast, ...]:
+def well_balanced(nest: Nest) -> tuple[Contrast, ...]:
     """The few smallest candidates within BALANCED of a multiple of an orthonormal basis."""
-    good = [contrast for contrast in contrasts(n) if contrast.imbalance <= BALANCED]
-    return tuple(good[:FEW]) or (min(contrasts(n), key=lambda contrast: contrast.imbalance),)
+    good = [contrast for contrast in contrasts(nest) if contrast.imbalance <= BALANCED]
+    return tuple(good[:FEW]) or (min(contrasts(nest), key=lambda contrast: contrast.imbalance),)

@@ -87,7 +87,9 @@ def on_merged(axis: MeasuredAxis, factor: Factor) -> Factor:
 def is_constant(factor: Factor) -> bool:
     """Whether every row is a multiple of 1; false is always a safe answer."""
     if isinstance(factor, Ranges):
-        return bool(np.all((factor.low == 0) & (factor.high == factor.size)))
+        return factor.shape[0] <= factor.size and bool(
+            np.all((factor.low == 0) & (factor.high == factor.size))
+        )
     matrix = factor.to_sparse()
     full = matrix.shape[0] == 1 and matrix.nnz == matrix.shape[1]
     return bool(full and np.ptp(matrix.data) == 0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
+from dhdmm.strategy.boxes import Boxes
 from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers
@@ -37,6 +39,10 @@ FEW_CELLS = 2**12
 """Orbits of cells that need no search for equal columns."""
 MOST_QUERIES = 1500
 """Rows of a block whose columns are taken up one after the other."""
+FIRST_COLUMNS = 2000
+"""How many have weight at first, but for two of each row."""
+LEAST_SHARE = 1e-3
+"""Of the mean weight: columns with less are left out when others join."""
 EQUALISING_STEPS = 15
 NEARLY_EQUAL = 1e-3
 """How far columns may exceed the mean while blocks are left that will equalise them anew."""
@@ -44,8 +50,6 @@ NEARLY_FIXED = 1.05
 """How far a column may exceed the mean at weights that hardly move any more."""
 LONG_ENOUGH = 5e-3
 """How far columns may exceed the mean when the search for longer ones ends."""
-SAMPLE = 32
-"""The first searches see one in so many columns."""
 
 Unit = Callable[[Floats], float]
 
@@ -62,14 +66,14 @@ class SymmetricProblem:
         self.blocks = reduction.blocks(self.together)
         if not self.blocks:
             raise StrategyError("the workload asks nothing: all its queries are zero")
-        self.cells: Integers | Columns | None = self._different_cells()
+        self.cells: Integers | Columns | Boxes | None = self._different_cells()
 
     @property
     def is_small(self) -> bool:
         """Whether the optimum over all strategies can be computed."""
         return self.cells is not None
 
-    def _different_cells(self) -> Integers | Columns | None:
+    def _different_cells(self) -> Integers | Columns | Boxes | None:
         """Orbits of all different cells; their columns if they are too many; None if these are."""
         orbits, long = math.prod(self.reduction.orbit_shape), len(self._long)
         ranks = [self.builder.rank_bound(block) for block in self.blocks]
@@ -80,15 +84,15 @@ class SymmetricProblem:
         elif long <= 1:
             return None
         else:
-            try:
-                columns = Columns.of(self._tables())
-            except TooManyColumns:
-                return None
-            if not self._fits(ranks, [columns.most] * len(ranks)):
+            tables, columns = self._tables(), None
+            with suppress(TooManyColumns):
+                columns = Columns.of(tables)
+            if columns is None or not self._fits(ranks, [columns.most] * len(ranks)):
                 alone = len(self.blocks) == 1 and not self.blocks[0].residuals
-                return columns if alone and ranks[0] <= MOST_QUERIES else None
+                few = alone and ranks[0] <= MOST_QUERIES
+                return (Boxes.of(tables) or columns) if few else None
             cells = columns.all_codes()
-        sizes = [int(inside_residuals(block, cells).sum()) for block in self.blocks]
+        sizes = [int(inside_residuals(self.reduction, block, cells).sum()) for block in self.blocks]
         return cells if long <= 1 or self._fits(ranks, sizes) else None
 
     def _fits(self, ranks: Sequence[int], sizes: Sequence[int]) -> bool:
@@ -106,7 +110,8 @@ class SymmetricProblem:
                 if a in block.axes:
                     own = self.builder.books[a].vectors[ids[:, block.axes.index(a)]]
                 elif a in fixed:
-                    own = np.tile(np.arange(len(axis.sizes)) == fixed[a], (len(ids), 1)) * 1
+                    mine = np.arange(len(axis.sizes)) == axis.tree.orbit_of(fixed[a])
+                    own = np.tile(mine, (len(ids), 1)) * 1
                 found[a].append(own)
         return [np.concatenate(parts) for parts in found]
 
@@ -134,7 +139,7 @@ class SymmetricProblem:
 
     def solve(self, watch: Watch) -> Optimum:
         self._prepare()
-        if isinstance(self.cells, Columns):
+        if isinstance(self.cells, Columns | Boxes):
             return self._solve_by_columns(self.cells, watch)
         assert self.cells is not None
         self._use(self.cells)
@@ -160,11 +165,11 @@ class SymmetricProblem:
             blocks.append(DualBlock(R, mine, part.block.multiplicity))
         self.dual = Dual(blocks, sizes.prod(axis=1, dtype=float), self.reduction.objective)
 
-    def _solve_by_columns(self, columns: Columns, watch: Watch) -> Optimum:
+    def _solve_by_columns(self, columns: Columns | Boxes, watch: Watch) -> Optimum:
         """Weights on few columns; those that are too long join until no column is."""
         (part,), objective = self.parts, self.reduction.objective
-        self._use(columns.holding(10))
-        q, every, longest = self.dual.uniform(), SAMPLE, 2.0
+        self._use(columns.holding(max(2, FIRST_COLUMNS // len(part.C))))
+        q, every, longest = self.dual.uniform(), columns.sample, 2.0
         mixing = part.C @ part.rows.basis.written_out
         while True:
             # weights on these columns need not be better than the choice of columns is
@@ -172,7 +177,7 @@ class SymmetricProblem:
             q = reached.q
             half = self.dual.inverse_half(self.dual.blocks[0], q) @ mixing
             F = self.dual.evaluate(q)[0]
-            found = list(columns.largest((half.T @ half).astype(np.float32), every))
+            found = list(columns.largest(half.T @ half, every))
             norms, cells = (np.concatenate(part) for part in zip(*found, strict=True))
             longest = float(norms.max()) / F
             if every == 1:
@@ -182,7 +187,7 @@ class SymmetricProblem:
                     break
                 every = max(every // 4, 1)
             new = np.argsort(-norms)[: 3 * len(mixing)]
-            new, kept = new[norms[new] > F * (1 + LONG_ENOUGH / 2)], q > 1e-9
+            new, kept = new[norms[new] > F * (1 + LONG_ENOUGH / 2)], q > LEAST_SHARE / len(q)
             self._use(np.concatenate([self.codes[kept], cells[new]]))
             q = floored(np.concatenate([q[kept], np.full(len(new), 0.1 / max(len(new), 1))]))
         return replace(reached, achieved=objective.value([F], longest * F))
@@ -191,9 +196,9 @@ class SymmetricProblem:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
         part, dual = self.parts[i], self.dual.blocks[i]
         T = np.linalg.qr(self.dual.inverse_half(dual, q) @ part.C)[1] / math.sqrt(largest)
-        sizes = [axis.sizes for axis in self.reduction.axes]
+        trees = [axis.tree for axis in self.reduction.axes]
         return RealBlock(
-            tuple((a, o, int(sizes[a][o])) for a, o in part.block.residuals),
+            tuple((a, number, trees[a].existing(number)) for a, number in part.block.residuals),
             part.rows.axes,
             part.rows.basis,
             T * np.where(np.diag(T) < 0, -1.0, 1.0)[:, None],
@@ -227,15 +232,19 @@ class SymmetricProblem:
     @memoised
     def _best(self, i: int, optimum: Optimum) -> RealBlock:
         """At the optimum itself, from which every scale begins."""
-        return self.real_block(i, optimum.q, self._unit(optimum)(optimum.q))
+        return self.real_block(i, optimum.q, self._largest(optimum))
+
+    @memoised
+    def _largest(self, optimum: Optimum) -> float:
+        return self._unit(optimum)(optimum.q)
 
     @property
     def largest_known(self) -> Callable[[Sequence[Rounded]], float] | None:
         """The longest column of rounded blocks, of those with weight, where not all are seen."""
-        return self._largest_of_these if isinstance(self.cells, Columns) else None
+        return self._largest_of_these if isinstance(self.cells, Columns | Boxes) else None
 
     def _largest_of_these(self, rounded: Sequence[Rounded]) -> float:
-        A = rounded[0].block.sides[0].T @ self.B[0]
+        A = rounded[0].block.sides[0].triangle @ self.B[0]
         return float(np.einsum("iu,iu->u", A, A).max())
 
     @memoised

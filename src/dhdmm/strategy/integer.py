@@ -22,7 +22,7 @@ from scipy.linalg import lapack
 
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import Block, Residual, Side
-from dhdmm.strategy.contrast import Contrast, contrasts, level
+from dhdmm.strategy.contrast import Contrast, Nest, contrasts, level
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 
@@ -31,8 +31,8 @@ from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 class RealBlock:
     """One block of the real optimum in the coordinates of its integer basis, max_u X_uu = 1."""
 
-    residuals: tuple[tuple[int, int, int], ...]
-    """(attribute, part, merged values in the part)"""
+    residuals: tuple[tuple[int, int, Nest], ...]
+    """(attribute, part, what it is)"""
     axes: tuple[int, ...]
     basis: Basis
     T: Floats
@@ -51,9 +51,8 @@ class Rounded:
 
 def contrast_scale(contrast: Contrast) -> float:
     """e such that E/e is nearest to orthonormal: balances its largest column and its inverse."""
-    n = contrast.n
-    columns = max(contrast.norms) * n / (n - 1)
-    inverse = (n - 1) / contrast.inverse_trace
+    columns = max(contrast.norms) * contrast.nest.values / contrast.rows
+    inverse = contrast.rows / contrast.inverse_trace
     return math.sqrt(math.sqrt(columns * inverse))
 
 
@@ -96,10 +95,10 @@ class Rounder:
         return Rounded(block, self.trace(T, chosen))
 
     def _options(
-        self, candidates_of: Callable[[int], Sequence[Contrast]]
+        self, candidates_of: Callable[[Nest], Sequence[Contrast]]
     ) -> list[Sequence[Contrast]]:
         """For every residual."""
-        found = [candidates_of(n) for _, _, n in self.real.residuals]
+        found = [candidates_of(nest) for _, _, nest in self.real.residuals]
         # Copies over many attributes: which of 2^60 cells is longest must be plain to see.
         return list(map(level, found)) if self.real.others else found
 

@@ -16,16 +16,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import linalg
+from numpy.typing import NDArray
+from scipy import linalg, sparse
 
 from dhdmm.effort import borrow, work
-from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, Side
-from dhdmm.strategy.contrast import RowSums
+from dhdmm.strategy.blocks import WHOLE, Block, Group, MeasuredAxis, Side
+from dhdmm.strategy.contrast import NestedSums
+from dhdmm.strategy.dyadic import Dyadic
+from dhdmm.strategy.dyadic_inverse import DyadicInverse
 from dhdmm.strategy.estimate import is_constant, on_merged, outer
-from dhdmm.strategy.matrix import FLOAT, Floats
+from dhdmm.strategy.matrix import FLOAT, Floats, Integers
 from dhdmm.strategy.memo import memoised
-from dhdmm.study.factor import Factor, Ranges, gram, group_sums, is_total
+from dhdmm.strategy.tree import MOST_ENTRIES
+from dhdmm.study.factor import Factor, Ranges, Rows, gram, group_sums, is_total
 from dhdmm.study.workload import Product
+
+FEW_ORBITS = 16
+"""Parts of an attribute that are looked at one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,20 +55,20 @@ class SideInverse:
     @cached_property
     def _mixing(self) -> Floats:
         """T C: A's rows as combinations of Kronecker products, (r, products)."""
-        return np.asarray(self.side.T.astype(np.float64) @ self.side.basis.written_out)
+        return np.asarray(self.side.triangle.astype(np.float64) @ self.side.basis.written_out)
 
     @cached_property
     def _gram_root(self) -> Floats:
         """Lower triangular L with L Lᵀ = A Aᵀ."""
         products = len(self.side.basis.ids)
         borrow(4 * products**2)
-        work(FLOAT * products**2 * (products + len(self.side.T)))
+        work(FLOAT * products**2 * (products + len(self.side.triangle)))
         inner = np.ones((products, products))
         for i, a in enumerate(self.side.axes):
-            vectors = self.axes[a].vectors.astype(np.float64)
+            used, place = np.unique(self.side.basis.ids[:, i], return_inverse=True)
+            vectors = self.axes[a].vectors[used].astype(np.float64)
             table = (vectors * self.axes[a].sizes) @ vectors.T
-            ids = self.side.basis.ids[:, i]
-            inner *= table[np.ix_(ids, ids)]
+            inner *= table[np.ix_(place.ravel(), place.ravel())]
         return np.asarray(linalg.cholesky(self._mixing @ inner @ self._mixing.T, lower=True))
 
     @cached_property
@@ -84,6 +91,23 @@ class SideInverse:
         ]
 
 
+@dataclass(frozen=True, eq=False)
+class LongInverse:
+    """That of a side over one long attribute, each of whose values is an orbit."""
+
+    axis: int
+    inverse: DyadicInverse
+
+
+AnyInverse = SideInverse | LongInverse
+
+
+def inverse_of(axes: tuple[MeasuredAxis, ...], side: Side) -> AnyInverse:
+    if isinstance(side.T, Dyadic):
+        return LongInverse(side.axes[0], DyadicInverse(side.T))
+    return SideInverse(axes, side)
+
+
 class FactorPair:
     """Two products of one term, with what their factors yield on parts and orbits remembered."""
 
@@ -100,22 +124,62 @@ class FactorPair:
             a for a, pair in self.asked.items() if not any(map(is_constant, pair))
         )
 
+    def part(self, a: int, part: int) -> NestedSums:
+        """What contrasts need to know of both factors."""
+        axis, nest = self.axes[a], self.axes[a].nest(part)
+        assert nest is not None
+        if axis.tree.levels > 1 or (part != WHOLE and self._is_sparse(a)):
+            level, orbit = divmod(part, len(axis.sizes))
+            return NestedSums(nest.n, *(_column(sums, orbit) for sums in self._by_orbit(a, level)))
+        return self._of_values(a, part, nest.n)
+
     @memoised
-    def part(self, a: int, part: int) -> tuple[RowSums, RowSums, Floats]:
-        members = self.axes[a].part(part)
+    def _of_values(self, a: int, part: int, n: int) -> NestedSums:
+        """The same for one part where nothing is nested."""
+        axis = self.axes[a]
+        members = axis.part(part)
         f, g = (
-            side[a] if len(members) == len(self.axes[a].orbit) else side[a].columns(members)
+            side[a] if len(members) == len(axis.orbit) else side[a].columns(members)
             for side in (self.left, self.right)
         )
-        return _row_sums(f), _row_sums(g), row_inner(f, g)
+        T, U, L, M = _totals(f), _totals(g), _lasts(f), _lasts(g)
+        against_last = (T - n * L) * (U - n * M)
+        return NestedSums(n, row_inner(f, g) - L * M, (T - L) * (U - M), against_last)
+
+    def _is_sparse(self, a: int) -> bool:
+        """Whether the parts of all orbits are better looked at together."""
+        entries = self.left[a].nonzeros + self.right[a].nonzeros
+        return len(self.axes[a].sizes) > FEW_ORBITS and entries <= 2 * MOST_ENTRIES * len(
+            self.axes[a].orbit
+        )
+
+    @memoised
+    def _by_orbit(self, a: int, level: int) -> list[sparse.csc_array]:
+        """The sums of all orbits' parts of one level: (rows, orbits) each."""
+        tree = self.axes[a].tree
+        child = tree.order[tree.node_starts(level + 1)]  # a value below each
+        home = tree.orbit[tree.order[tree.node_starts(level)]]
+        n = tree.widths[level] // tree.widths[level + 1]
+        is_last = (
+            tree.places[child] // tree.widths[level + 1][tree.orbit[child]] % n[tree.orbit[child]]
+            == n[tree.orbit[child]] - 1
+        )
+        node, below = tree.nodes(level)[child], _grouping(tree.nodes(level + 1))
+        usual, last = _grouping(node, ~is_last), _grouping(node, is_last)
+        both = []
+        for factor in (self.left[a], self.right[a]):
+            f = factor.to_sparse().astype(np.float64) @ below
+            against = f @ usual - (f @ last) @ sparse.diags_array(n[home] - 1.0)
+            both.append((f @ sparse.diags_array(np.where(is_last, 0.0, 1.0)), f @ usual, against))
+        homes = tree.orbit[child], home, home
+        return [
+            sparse.csc_array(f.multiply(g) @ _grouping(orbit))
+            for f, g, orbit in zip(*both, homes, strict=True)
+        ]
 
     def meets(self, block: Block) -> bool:
         """Whether both products vary inside every residual's part."""
-        for r in block.residuals:
-            f, g, product = self.part(r.attribute, r.part)
-            if not np.any(r.contrast.n * product - f.total * g.total):
-                return False
-        return True
+        return all(self.part(r.attribute, r.part).any for r in block.residuals)
 
     @memoised
     def total(self, a: int, is_left: bool) -> Floats:
@@ -128,16 +192,18 @@ class FactorPair:
         factor, axis = (self.left if is_left else self.right)[a], self.axes[a]
         if len(axis.sizes) == len(axis.orbit):
             return factor
+        if self._is_sparse(a):
+            return Rows(factor.to_sparse() @ _grouping(axis.orbit).astype(np.int64))
         return group_sums(factor, axis.orbit, len(axis.sizes)).astype(np.float64)
 
-    def covariance(self, block: Block, sides: Sequence[SideInverse]) -> Floats:
+    def covariance(self, block: Block, sides: Sequence[AnyInverse]) -> Floats:
         """Row by row f (A'ᵀA')⁺ gᵀ on this block, shaped by the factors' rows."""
         result = outer((), np.ones(()), self._vectors(block), self.long)
         for side in sides:
             result = result * self._side(side)
         return result
 
-    def total_covariance(self, block: Block, sides: Sequence[SideInverse]) -> float:
+    def total_covariance(self, block: Block, sides: Sequence[AnyInverse]) -> float:
         """The sum of `covariance` over all rows, without writing them out."""
         vectors = math.prod(float(vector.sum()) for vector in self._vectors(block).values())
         return vectors * math.prod(self._side_total(side) for side in sides)
@@ -149,7 +215,7 @@ class FactorPair:
         for a in self.asked:
             if a in residuals:
                 r = residuals[a]
-                found[a] = r.contrast.pseudo_inverse_inner(*self.part(a, r.part))
+                found[a] = r.contrast.pseudo_inverse_inner(self.part(a, r.part))
             elif a not in block.axes:
                 found[a] = self._totals(a) / len(self.axes[a].orbit) ** 2
         return found
@@ -158,8 +224,10 @@ class FactorPair:
     def _totals(self, a: int) -> Floats:
         return self.total(a, True) * self.total(a, False)
 
-    def _side_total(self, side: SideInverse) -> float:
+    def _side_total(self, side: AnyInverse) -> float:
         """Σ_ij S_ij ∏_a v_iᵀ G_a v_j over Kronecker rows i, j, with S = (T·B)⁺ (T·B)⁺ᵀ."""
+        if isinstance(side, LongInverse):
+            return side.inverse.total(self.left[side.axis], self.right[side.axis])
         N = side.inverse
         borrow(3 * len(N) ** 2)
         total = N @ N.T
@@ -183,11 +251,15 @@ class FactorPair:
             return np.asarray(_dense(left).T @ _dense(right))
         return np.asarray(gram(left, right), np.float64)
 
-    def _side(self, side: SideInverse) -> Floats:
+    def _side(self, side: AnyInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
+        if isinstance(side, LongInverse):
+            shares = side.inverse.covariance(self.left[side.axis], self.right[side.axis])
+            return shares.reshape([-1 if a == side.axis else 1 for a in self.long])
         axes = side.side.axes
         rows = {a: self.left[a].shape[0] for a in axes}
-        if math.prod(rows.values()) * len(side.inverse) <= side.cells**2:
+        few = math.prod(rows.values()) * len(side.inverse) <= side.cells**2
+        if few or any(isinstance(self.orbit_rows(a, True), Rows) for a in axes):
             both = self._rows(side, True) * self._rows(side, False)
             return np.asarray(both.sum(axis=1).reshape([rows.get(a, 1) for a in self.long]))
         total = np.zeros([1] * len(self.long))
@@ -270,11 +342,28 @@ def _dense(rows: Factor | Floats) -> Floats:
     return np.asarray(rows.to_sparse().toarray(), np.float64)
 
 
-def _row_sums(factor: Factor) -> RowSums:
-    size = factor.shape[1]
-    last = np.zeros(size)
+def _totals(factor: Factor) -> Floats:
+    return factor.dot(np.ones(factor.shape[1]))
+
+
+def _lasts(factor: Factor) -> Floats:
+    last = np.zeros(factor.shape[1])
     last[-1] = 1
-    return RowSums(factor.dot(np.ones(size)), factor.dot(last))
+    return factor.dot(last)
+
+
+def _grouping(number: Integers, held: NDArray[np.bool_] | None = None) -> sparse.csr_array:
+    """(values, groups): adds up what has the same number; only what is held, if that is given."""
+    entries = np.ones(len(number)) if held is None else held.astype(np.float64)
+    shape = len(number), int(number.max()) + 1
+    return sparse.csr_array((entries, (np.arange(len(number)), number)), shape=shape)
+
+
+def _column(matrix: sparse.csc_array, column: int) -> Floats:
+    found = np.zeros(matrix.shape[0])
+    part = slice(matrix.indptr[column], matrix.indptr[column + 1])
+    found[matrix.indices[part]] = matrix.data[part]
+    return found
 
 
 def row_inner(f: Factor, g: Factor) -> Floats:

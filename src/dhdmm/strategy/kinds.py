@@ -1,7 +1,8 @@
 """The kinds of an attribute's values that a strategy's columns tell apart.
 
 A column depends on a cell only through each attribute's *kind*: its orbit, and whether it is the
-last value of a residual's part (the one column of a contrast that differs). A pair of cells depends
+last value of a residual's part (the one column of a contrast that differs), or below the last child
+of its node. A pair of cells depends
 on pairs of kinds and, for equal kinds, on whether the values are equal.
 """
 
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import allocate
-from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, Piece, Residual, SidePieces
+from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, Residual, SidePieces
 from dhdmm.strategy.matrix import Integers
+from dhdmm.strategy.tree import Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,8 @@ class Kinds:
     def places(self, residual: Residual) -> Integers:
         """(kinds,): 0 outside the residual's part, 1 inside, 2 for its last value."""
         position = self.axis.positions(residual.part, self.first)
-        return np.where(position < 0, 0, 1 + (position == residual.contrast.n - 1))
+        _, child = residual.contrast.digits(position)
+        return np.where(position < 0, 0, 1 + (child == residual.contrast.n - 1))
 
     def norms(self, residual: Residual, dtype: Any) -> NDArray[Any]:
         """(kinds,): squared norm of the contrast's column, 0 outside the part."""
@@ -76,18 +79,26 @@ class Pairs:
 
     def inner(self, residual: Residual, dtype: Any) -> NDArray[Any]:
         """(pairs,): inner product of the contrast's columns, 0 outside the part."""
-        u, v = (self.kinds.places(residual)[kind] for kind in (self.i, self.j))
-        different = np.array([0, *residual.contrast.inner], dtype)[(u * v > 0) * np.maximum(u, v)]
-        equal = self.kinds.norms(residual, dtype)[self.i]
-        return np.where(self.same, equal, different)
+        places = self.kinds.places(residual)
+        u, v = places[self.i], places[self.j]
+        positions = self.kinds.axis.positions(residual.part, self.kinds.first)
+        node, child = residual.contrast.digits(positions)
+        met = (u * v > 0) & (node[self.i] == node[self.j])
+        different = np.array([0, *residual.contrast.inner_products], dtype)[met * np.maximum(u, v)]
+        equal = np.array([0, *residual.contrast.norms], dtype)[u]
+        # where values are nested each kind is one value, and two may be below one child
+        below = met & (self.i != self.j) & (child[self.i] == child[self.j])
+        return np.where(self.same | below, equal, different)
 
 
 def find_kinds(
     axes: Sequence[MeasuredAxis], blocks: Sequence[Block], only_longer: bool = False
 ) -> list[Kinds]:
-    """Values by their orbit, and by whether they are the last of a residual's part.
+    """Values by their orbit, and by whether they are below the last child in a residual's part.
 
-    Where only the longest column matters, those of no longer last column are left out.
+    Where only the longest column matters, those of no longer last column are left out. Otherwise
+    pairs matter, and where values are nested each kind is a value: of every node the first two
+    children and the last, which any pair looks like.
     """
     parts = {
         (a, r.part)
@@ -99,16 +110,48 @@ def find_kinds(
     found: list[Kinds] = []
     for a, axis in enumerate(axes):
         allocate(10 * len(axis.orbit))
-        mine = [part for b, part in parts if b == a]
-        is_last = np.isin(axis.orbit, mine) & (axis.places == axis.sizes[axis.orbit] - 1)
+        mine = np.array([part for b, part in parts if b == a], np.int64)
+        if axis.tree.levels > 1 and not only_longer:
+            chosen = _first_two_and_last(axis.tree)
+            of_values = np.full(len(axis.orbit), -1)
+            of_values[chosen] = np.arange(len(chosen))
+            found.append(Kinds(axis, chosen, np.ones(len(chosen), np.int64), of_values))
+            continue
         ends = np.arange(len(axis.orbit)) == len(axis.orbit) - 1
         # A part of two values has two equal columns, none of them special.
-        marks = np.stack([axis.orbit, is_last, ends & (WHOLE in mine)], axis=1).astype(np.int64)
+        marks = [axis.orbit, *_last_children(axis.tree, mine), ends & (WHOLE in mine)]
+        order = axis.tree.order  # the first of a kind is below first children wherever it may
         _, first, kind, count = np.unique(
-            marks, axis=0, return_index=True, return_inverse=True, return_counts=True
+            np.stack(marks, axis=1).astype(np.int64)[order],
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
         )
-        found.append(Kinds(axis, first, count, kind.ravel()))
+        of_values = np.empty(len(order), np.int64)
+        of_values[order] = kind.ravel()
+        found.append(Kinds(axis, order[first], count, of_values))
     return found
+
+
+def _last_children(tree: Tree, parts: Integers) -> list[NDArray[np.bool_]]:
+    """For every level, which values are below the last child of their node, in these parts."""
+    found = []
+    for level in range(tree.levels):
+        whole, inner = tree.widths[level][tree.orbit], tree.widths[level + 1][tree.orbit]
+        is_last = tree.places % whole >= whole - inner
+        found.append(is_last & np.isin(tree.orbit + level * len(tree.shapes), parts))
+    return found
+
+
+def _first_two_and_last(tree: Tree) -> Integers:
+    """Merged values that are below such children only, increasing."""
+    chosen = np.ones(len(tree.orbit), bool)
+    for level in range(tree.levels):
+        whole, inner = tree.widths[level][tree.orbit], tree.widths[level + 1][tree.orbit]
+        child = tree.places % whole // inner
+        chosen &= (child < 2) | (child == whole // inner - 1)
+    return np.flatnonzero(chosen)
 
 
 def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
@@ -120,9 +163,5 @@ def number_type(blocks: Sequence[Block], pieces: Sequence[SidePieces]) -> Any:
 
 def norm_bound(block: Block, pieces: SidePieces) -> int:
     """At least every |⟨a_u, a_v⟩| within one copy, by the largest norms of its pieces' columns."""
-    sides = [sum(math.isqrt(_largest_norm(piece)) + 1 for piece in side) ** 2 for side in pieces]
+    sides = [sum(math.isqrt(piece.largest_norm) + 1 for piece in side) ** 2 for side in pieces]
     return math.prod([*sides, *(max(r.contrast.norms) for r in block.residuals)])
-
-
-def _largest_norm(piece: Piece) -> int:
-    return int(piece.squared_norms.max())

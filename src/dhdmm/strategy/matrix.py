@@ -60,6 +60,20 @@ def primitive(rows: Integers) -> Integers:
     return np.asarray(np.where(first < 0, -rows, rows))
 
 
+def different_rows(M: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    """The different rows in the order of their first, and for every row which of them it is.
+
+    >>> different_rows(np.array([[1, 1], [2, 3], [1, 1]]))[1].tolist()
+    [0, 1, 0]
+    """
+    rows = np.ascontiguousarray(M)
+    wide = M.shape[1] * M.itemsize
+    keys = rows.view(f"V{wide}").ravel().tolist() if wide else [b""] * len(M)
+    number = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    found = np.frombuffer(b"".join(number), M.dtype).reshape(len(number), M.shape[1])
+    return found, np.array([number[key] for key in keys], np.int64)
+
+
 def multiply_modulo(left: Integers, right: Integers) -> Integers:
     """left @ right mod p by doubles: 2¹³ · 2²⁶ · 2¹⁴ columns stay below 2⁵³."""
     assert left.shape[1] < 2**14
@@ -69,6 +83,16 @@ def multiply_modulo(left: Integers, right: Integers) -> Integers:
     high_part = (high.astype(np.float64) @ right_float).astype(np.int64) % PRIME
     low_part = (low.astype(np.float64) @ right_float).astype(np.int64)
     return np.asarray((high_part * 2**HALF_BITS + low_part) % PRIME)
+
+
+def scaled_to_pivot(row: Integers, prime: int) -> int | None:
+    """Where the row begins; it is scaled in place to begin with 1. None if it is zero."""
+    nonzero = np.flatnonzero(row)
+    if not len(nonzero):
+        return None
+    pivot = int(nonzero[0])
+    row[:] = row * pow(int(row[pivot]), -1, prime) % prime
+    return pivot
 
 
 class RowSpace:
@@ -103,11 +127,9 @@ class RowSpace:
         chosen: list[int] = []
         pivots: list[int] = []
         for i in range(len(panel)):
-            nonzero = np.flatnonzero(panel[i])
-            if not len(nonzero):
+            pivot = scaled_to_pivot(panel[i], PRIME)
+            if pivot is None:
                 continue
-            pivot = int(nonzero[0])
-            panel[i] = panel[i] * pow(int(panel[i, pivot]), -1, PRIME) % PRIME
             others = np.flatnonzero(panel[:, pivot])
             others = others[others != i]
             panel[others] = (panel[others] - panel[others, pivot, None] * panel[i]) % PRIME

@@ -10,13 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, SidePieces, columns
+from dhdmm.strategy.blocks import (
+    WHOLE,
+    Block,
+    DyadicPiece,
+    MeasuredAxis,
+    SidePieces,
+    columns,
+)
 from dhdmm.strategy.matrix import Exact, Integers, multiply
 
 FEW_ENTRIES = 2**14
@@ -48,8 +56,7 @@ class Counted:
     def of(cls, axes: Sequence[MeasuredAxis], codes: Integers, counts: Integers) -> Counted:
         values = {}
         for a, axis in enumerate(axes):
-            narrow = axis.merged.astype(np.min_scalar_type(len(axis.orbit)))
-            values[a] = narrow[codes[:, a]]
+            values[a] = axis.narrow[codes[:, a]]
         return cls(axes, Cells(values, counts))
 
     def over(self, attributes: frozenset[int]) -> Cells:
@@ -121,46 +128,75 @@ def total_count(counts: Integers) -> int:
     return sum(abs(count) for count in counts.tolist())
 
 
-def touched(
-    blocks: Sequence[Block], axes: Sequence[MeasuredAxis], cells: Cells
-) -> NDArray[np.bool_]:
-    """The blocks in which some record may count; of a single record most contrasts are 0."""
-    found = np.ones(len(blocks), bool)
-    occurs = {a: np.unique(axes[a].orbit[v]) for a, v in cells.values.items()}
-    reached: dict[tuple[int, int], bool] = {}
-    for b, block in enumerate(blocks):
-        for r in block.residuals:
-            key = r.attribute, r.part
-            if key not in reached:
-                reached[key] = r.part == WHOLE or bool((occurs[r.attribute] == r.part).any())
-            found[b] &= reached[key]
-    return found
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Every copy of every block in the order of the rows, and what measuring looks up in them."""
+
+    axes: Sequence[MeasuredAxis]
+    blocks: Sequence[tuple[Block, SidePieces]]
+
+    @cached_property
+    def ends(self) -> list[int]:
+        return list(accumulate(block.rows for block, _ in self.blocks))
+
+    @cached_property
+    def attributes(self) -> list[frozenset[int]]:
+        """Of every block, those that its columns depend on."""
+        return [_attributes(self.axes, block) for block, _ in self.blocks]
+
+    @cached_property
+    def _needs(self) -> tuple[list[tuple[int, int]], Integers, Integers]:
+        """Orbits of attributes, outside of which a block is 0; and pairs of block and needed one.
+
+        The pairs are two arrays of indices."""
+        held = [
+            (b, (r.attribute, self.axes[r.attribute].tree.orbit_of(r.part)))
+            for b, (block, _) in enumerate(self.blocks)
+            for r in block.residuals
+            if r.part != WHOLE
+        ]
+        number = {part: p for p, part in enumerate(sorted({part for _, part in held}))}
+        pairs = np.array([(b, number[part]) for b, part in held], np.int64).reshape(-1, 2)
+        return list(number), pairs[:, 0], pairs[:, 1]
+
+    def touched(self, cells: Cells) -> list[int]:
+        """The blocks in which some record may count; of a single record most contrasts are 0."""
+        parts, blocks, needed = self._needs
+        occurs = {a: set(self.axes[a].orbit[v].tolist()) for a, v in cells.values.items()}
+        missed = np.array([part not in occurs[a] for a, part in parts], bool)
+        found = np.ones(len(self.blocks), bool)
+        found[blocks[missed[needed]]] = False
+        return np.flatnonzero(found).tolist()
 
 
-def measure_blocks(
-    axes: Sequence[MeasuredAxis],
-    parts: Sequence[tuple[Block, SidePieces]],
-    codes: Integers,
-    counts: Integers,
-) -> Integers:
+def measure_blocks(parts: Parts, codes: Integers, counts: Integers) -> Integers:
     """A' x for x with these counts at these cells, (rows,)."""
+    axes, ends = parts.axes, parts.ends
     counted = Counted.of(axes, codes, counts)
-    ends = list(accumulate(block.rows for block, _ in parts))
     measured = np.zeros(ends[-1], np.int64)
     if not len(counts):
         return measured
-    reached = np.flatnonzero(touched([block for block, _ in parts], axes, counted.cells)).tolist()
-    attributes = {b: _attributes(axes, parts[b][0]) for b in reached}
-    for b in sorted(reached, key=lambda b: -len(attributes[b])):  # so that others follow from them
-        block, pieces = parts[b]
+    reached = parts.touched(counted.cells)
+    for b in sorted(reached, key=lambda b: -len(parts.attributes[b])):  # so that others follow
+        block, pieces = parts.blocks[b]
         few = block.rows * len(counts) <= FEW_ENTRIES
-        cells = counted.cells if few else counted.over(attributes[b])
+        cells = counted.cells if few else counted.over(parts.attributes[b])
         rows = slice(ends[b] - block.rows, ends[b])
-        if block.rows * len(cells.counts) <= FEW_ENTRIES:
+        if isinstance(pieces[0][0], DyadicPiece):  # a block by itself
+            measured[rows] = _by_halves(axes, pieces[0][0], cells)
+        elif block.rows * len(cells.counts) <= FEW_ENTRIES:
             measured[rows] = columns_at(axes, block, pieces, cells) @ cells.counts
         else:
             measured[rows] = _by_contrasts(axes, block, pieces, cells)
     return measured
+
+
+def _by_halves(axes: Sequence[MeasuredAxis], piece: DyadicPiece, cells: Cells) -> Integers:
+    """T H x for counts of one attribute's values."""
+    (a,) = piece.axes
+    x = np.zeros(len(axes[a].sizes), np.int64)
+    np.add.at(x, axes[a].orbit[cells.values[a]], cells.counts)
+    return piece.matrix.apply(x)
 
 
 def _attributes(axes: Sequence[MeasuredAxis], block: Block) -> frozenset[int]:
@@ -204,7 +240,7 @@ def _by_contrasts(
     told = [a for a in block.axes if a in cells.values]
     together = _numbered([orbits[a] for a in told], [len(axes[a].sizes) for a in told], orbits[0])
     present, first, place = np.unique(together, return_index=True, return_inverse=True)
-    Z = np.zeros((*(r.contrast.n for r in block.residuals), len(present)), np.int64)
+    Z = np.zeros((*(r.contrast.nest.values for r in block.residuals), len(present)), np.int64)
     np.add.at(Z, (*(p[inside] for p in positions), place), cells.counts[inside])
     for i, r in enumerate(block.residuals):
         Z = r.contrast.apply(Z, i)

@@ -25,6 +25,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +33,11 @@ from numpy.typing import NDArray
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.blocks import Block, MeasuredAxis, Side, apart
-from dhdmm.strategy.matrix import Integers
+from dhdmm.strategy.matrix import Integers, different_rows
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.residues import (
     SHARED,
+    Entries,
     SingularModuloPrime,
     added,
     combined_rows,
@@ -53,7 +55,9 @@ PROBES = 3
 PRIMES = (1048573, 1048571, 1048559, 1048549, 1048517, 1048507)
 """Above every part of an attribute, below 2²⁰."""
 HELD, MEAN, FIRST_PART = 0, 1, 3
-"""Columns of an attribute: in a side, constant; then a residual's part, WHOLE = −1 being 2."""
+"""Columns of an attribute: in a side, constant; then a residual's part, WHOLE = −1 being 2.
+
+Every part has a column, whether blocks name it or not."""
 ROWS_TOGETHER, ENTRIES_TOGETHER = 2**12, 2**20
 """Queries that are judged one by one, and entries of their rows, at once."""
 Booleans = NDArray[np.bool_]
@@ -165,8 +169,8 @@ class Queries:
             mixed = [combined_rows(f, weights[:, : f.shape[0]], p) for f in factors]
             rows.append(np.stack(mixed, axis=1))
         query = np.repeat(np.arange(len(terms)), [len(term.products) for term in terms])
-        products = [product for term in terms for product in term.products]
-        return cls(rows, numbered.index, _coefficients(products, p), query)
+        coefficients = [_coefficients(term.products, p) for term in terms]
+        return cls(rows, numbered.index, np.concatenate(coefficients, axis=1), query)
 
     @classmethod
     def one_by_one(cls, term: Term, p: Integers) -> Queries:
@@ -183,11 +187,10 @@ class Queries:
 
 
 def _coefficients(products: Sequence[Product], p: Integers) -> Integers:
-    """(primes, products)"""
-    given = [one.coefficient for one in products]
-    up = np.array([[number.numerator % int(prime) for number in given] for prime in p])
-    down = np.array([[number.denominator % int(prime) for number in given] for prime in p])
-    return reduced(up * inverse(down, p), p)
+    """(primes, products) of a query, times the number that makes all of them integers."""
+    common = math.lcm(*(one.coefficient.denominator for one in products))
+    numbers = [int(one.coefficient * common) for one in products]
+    return np.array([[number % prime for number in numbers] for prime in p.tolist()])
 
 
 class AxisProbe:
@@ -196,24 +199,41 @@ class AxisProbe:
     def __init__(self, axis: MeasuredAxis, x: Integers, p: Integers) -> None:
         allocate(3 * len(p) * len(axis.merged))
         self.axis, self.x, self.p = axis, x, p
-        self.order = np.argsort(axis.orbit, kind="stable")
-        self.starts = np.concatenate([[0], np.cumsum(axis.sizes)[:-1]])
+        self.order, self.starts = axis.tree.order, axis.tree.starts
         self.merged = added(x, axis.merged, len(axis.orbit), p)
         self.orbits = self.orbit_sums(self.merged)
         counts = np.tile(np.append(axis.sizes, len(axis.orbit)), (len(p), 1))
         self.inverse_sizes = inverse(counts, p)
+        widths = np.tile(axis.tree.widths.ravel(), (len(p), 1))
+        self.inverse_widths = inverse(widths, p).reshape(len(p), *axis.tree.widths.shape)
 
     def orbit_sums(self, values: Integers) -> Integers:
         """(primes, …, merged values) → (primes, …, orbits)."""
         return reduced(np.add.reduceat(values[..., self.order], self.starts, axis=-1), self.p)
 
+    def node_products(self, g: Integers, level: int) -> Integers:
+        """Σ Σg · Σx / width over the nodes of a level, by orbit: (primes, rows, orbits)."""
+        tree, p = self.axis.tree, self.p
+        starts = tree.node_starts(level)
+        borrow(4 * len(p) * g.shape[1] * len(starts))
+        sums = reduced(np.add.reduceat(g[..., self.order], starts, axis=-1), p)
+        own = reduced(np.add.reduceat(self.merged[:, self.order], starts, axis=-1), p)
+        products = reduced(sums * own[:, None], p)
+        first = np.searchsorted(starts, self.starts)
+        together = reduced(np.add.reduceat(products, first, axis=-1), p)
+        return reduced(together * self.inverse_widths[:, None, level], p)
+
     def vector_values(self, sums: Integers) -> Integers:
         """(primes, …, orbits) → (primes, …, vectors): inner products with all of its vectors."""
         total = reduced(sums.sum(axis=-1, keepdims=True), self.p)
-        extra = np.stack([self.axis.extra.T % prime for prime in self.p])
         lead = sums.reshape(len(self.p), -1, sums.shape[-1])
-        more = product(lead, extra, self.p).reshape(*sums.shape[:-1], -1)
+        more = product(lead, self.extra, self.p).reshape(*sums.shape[:-1], -1)
         return np.concatenate([total, sums, more], axis=-1)
+
+    @cached_property
+    def extra(self) -> Integers:
+        """(primes, orbits, count): the axis's vectors that are not common to all axes."""
+        return np.stack([self.axis.extra.T % prime for prime in self.p])
 
     def kept(self, rows: Integers) -> Integers:
         """g x, (primes, rows)."""
@@ -223,19 +243,21 @@ class AxisProbe:
     def columns(self, rows: Integers) -> tuple[Integers, Integers]:
         """What g x̂ is on each column, (primes, rows, columns), and g summed over orbits.
 
-        On a residual's part both are centred: Σ g x − Σ g · Σ x / size.
+        On a residual's part both are centred: Σ g x − Σ g · Σ x / size, or for nested values the
+        same of their sums below the children of each node.
         """
         p = self.p
         borrow(4 * rows.size)
         g = rows[:, :, self.axis.representatives]
         sums, together = self.orbit_sums(g), self.orbit_sums(reduced(g * self.merged[:, None], p))
-        parts = reduced(sums * self.orbits[:, None], p) * self.inverse_sizes[:, None, :-1]
+        by_level = [self.node_products(g, level) for level in range(self.axis.tree.levels + 1)]
+        parts = [reduced(fine - coarse, p) for coarse, fine in pairwise(by_level)]
         every, all_x = sums.sum(axis=-1), self.orbits.sum(axis=-1)
         mean = reduced(reduced(every, p) * reduced(all_x, p)[:, None], p)
         mean = reduced(mean * self.inverse_sizes[:, None, -1], p)
         whole = together.sum(axis=-1) - mean
         first = [np.ones_like(mean), mean, reduced(whole, p)]
-        return np.concatenate([np.stack(first, axis=-1), reduced(together - parts, p)], -1), sums
+        return np.concatenate([np.stack(first, axis=-1), *parts], -1), sums
 
 
 class SideProbe:
@@ -249,16 +271,36 @@ class SideProbe:
             return
         borrow(4 * len(p) * len(side.basis.ids) ** 2)
         work(10 * len(p) * len(side.axes) * len(side.basis.ids) ** 2)
-        inner = np.ones((len(p), *[len(side.basis.ids)] * 2), np.int64)
-        for i, x in enumerate(self._mine):
-            used, place = np.unique(side.basis.ids[:, i], return_inverse=True)
-            vectors = np.stack([x.axis.vectors[used] % prime for prime in p])
-            table = product(reduced(vectors * x.axis.sizes, p), vectors.transpose(0, 2, 1), p)
-            inner = reduced(inner * table[:, place.ravel()[:, None], place.ravel()], p)
-        gram = self._combined(self._combined(inner).transpose(0, 2, 1))
         values = self._rows([x.vector_values(x.orbits)[:, None] for x in self._mine], [0])
         right = values.transpose(0, 2, 1)
-        self.solved = solve_in_groups(gram, right, self._groups(), p)[:, :, 0]
+        self.solved = solve_in_groups(self._gram(), right, self._groups(), p)[:, :, 0]
+
+    def _gram(self) -> Entries:
+        """B D Bᵀ"""
+        tables = [self._axis_gram(i) for i in range(len(self.axes))]
+
+        def of_products(row: Integers, column: Integers) -> Integers:
+            shape = np.broadcast_shapes(row.shape, column.shape)
+            found = np.ones((len(self.p), *shape), np.int64)
+            for table, place in tables:
+                at = place[row] * table.shape[1] + place[column]
+                found = reduced(found * table.reshape(len(self.p), -1).take(at, axis=1), self.p)
+            return found
+
+        if self.basis.is_plain:
+            return of_products
+        every = np.arange(len(self.basis.ids))
+        inner = of_products(every[:, None], every)
+        gram = self._combined(self._combined(inner).transpose(0, 2, 1))
+        return lambda row, column: gram[:, row, column]
+
+    def _axis_gram(self, i: int) -> tuple[Integers, Integers]:
+        """Inner products of the vectors in use on an axis, and which of them each product has."""
+        x, ids = self._mine[i], self.basis.ids[:, i]
+        used, place = np.unique(ids, return_inverse=True)
+        vectors = np.stack([x.axis.vectors[used] % prime for prime in self.p])
+        weighed = reduced(vectors * x.axis.sizes, self.p)
+        return product(weighed, vectors.transpose(0, 2, 1), self.p), place.ravel()
 
     def _groups(self) -> Integers:
         """Rows with different units on one axis have no cell in common."""
@@ -289,7 +331,7 @@ class SideProbe:
         K = np.ones((len(self.p), len(numbers), len(self.basis.ids)), np.int64)
         for i, table in enumerate(values):
             ids = self.basis.ids[:, i]
-            K = reduced(K * table[:, numbers[:, i][:, None], ids[None, :]], self.p)
+            K = reduced(K * table.take(numbers[:, i], axis=1).take(ids, axis=2), self.p)
         return self._combined(K)
 
     def values(self, sums: Sequence[Integers], chosen: Integers) -> Integers:
@@ -352,8 +394,8 @@ class Probe:
         self, side: SideProbe, tables: Sequence[tuple[Integers, Integers]], index: Integers
     ) -> Integers:
         """(primes, products), computed once for products that agree on the side's axes."""
-        chosen, place = np.unique(index[:, side.axes], axis=0, return_inverse=True)
-        return side.values([tables[a][1] for a in side.axes], chosen)[:, place.ravel()]
+        chosen, place = different_rows(index[:, side.axes])
+        return side.values([tables[a][1] for a in side.axes], chosen)[:, place]
 
     def _meeting(self, seen: Sequence[Booleans], index: Integers) -> tuple[Integers, Integers]:
         """Pairs of a product and a block on all of whose residuals it is not zero.
@@ -412,4 +454,4 @@ def _is_every_unit(side: Side, orbits: Sequence[int]) -> bool:
     if len(ids) != math.prod(orbits) or not side.basis.is_plain:
         return False
     units = bool(np.all((ids >= 1) & (ids <= np.array(orbits, np.int64))))
-    return units and len(np.unique(ids, axis=0)) == len(ids)
+    return units and len(different_rows(ids)[0]) == len(ids)

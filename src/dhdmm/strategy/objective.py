@@ -23,7 +23,7 @@ import numpy as np
 
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError, StudyError
-from dhdmm.strategy.contrast import Contrast, contrasts, well_balanced
+from dhdmm.strategy.contrast import Contrast, Nest, contrasts, well_balanced
 from dhdmm.strategy.matrix import Floats
 from dhdmm.study.names import nearest
 from dhdmm.study.workload import Workload
@@ -80,9 +80,9 @@ class Objective:
         """What counts of the noise that a contrast leaves."""
         return contrast.inverse_trace
 
-    def contrasts(self, size: int) -> Sequence[Contrast]:
+    def contrasts(self, nest: Nest) -> Sequence[Contrast]:
         """Those to choose from, where a block has several rows."""
-        return well_balanced(size)
+        return well_balanced(nest)
 
     def average(self, workload: Workload, value: float) -> float:
         """A value for one query."""
@@ -141,8 +141,8 @@ class Largest(Objective):
     def noise(self, contrast: Contrast) -> float:
         return contrast.largest_inverse
 
-    def contrasts(self, size: int) -> Sequence[Contrast]:
-        return contrasts(size)
+    def contrasts(self, nest: Nest) -> Sequence[Contrast]:
+        return contrasts(nest)
 
     def average(self, workload: Workload, value: float) -> float:
         return value

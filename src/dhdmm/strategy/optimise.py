@@ -13,11 +13,21 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.blocks import MeasuredAxis, drop_unused_vectors
+from dhdmm.strategy.basis import Basis
+from dhdmm.strategy.blocks import (
+    LARGEST_TABLE,
+    Block,
+    MeasuredAxis,
+    Side,
+    drop_unused_vectors,
+)
+from dhdmm.strategy.dyadic import require_few_values
 from dhdmm.strategy.objective import Largest, Objective, chosen_objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import reduce_workload
+from dhdmm.strategy.tree import Tree
 from dhdmm.strategy.watch import Report, Watch, nobody
+from dhdmm.study.factor import Ranges, is_total
 from dhdmm.study.workload import Workload
 
 if TYPE_CHECKING:
@@ -28,6 +38,11 @@ LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's error."""
 LARGEST_LOSS_OF_PRODUCTS = 0.0015
 """The same for products, whose entries are products of small ones."""
+MOST_WRITTEN_OUT = 1024
+"""Values of an attribute of which prefixes or ranges have a matrix of all of them."""
+REACH, BITS = 3, 8
+"""Neighbours on both sides that T·H of dyadic.py looks at, and bits of its diagonal: together they
+cost half a percent at 4,096 values."""
 FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
 FINEST_SCALE, FINEST_SCALE_OF_PRODUCTS = 2.0**26, 2.0**36
 
@@ -81,6 +96,9 @@ def _least_total(workload: Workload, objective: Objective, watch: Watch) -> Stra
     """The least sum of squared errors for the objective's weights."""
     from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
 
+    long = _long_ranges(workload)
+    if long is not None:
+        return _by_halves(workload, objective, long, watch)
     problem = SymmetricProblem(reduce_workload(workload, objective))
     if problem.is_small:
         return _exact(workload, problem, watch)
@@ -131,6 +149,9 @@ def rank(workload: Workload) -> int | None:
     from dhdmm.strategy.exact import SymmetricProblem  # brings scipy.linalg
     from dhdmm.strategy.split import split
 
+    long = _long_ranges(workload)
+    if long is not None:
+        return workload.schema.shape[long]
     problem = SymmetricProblem(reduce_workload(workload))
     if problem.is_small:
         return sum(b.multiplicity * problem.builder.basis(b).rows for b in problem.blocks)
@@ -138,9 +159,47 @@ def rank(workload: Workload) -> int | None:
     return sum(part.rows for part in parts) if all(part.is_minimal for part in parts) else None
 
 
+def _long_ranges(workload: Workload) -> int | None:
+    """The attribute, if all prefixes or all ranges of a long one are all that is asked."""
+    if len(workload.terms) > 1 or len(workload.terms[0].products) > 1:
+        return None
+    (product,) = workload.terms[0].products
+    asked = [a for a, factor in enumerate(product.factors) if not is_total(factor)]
+    if len(asked) != 1:
+        return None
+    factor = product.factors[asked[0]]
+    if not isinstance(factor, Ranges) or factor.size <= MOST_WRITTEN_OUT:
+        return None
+    return asked[0] if factor.is_prefixes or factor.is_every else None
+
+
+def _by_halves(workload: Workload, objective: Objective, a: int, watch: Watch) -> Strategy:
+    """For prefixes or ranges of one attribute that is too long for a matrix of its values."""
+    from dhdmm.strategy.dyadic_optimum import Line, optimum, rounded  # brings scipy.linalg
+
+    (product,) = workload.terms[0].products
+    factor, sizes = product.factors[a], workload.schema.shape
+    require_few_values(sizes[a])
+    found = optimum(Line(sizes[a], factor.shape[0] > sizes[a]), REACH, watch)
+    axes = []
+    for b, size in enumerate(sizes):
+        merged = np.arange(size) if b == a else np.zeros(size, np.int64)
+        orbits = merged[-1] + 1
+        tree = Tree.flat(np.arange(orbits))
+        axes.append(MeasuredAxis(merged, tree, np.zeros((0, orbits), np.int64)))
+    basis = Basis.plain(1 + np.arange(sizes[a])[:, None])
+    block = Block((), (Side((a,), basis, rounded(found.matrix, BITS)),))
+    weight = objective.weights(workload)[0] * abs(float(product.coefficient))
+    bound = objective.figure(objective.average(workload, objective.bound(weight * found.bound)))
+    strategy = Strategy(tuple(axes), (block,), workload, bound, objective)
+    watch.report(found.ratio)
+    return strategy
+
+
 def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
-    optimum = problem.solve(watch.part(0.6))
+    _require_small_tables(problem)
+    optimum = problem.solve(watch.part(0.6 if problem.largest_known is None else 0.8))
     round_at, objective = partial(problem.round, optimum), problem.reduction.objective
     search = _ScaleSearch(
         workload, objective, optimum.bound, problem.axes, round_at, LARGEST_LOSS, watch
@@ -148,6 +207,19 @@ def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strat
     if problem.largest_known is not None:
         search = replace(search, largest=problem.largest_known)
     return search.smallest(optimum.achieved, FIRST_SCALE)
+
+
+def _require_small_tables(problem: SymmetricProblem) -> None:
+    """A participant writes the rows of a block out over the orbits of each group of attributes."""
+    for block in problem.blocks:
+        basis = problem.builder.basis(block)
+        entries = Side(block.axes, basis, np.eye(1, dtype=np.int64)).largest_table(problem.axes)
+        if entries > LARGEST_TABLE:
+            raise StrategyError(
+                f"{basis.rows:,} sums over {entries // basis.rows:,} combinations of values are too"
+                f" many to measure: {LARGEST_TABLE:,} numbers can be applied",
+                hint="ask for fewer conditions at once, or group the values of long attributes",
+            )
 
 
 def _by_products(workload: Workload, given: SymmetricProblem, watch: Watch) -> Strategy:

@@ -22,7 +22,7 @@ from dhdmm.strategy.basis import Basis, select
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.rows import Rows
-from dhdmm.strategy.symmetry import BlockGram
+from dhdmm.strategy.symmetry import BlockGram, Reduction
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,17 +37,17 @@ class Part:
 
     def cells(self, codes: Integers) -> Integers:
         """Which of these cells the part sees."""
-        inside = inside_residuals(self.block, codes)
+        inside = inside_residuals(self.rows.reduction, self.block, codes)
         if self.orbits is not None:
             inside &= np.isin(codes[:, self.block.axes[0]], self.orbits)
         return np.flatnonzero(inside)
 
 
-def inside_residuals(block: BlockGram, codes: Integers) -> Integers:
+def inside_residuals(reduction: Reduction, block: BlockGram, codes: Integers) -> Integers:
     """Which cells lie in the orbits of the block's residuals, of copies in those of the first."""
     inside = np.ones(len(codes), bool)
-    for a, o in block.residuals:
-        inside &= codes[:, a] == o
+    for a, part in block.residuals:
+        inside &= codes[:, a] == reduction.axes[a].tree.orbit_of(part)
     return inside
 
 

@@ -25,6 +25,7 @@ from dhdmm.strategy.inverse import paired
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.symmetry import BlockGram, ReducedAxis, Reduction
+from dhdmm.strategy.tree import Tree
 from dhdmm.study.factor import Factor, Ranges, Rows, group_sums
 
 AnyRows = Ranges | Floats
@@ -32,7 +33,10 @@ AnyRows = Ranges | Floats
 
 def by_twins(reduction: Reduction) -> Reduction:
     """The same workload with orbits that are classes of twins: swaps that permute its queries."""
-    axes = (replace(axis, orbit=axis.twins.number) for axis in reduction.axes)
+    axes = []
+    for axis in reduction.axes:
+        axes.append(replace(axis, tree=Tree.flat(axis.twins.number), is_tree=False))
+        vars(axes[-1]).update({"shown": axis.shown})
     return replace(reduction, axes=tuple(axes))
 
 

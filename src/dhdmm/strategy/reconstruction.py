@@ -18,7 +18,7 @@ import numpy as np
 from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, apart
 from dhdmm.strategy.estimate import Estimate
-from dhdmm.strategy.inverse import FactorPair, SideInverse
+from dhdmm.strategy.inverse import AnyInverse, FactorPair, LongInverse, SideInverse, inverse_of
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.subsets import Attributes, contained
 from dhdmm.study.workload import Term
@@ -36,10 +36,10 @@ class Reconstruction:
         return apart(self.blocks)
 
     @cached_property
-    def _inverses(self) -> list[list[SideInverse]]:
+    def _inverses(self) -> list[list[AnyInverse]]:
         """Copies of a block have the same sides."""
         known = {id(side): side for block in self._apart for side in block.sides}
-        made = {key: SideInverse(self.axes, side) for key, side in known.items()}
+        made = {key: inverse_of(self.axes, side) for key, side in known.items()}
         return [[made[id(side)] for side in block.sides] for block in self._apart]
 
     @cached_property
@@ -58,9 +58,13 @@ class Reconstruction:
         for block, sides in zip(self._apart, self._inverses, strict=True):
             M = measurement[start : start + block.rows].reshape(block.shape)
             start += block.rows
-            for i, side in enumerate(sides):
+            if isinstance(sides[0], LongInverse):  # a block by itself
+                tensors[block.axes, frozenset()] = sides[0].inverse.solve(M)
+                continue
+            written = [side for side in sides if isinstance(side, SideInverse)]
+            for i, side in enumerate(written):
                 M = np.moveaxis(np.tensordot(side.inverse, M, axes=(1, i)), 0, i)
-            for groups in itertools.product(*(side.groups for side in sides)):
+            for groups in itertools.product(*(side.groups for side in written)):
                 self._add_share(tensors, block, groups, M)
         return Estimate(self.axes, tensors)
 
@@ -77,7 +81,7 @@ class Reconstruction:
                 np.tensordot(group.K, M.take(group.products, axis=i), axes=(0, i)), 0, i
             )
         held = tuple(a for group in groups for a in group.axes)
-        contrasts = tuple(r.contrast.n - 1 for r in block.residuals)
+        contrasts = tuple(r.contrast.rows for r in block.residuals)
         table = M.reshape((*(len(self.axes[a].sizes) for a in held), *contrasts))
         for i, a in enumerate(held):
             table = table.take(self.axes[a].orbit, axis=i)
@@ -116,7 +120,7 @@ class Reconstruction:
 
     def _shares(
         self, one: Term, other: Term
-    ) -> Iterator[tuple[float, FactorPair, Block, Sequence[SideInverse]]]:
+    ) -> Iterator[tuple[float, FactorPair, Block, Sequence[AnyInverse]]]:
         """Every pair of products with every block that both see."""
         for left, right in itertools.product(one.products, other.products):
             pair = FactorPair(self.axes, left, right)

@@ -59,9 +59,10 @@ def _used(short: Sequence[int], blocks: Sequence[Block]) -> list[int]:
 
 def _two_of_each(kinds: Kinds) -> Integers:
     """Merged values: every pair of an attribute's values is, by kind, one of two of these."""
-    marks = kinds.of_values
-    found = [np.flatnonzero(marks == kind)[:2] for kind in range(len(kinds.first))]
-    return np.sort(np.concatenate(found))
+    order = np.argsort(kinds.of_values, kind="stable")
+    marks = kinds.of_values[order]
+    is_third = np.concatenate([[False, False], marks[2:] == marks[:-2]])
+    return np.sort(order[~is_third & (marks >= 0)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ p: the primes, (primes,), each below 2²⁰: doubles hold sums of 8,192 products
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ SMALL_SYSTEM = 48
 LONGEST_SUM = 2**13
 SHARED = -1
 """As the group of an equation: it may meet every other one."""
+Entries = Callable[[Integers, Integers], Integers]
+"""A symmetric matrix: what stands at these rows and columns, (primes, …)."""
 
 
 class SingularModuloPrime(Exception):
@@ -41,16 +44,14 @@ def reduced(array: Integers, p: Integers) -> Integers:
 
 
 def inverse(numbers: Integers, p: Integers) -> Integers:
-    """Of every residue, by Fermat: n^(p−2)."""
-    for k in np.flatnonzero((numbers == 0).reshape(len(p), -1).any(axis=1)):
-        raise SingularModuloPrime(int(p[k]))
-    modulus = spread(p, numbers)
-    exponent, power = modulus - 2, numbers
-    found = np.ones_like(numbers)
-    while exponent.any():
-        found = np.where(exponent & 1, found * power % modulus, found)
-        power, exponent = power * power % modulus, exponent >> 1
-    return found
+    """Of every residue; there are few of them."""
+    work(OBJECT / 4 * numbers.size)
+    found = []
+    for prime, given in zip(p.tolist(), numbers.reshape(len(p), -1).tolist(), strict=True):
+        if 0 in given:
+            raise SingularModuloPrime(prime)
+        found.append([pow(number, -1, prime) for number in given])
+    return np.array(found, np.int64).reshape(numbers.shape)
 
 
 def product(left: Integers, right: Integers, p: Integers) -> Integers:
@@ -132,30 +133,32 @@ def _eliminate(gram: Integers, right: Integers, p: Integers) -> Integers:
     return reduced(system[..., n:] * inverse(diagonal, p), p)
 
 
-def solve_in_groups(gram: Integers, right: Integers, group: Integers, p: Integers) -> Integers:
-    """The same for (primes, n, n) where equations of different groups do not meet.
+def solve_in_groups(gram: Entries, right: Integers, group: Integers, p: Integers) -> Integers:
+    """The same where equations of different groups do not meet, (primes, n, m).
 
     Groups are solved side by side, and the SHARED equations afterwards: with
     groups of g equations and s shared ones, that takes g + s steps instead of n.
     """
-    alone, border = np.flatnonzero(group != SHARED), np.flatnonzero(group == SHARED)
+    every = np.arange(len(group))
+    alone, border = every[group != SHARED], every[group == SHARED]
     if not len(alone):
-        return solve(gram, right, p)
+        return solve(gram(every[:, None], every), right, p)
     _, of, sizes = np.unique(group[alone], return_inverse=True, return_counts=True)
     order = np.argsort(of, kind="stable")
     place = np.arange(len(alone)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     members = np.full((len(sizes), sizes.max()), -1)
     members[of[order], place] = alone[order]
     held = members >= 0
-    D = gram[:, members[:, :, None], members[:, None, :]] * (held[:, :, None] & held[:, None, :])
+    D = gram(members[:, :, None], members[:, None, :]) * (held[:, :, None] & held[:, None, :])
     D = D + np.eye(members.shape[1], dtype=np.int64) * ~held[:, None, :]
-    wide = np.concatenate([gram[:, :, border], right], axis=2)
+    beside = gram(every[:, None], border)
+    wide = np.concatenate([beside, right], axis=2)
     small = solve(D, wide[:, members] * held[:, :, None], p)
-    X = np.zeros((len(p), gram.shape[1], wide.shape[2]), np.int64)
+    X = np.zeros(wide.shape, np.int64)
     X[:, members[held]] = small[:, held]
     B, r = X[:, alone, : len(border)], X[:, alone, len(border) :]
-    C = gram[:, border][:, :, alone]
-    schur = reduced(gram[:, border][:, :, border] - product(C, B, p), p)
+    C = beside[:, alone].transpose(0, 2, 1)
+    schur = reduced(beside[:, border] - product(C, B, p), p)
     lower = solve(schur, reduced(right[:, border] - product(C, r, p), p), p)
     found = np.zeros_like(right)
     found[:, border] = lower

@@ -21,6 +21,7 @@ from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.vectors import VectorBook
+from dhdmm.study.factor import group_sums
 
 Pair = tuple[int, int]
 
@@ -79,11 +80,40 @@ class Rows:
     ) -> Floats:
         """Σ c V in orthonormal coordinates, V named by a Gram per axis."""
         total = np.zeros((self.basis.rows,) * 2)
+        single: dict[tuple[Pair, ...], float] = {}
         for key, c in summands:
+            if self._is_single(axes, key):
+                single[key] = c
+                continue
             summed = {a: self.reduction.axes[a].summed[p] for a, p in zip(axes, key, strict=True)}
             c *= math.prod(float(summed[a].sum()) for a in self.outside)
             total += c * self.inner([summed[a].astype(np.float64) for a in self.axes])
+        if single:
+            left, right = (self._against(axes, list(single), which) for which in (0, 1))
+            total += (left * np.array(list(single.values()))) @ right.T
         return self.whiten(total)
+
+    def _is_single(self, axes: tuple[int, ...], key: tuple[Pair, ...]) -> bool:
+        """Whether the summand is of one query, and so of rank 1."""
+        factors = [self.reduction.axes[a].factors for a in axes]
+        return all(f[i].shape[0] == 1 for f, pair in zip(factors, key, strict=True) for i in pair)
+
+    def _against(
+        self, axes: tuple[int, ...], keys: Sequence[tuple[Pair, ...]], which: int
+    ) -> Floats:
+        """B f for the one query f of every key, (r, keys)."""
+        found = np.ones((len(self.basis.ids), len(keys)))
+        for n, a in enumerate(axes):
+            axis = self.reduction.axes[a]
+            used, number = np.unique([key[n][which] for key in keys], return_inverse=True)
+            sums = [group_sums(axis.factors[i], axis.orbit, len(axis.sizes))[0] for i in used]
+            if a in self.outside:
+                found *= np.array([float(s.sum()) for s in sums])[number.ravel()]
+            else:
+                i = self.axes.index(a)
+                table = self._vectors[i] @ np.array(sums, np.float64).T
+                found *= table[self._place[i]][:, number.ravel()]
+        return found if self.basis.is_plain else np.asarray(self.basis.combine @ found)
 
     def whiten(self, M: Floats) -> Floats:
         """L⁻¹ M L⁻ᵀ."""

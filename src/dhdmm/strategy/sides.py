@@ -21,7 +21,7 @@ from scipy import linalg
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import Block, Residual, Side
-from dhdmm.strategy.contrast import level, well_balanced
+from dhdmm.strategy.contrast import Nest, level, well_balanced
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder, contrast_scale, rounded_triangle
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.optimum import lowered_roots, root, weighted_root
@@ -151,8 +151,9 @@ class Component:
 
     def _mean(self, d: Weights) -> float:
         """With sides of mean 1."""
-        sizes = [axis.sizes for axis in self.reduction.axes]
-        numbers = [float(d[a][o]) / float(sizes[a][o]) for a, o in self.block.residuals]
+        axes = self.reduction.axes
+        orbits = ((a, axes[a].tree.orbit_of(part)) for a, part in self.block.residuals)
+        numbers = [float(d[a][o]) / float(axes[a].sizes[o]) for a, o in orbits]
         return self.block.multiplicity * math.prod(numbers) / self.others
 
     @cached_property
@@ -184,7 +185,8 @@ class Component:
     def marginals(self, d: Weights) -> dict[int, Floats]:
         """For every axis where it varies: X_uu given u's orbit, scaled best, over its mean."""
         found = {a: x for side in self.sides for a, x in side.marginals(side.S, d).items()}
-        for a, o in self.block.residuals:
+        for a, part in self.block.residuals:
+            o = self.reduction.axes[a].tree.orbit_of(part)
             found[a] = np.zeros(len(d[a]))
             found[a][o] = 1 / d[a][o]
         return found
@@ -192,13 +194,13 @@ class Component:
     def round(self, scale: float, total: float) -> Rounded:
         """Integers at one scale; `total` is the sum of all contributions."""
         axes, objective = self.reduction.axes, self.reduction.objective
-        parts = tuple((a, o, int(axes[a].sizes[o])) for a, o in self.block.residuals)
+        parts = tuple((a, p, axes[a].tree.existing(p)) for a, p in self.block.residuals)
         # X is wanted with Σ_b mean = 1, so that with equal columns the largest is 1
         best = objective.scale(self.trace, self.mean) / total / self.others
         triangles = [linalg.cholesky((S + S.T) / 2) for S in (s.S for s in self.sides)]
         if len(self.sides) == 1:
             return self._round_core(parts, triangles[0] * math.sqrt(best), scale, total)
-        options = [well_balanced(n) for _, _, n in parts]
+        options = [well_balanced(nest) for _, _, nest in parts]
         chosen = [(level(few) if self.block.others else few)[-1] for few in options]
         largest = [float(np.abs(T).max()) for T in triangles]
         amplitude = scale * math.sqrt(best) * math.prod(largest)
@@ -214,7 +216,7 @@ class Component:
         return Rounded(block, self._trace([t for _, t in rounded]) / self.others * inverse)
 
     def _round_core(
-        self, parts: tuple[tuple[int, int, int], ...], T: Floats, scale: float, total: float
+        self, parts: tuple[tuple[int, int, Nest], ...], T: Floats, scale: float, total: float
     ) -> Rounded:
         side, objective = self.sides[0], self.reduction.objective
         H = side.mixed(self.numbers) / self.others

@@ -23,7 +23,7 @@ from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, entry_bound
 from dhdmm.strategy.encoding import decode, encode, format_of, refused
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.measuring import Cells, columns_at, measure_blocks, total_count
+from dhdmm.strategy.measuring import Cells, Parts, columns_at, measure_blocks, total_count
 from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
@@ -99,18 +99,20 @@ class Strategy(Summarised):
 
     @cached_property
     def _pieces(self) -> list[SidePieces]:
-        return [block.pieces(self.axes) for block in self.blocks]
+        sides = {side for block in self.blocks for side in block.sides}  # equal ones are the same
+        known = {side: side.pieces(self.axes) for side in sides}
+        return [[known[side] for side in block.sides] for block in self.blocks]
 
     @cached_property
-    def _apart(self) -> list[tuple[Block, SidePieces]]:
-        """Every copy of every block, in the order of the rows."""
+    def _apart(self) -> Parts:
         parts = zip(self.blocks, self._pieces, strict=True)
-        return [(copy, pieces) for block, pieces in parts for copy in block.apart()]
+        copies = [(copy, pieces) for block, pieces in parts for copy in block.apart()]
+        return Parts(self.axes, copies)
 
     @property
     def format(self) -> int:
         """The number of the format that it is written in."""
-        return format_of(self.blocks)
+        return format_of(self.axes, self.blocks)
 
     @cached_property
     def _encoded(self) -> bytes:
@@ -185,7 +187,7 @@ class Strategy(Summarised):
             histogram = Histogram.of_array(np.asarray(histogram))
         codes, counts = histogram.codes, np.asarray(histogram.counts, np.int64)
         self._check_histogram(codes, counts)
-        return measure_blocks(self.axes, self._apart, codes, counts)
+        return measure_blocks(self._apart, codes, counts)
 
     def _check_histogram(self, codes: Integers, counts: Integers) -> None:
         if codes.ndim != 2 or codes.shape != (len(counts), len(self.axes)):
@@ -220,7 +222,7 @@ class Strategy(Summarised):
         merged = {a: axis.merged[cells[a]] for a, axis in enumerate(self.axes)}
         every = Cells(merged, np.ones(self.cells, np.int64))
         stacked = []
-        for block, pieces in self._apart:
+        for block, pieces in self._apart.blocks:
             stacked.append(sparse.csr_array(columns_at(self.axes, block, pieces, every)))
         return sparse.csr_array(sparse.vstack(stacked, format="csr"))
 

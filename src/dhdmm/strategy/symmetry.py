@@ -11,7 +11,10 @@
 A block is named by its residuals: {(attribute, orbit)} of standard parts; every other attribute is
 trivial. On it V acts as Σ c · ⊗ G (trivial parts) times the identity of the standard parts.
 
-Most exchangeable values are easy to find (*twins*): no row but those that hold a single value
+Values that are the leaves of a tree, such as tracts in counties in states, have larger orbits: its
+subtrees are exchanged as wholes (tree.py). Such an orbit has one standard part for each level.
+
+Most other exchangeable values are easy to find (*twins*): no row but those that hold a single value
 tells them apart. A Gram is computed for two values of each class of twins, from which all its
 entries follow: ten thousand ages that are counted one by one need a Gram of two.
 
@@ -27,6 +30,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +40,7 @@ from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers, largest
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
+from dhdmm.strategy.tree import Tree, find_tree
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
@@ -44,8 +49,13 @@ LARGEST_GRAMS = 2**26
 GRAM_COPIES = 4
 """Arrays of a Gram's size that exist while orbits are found."""
 
+MOST_ORBITS = 3000
+"""Of an attribute whose sets are nested."""
+FEW_TWINS = 2**10
+"""Values that are compared each with each even if their sets are nested."""
+
 Residuals = tuple[tuple[int, int], ...]
-"""Standard parts of a block as (attribute, orbit), attributes increasing."""
+"""Standard parts of a block as (attribute, part), attributes increasing."""
 FactorPairs = tuple[tuple[int, int], ...]
 """A Kronecker product of Grams FᵢᵀFⱼ, named by i and j for every attribute."""
 
@@ -110,18 +120,29 @@ class ReducedAxis:
 
     merged: Integers
     """(values,): value → merged value, numbered by first occurrence."""
-    orbit: Integers
-    """(merged values,): merged value → orbit, numbered by first occurrence."""
+    tree: Tree
+    """Merged values in orbits, numbered by first occurrence, with their parts."""
     factors: tuple[Factor, ...]
     """The workload's distinct factors of this attribute, on merged values."""
     twins: Twins
-    shown: dict[tuple[int, int], Integers]
-    """FᵢᵀFⱼ of factors that meet in one term, at the values that stand for their twins."""
+    met: tuple[tuple[int, int], ...]
+    """Factors that meet in one term."""
+    is_tree: bool = False
+    """Whether rows are nested sets, of few entries: then Grams are not written out."""
 
-    @cached_property
+    @property
+    def orbit(self) -> Integers:
+        return self.tree.orbit
+
+    @property
     def sizes(self) -> Integers:
         """(orbits,): merged values per orbit."""
-        return np.bincount(self.orbit)
+        return self.tree.sizes
+
+    @cached_property
+    def shown(self) -> dict[tuple[int, int], Integers]:
+        """FᵢᵀFⱼ of factors that meet, at the values that stand for their twins."""
+        return _shown(self.factors, self.twins, self.met)
 
     @cached_property
     def members(self) -> tuple[Integers, ...]:
@@ -130,12 +151,24 @@ class ReducedAxis:
     @cached_property
     def summed(self) -> dict[tuple[int, int], Integers]:
         """Grams summed over orbits: 1_oᵀ G 1_o'."""
+        if self.is_tree:
+            ones = self._indicator(np.arange(len(self.orbit)), self.orbit, np.ones_like(self.orbit))
+            return {(i, j): (ones[i].T @ ones[j]).toarray() for i, j in self.met}
         orbit = self.orbit[self.twins.first]
         found = {}
         for key, G in self.shown.items():
             found[key] = np.zeros((len(self.sizes), len(self.sizes)), np.int64)
             np.add.at(found[key], np.ix_(orbit, orbit), self.twins.sums(G))
         return found
+
+    def _indicator(self, values: Integers, columns: Integers, entries: Integers) -> list[Any]:
+        """Every factor times a sparse matrix with these entries."""
+        from scipy import sparse
+
+        allocate(8 * sum(factor.nonzeros for factor in self.factors))
+        shape = len(self.orbit), int(columns.max()) + 1
+        matrix = sparse.csr_array((entries, (values, columns)), shape=shape)
+        return [factor.to_sparse() @ matrix for factor in self.factors]
 
     @cached_property
     def trivial(self) -> dict[tuple[int, int], Floats]:
@@ -145,13 +178,43 @@ class ReducedAxis:
 
     @cached_property
     def standard(self) -> dict[tuple[int, int], Integers]:
-        """λ on each orbit's standard part: G_uu − G_uv for u ≠ v in it, 0 for single values."""
+        """λ on every part, 0 where an orbit has no such level.
+
+        Where nothing is nested it is G_uu − G_uv for u ≠ v of the orbit. Else zᵀGz/zᵀz for the
+        difference z of two children of one node.
+        """
+        if self.is_tree:
+            return self._nested_numbers()
         orbit = self.orbit[self.twins.shown]
         pairs = [np.flatnonzero(orbit == o)[[0, -1]] for o in range(len(self.sizes))]
         first, last = np.array(pairs).T
         return {
             key: G[first, first].astype(np.int64) - G[first, last] for key, G in self.shown.items()
         }
+
+    def _nested_numbers(self) -> dict[tuple[int, int], Integers]:
+        tree, found = self.tree, np.zeros((len(self.met), self.tree.parts), np.int64)
+        for level in range(tree.levels):
+            inner = tree.widths[level + 1][self.orbit]
+            branches = tree.widths[level][self.orbit] > inner
+            values = np.flatnonzero(branches & (tree.places < 2 * inner))
+            if not len(values):
+                continue
+            signs = np.where(tree.places[values] < inner[values], 1, -1)
+            seen = self._indicator(values, self.orbit[values], signs)
+            for n, (i, j) in enumerate(self.met):
+                lengths = 2 * tree.widths[level + 1][: seen[i].shape[1]]
+                own = np.asarray((seen[i].multiply(seen[j])).sum(axis=0)).ravel() // lengths
+                found[n, level * len(self.sizes) :][: len(own)] = own
+        return dict(zip(self.met, found, strict=True))
+
+    @cached_property
+    def diagonals(self) -> dict[tuple[int, int], Integers]:
+        """G_uu, (merged values,)."""
+        if self.is_tree:
+            seen = [factor.to_sparse() for factor in self.factors]
+            return {(i, j): np.asarray(seen[i].multiply(seen[j]).sum(axis=0)) for i, j in self.met}
+        return {key: self.twins.own(G)[self.twins.number] for key, G in self.shown.items()}
 
     def gram(self, key: tuple[int, int]) -> Integers:
         """FᵢᵀFⱼ in full, (merged values, merged values)."""
@@ -199,7 +262,7 @@ class BlockGram:
     """The Gram of every one of `axes`, named by two factors → coefficient."""
     summands: tuple[tuple[float, tuple[Floats, ...]], ...]
     multiplicity: int
-    """Product of |o|−1 over the residuals, times the copies: how often the block occurs."""
+    """Product of the residuals' dimensions, times the copies: how often the block occurs."""
     others: tuple[tuple[int, ...], ...] = ()
     """The residuals' attributes in every further copy."""
 
@@ -238,7 +301,7 @@ class Reduction:
         copies: dict[Hashable, list[Residuals]] = {}
         for residuals in sorted(found):
             parts = ((None if self._is_alike(a) else a, o) for a, o in residuals)
-            sizes = (int(self.axes[a].sizes[o]) for a, o in residuals)
+            sizes = (self.axes[a].tree.nest(part) for a, part in residuals)
             alike = tuple(parts), tuple(sizes), tuple(found[residuals].items())
             copies.setdefault(alike if together else residuals, []).append(residuals)
         grams = [self._block_gram(places, found[places[0]]) for places in copies.values()]
@@ -272,7 +335,10 @@ class Reduction:
 
     @memoised
     def _options(self, a: int, pair: tuple[int, int]) -> list[tuple[tuple[int, int] | None, float]]:
-        """The parts of an attribute that a Gram does not map to 0, with its number there."""
+        """The parts of an attribute that a Gram does not map to 0, with its number there.
+
+        None is the trivial one.
+        """
         standard = self.axes[a].standard[pair]
         trivial = float(self.axes[a].trivial[pair][0, 0]) if self._is_alike(a) else 1.0
         active = [((a, int(o)), float(standard[o])) for o in np.flatnonzero(standard)]
@@ -297,7 +363,7 @@ class Reduction:
             (c, tuple(self.axes[a].trivial[pair] for a, pair in zip(axes, key, strict=True)))
             for key, c in summands.items()
         ]
-        copies = math.prod(int(self.axes[a].sizes[o]) - 1 for a, o in residuals)
+        copies = math.prod(self.axes[a].tree.existing(part).rows for a, part in residuals)
         return BlockGram(
             residuals,
             axes,
@@ -379,14 +445,32 @@ def _axis(
     a: int, merged: Integers, factors: tuple[Factor, ...], terms: Sequence[ReducedTerm]
 ) -> ReducedAxis:
     together = {tuple(index[a] for index in term.indices) for term in terms}
-    twins = find_twins([[factors[i] for i in sorted(set(met))] for met in sorted(together)])
+    stacks = [[factors[i] for i in sorted(set(met))] for met in sorted(together)]
+    twins = find_twins(stacks)
     met = sorted({pair for chosen in together for pair in itertools.product(chosen, chosen)})
-    _require_room(len(twins.shown), len(met))
-    seen = [factor.columns(twins.shown) for factor in factors]
-    shown = {(i, j): _compact(gram(seen[i], seen[j])) for i, j in met}
+    tree = find_tree(stacks)
+    if tree is not None and (tree.levels > 1 or len(twins.shown) > FEW_TWINS):
+        if len(tree.shapes) > MOST_ORBITS:
+            raise StrategyError(
+                f"the groups of one attribute are too different: {len(tree.shapes):,} kinds of"
+                f" values, more than {MOST_ORBITS:,}",
+                hint="ask for fewer levels of groups, or for larger groups",
+            )
+        return ReducedAxis(merged, tree, factors, twins, tuple(met), is_tree=True)
+    shown = _shown(factors, twins, met)
     orbit = np.zeros(len(twins.sizes), np.int64)
     orbit[twins.number[twins.shown]] = orbits(list(shown.values()))
-    return ReducedAxis(merged, orbit[twins.number], factors, twins, shown)
+    axis = ReducedAxis(merged, Tree.flat(orbit[twins.number]), factors, twins, tuple(met))
+    vars(axis)["shown"] = shown
+    return axis
+
+
+def _shown(
+    factors: Sequence[Factor], twins: Twins, met: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], Integers]:
+    _require_room(len(twins.shown), len(met))
+    seen = [factor.columns(twins.shown) for factor in factors]
+    return {(i, j): _compact(gram(seen[i], seen[j])) for i, j in met}
 
 
 def _compact(G: Integers) -> Integers:

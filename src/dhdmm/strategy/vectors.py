@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -74,11 +75,14 @@ class VectorBook:
         return np.array([self.number(row) for row in independent], np.int64)
 
     def _holds_every_orbit(self, index: int) -> bool:
-        """Whether each orbit is a value that some row holds alone, so that the rank is known."""
-        factor, size = self.axis.factors[index], len(self.axis.orbit)
-        if not isinstance(factor, Ranges) or len(self.axis.sizes) < size:
-            return False
-        return len(np.unique(factor.low[factor.high - factor.low == 1])) == size
+        """Whether of each orbit some row holds one value alone, so that the rank is known."""
+        factor, orbit = self.axis.factors[index], self.axis.orbit
+        if isinstance(factor, Ranges):
+            alone = factor.low[factor.high - factor.low == 1]
+        else:
+            held = np.diff(factor.matrix.indptr)
+            alone = factor.matrix.indices[factor.matrix.indptr[:-1][held == 1]]
+        return len(np.unique(orbit[alone])) == len(self.axis.sizes)
 
     @memoised
     def varies(self, index: int) -> bool:
@@ -126,6 +130,17 @@ class VectorBook:
         multiple = np.lcm.reduce(self.axis.sizes // common, axis=1)
         return primitive(sums // common * (multiple[:, None] // (self.axis.sizes // common)))
 
+    def _different(self, factor: Factor, order: Integers) -> Integers:
+        """Where rows in this order have sums over orbits that none before them has."""
+        size = len(self.axis.sizes)
+        if size == len(self.axis.orbit):
+            return np.arange(len(order))
+        borrow(3 * factor.shape[0] + 3 * factor.shape[1])
+        digest = hashlib.shake_256(b"dhdmm row sums").digest(16 * size)
+        random = np.frombuffer(digest, "<i8").reshape(size, 2)
+        prints = factor.dot(random[self.axis.orbit])[order]
+        return np.sort(np.unique(prints, axis=0, return_index=True)[1])
+
     def _sparse_first(self, index: int) -> Iterator[Integers]:
         factor = self.axis.factors[index]
         if isinstance(factor, Ranges):
@@ -133,6 +148,7 @@ class VectorBook:
         else:
             weight = np.diff(factor.matrix.indptr)
         order = np.argsort(weight, kind="stable")
+        order = order[self._different(factor, order)]
         for start in range(0, len(order), CHUNK):
             rows = self._primitive_means(factor.take(order[start : start + CHUNK]))
             yield rows[np.argsort(np.count_nonzero(rows, axis=1), kind="stable")]

@@ -31,6 +31,8 @@ class Cells:
 
     @cached_property
     def of_counted_rows(self) -> Schema:
+        if not self.marks:
+            return self.records
         return Schema((*self.records.attributes, *(MARKED for _ in self.marks)))
 
     @cached_property
@@ -40,6 +42,8 @@ class Cells:
 
     def terms(self, terms: list[Term]) -> tuple[Term, ...]:
         """The same queries of one table, from the attributes of a record to these cells."""
+        if self.schema is self.records:
+            return tuple(terms)
         persons = any(term.mark is not None for term in terms)
         return tuple(self._term(term, persons) for term in terms)
 

@@ -1,7 +1,8 @@
 """Answers that are functions of measured ones: means and quantiles.
 
 An item's terms are what is measured: linear queries, with exact covariance. `Item.derived` says
-which functions of them its table shows instead; terms are named by their number within the item.
+which functions of them its table shows instead, or which of them as they are; terms are named by
+their number within the item.
 Rows of a derived answer are those of the groups, in the order of the term that it refers to.
 """
 
@@ -9,6 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The rows of a term as they are, beside what is derived."""
+
+    term: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,4 +46,4 @@ class Quantiles:
     """What the last step of each prefix is called: the value, or the bin, of the quantile."""
 
 
-Derived = Mean | Quantiles
+Derived = Measured | Mean | Quantiles

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dhdmm.study.attributes import Attribute
+from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
 from dhdmm.study.grouping import Grouping
 from dhdmm.study.hierarchy import digest_of
 from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
 from dhdmm.study.query import LEFT_OUT_TABLE
 from dhdmm.study.schema import Schema
 from dhdmm.study.spec import Study
-from dhdmm.study.sums import largest_bias
+from dhdmm.study.sums import MIDPOINT, largest_bias
 from dhdmm.study.workload import Axis, Item, Term
 
 UNITS = {"record": "any one record", "participant": "everything that any one participant holds"}
@@ -29,6 +31,12 @@ VALIDATIONS = {
     "none": "",
     "sum": "; the sum is checked",
     "bounded": "; inputs are proved to be short, and the sum is checked",
+}
+
+
+EXCESS = {
+    "keep": "",
+    "remove": "; noise that turns out not to be needed is removed when it is known who dropped out",
 }
 
 
@@ -101,7 +109,7 @@ def _table(schema: Schema, model: ItemModel, item: Item) -> dict[str, Any]:
         "name": item.name,
         "queries": item.queries,
         "target": model.target,
-        "summary": _derived_words(schema, model) or _summary(model, item),
+        "summary": _derived_words(schema, model, item) or _summary(model, item),
         "terms": [
             {"words": term_words(term), "queries": term.queries, "weight": _weight(model, term)}
             for term in item.terms
@@ -114,20 +122,34 @@ def _weight(model: ItemModel, term: Term) -> float:
     return model.weight if term.sum_of else term.weight
 
 
-def _derived_words(schema: Schema, model: ItemModel) -> str:
+def _derived_words(schema: Schema, model: ItemModel, item: Item) -> str:
     """What is made of sums, and how far bins may put it off; empty for counts."""
-    if model.quantiles is not None:
-        shares = ", ".join(f"{share:g}" for share in model.quantiles.at)
-        return f"quantiles {shares} of {model.quantiles.of}, from the records up to each value"
+    words = [_words_of(one) for one in item.derived]
     asked = model.sum or model.mean
-    if asked is None:
-        return ""
-    bias = largest_bias(schema, asked.of, asked.representative)
-    edge = {"midpoint": "midpoint"}.get(asked.representative, f"{asked.representative} edge")
-    words = [f"means of {asked.of}, from sums and counts"] if model.mean else []
-    if bias:
-        words.append(f"a record counts as the {edge} of its bin, off by up to {bias:g}")
-    return "; ".join(words)
+    representative = MIDPOINT if asked is None else asked.representative
+    edge = MIDPOINT if representative == MIDPOINT else f"{representative} edge"
+    for name in (term.sum_of for term in item.terms if term.sum_of):
+        bias = largest_bias(schema, name, representative)
+        if bias:
+            words.append(
+                f"a record counts as the {edge} of its bin of {name}, off by up to {bias:g}"
+            )
+    return "; ".join(dict.fromkeys(filter(None, words)))
+
+
+def _words_of(derived: Derived) -> str:
+    match derived:
+        case Mean(of):
+            return f"means of {of}, from sums and counts"
+        case Quantiles(of):
+            named = "median" if derived.at == (0.5,) else f"quantiles {_listed(derived.at)}"
+            return f"{named} of {of}, from the records up to each value"
+        case Measured():
+            return ""
+
+
+def _listed(shares: Sequence[float]) -> str:
+    return ", ".join(f"{share:g}" for share in shares)
 
 
 def _summary(model: ItemModel, item: Item) -> str:
@@ -193,7 +215,8 @@ def aggregation_words(aggregation: AggregationModel) -> str:
     return (
         f"{some} participants with up to {aggregation.max_records_per_participant:,} records each;"
         f" up to {_percent(aggregation.max_dropout)} of them may drop out; safe against"
-        f" {THREATS[aggregation.threat_model]}{VALIDATIONS[aggregation.validation]}."
+        f" {THREATS[aggregation.threat_model]}{VALIDATIONS[aggregation.validation]}"
+        f"{EXCESS[aggregation.excess_noise]}."
     )
 
 

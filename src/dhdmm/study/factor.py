@@ -28,6 +28,8 @@ Integers = NDArray[np.int64]
 
 LARGEST_WRITTEN = 20_000_000
 """Entries of a factor that a condition may force to be written out (about 320 MB)."""
+MOST_LISTED = 2**14
+"""Values all of whose ranges are listed: 134 million."""
 DENSE_BLOCK = 2**22
 """Entries of a dense matrix that are looked at together."""
 
@@ -67,6 +69,8 @@ class Ranges:
     @classmethod
     def all(cls, size: int) -> Ranges:
         """Every interval, shortest start first: size·(size+1)/2 rows."""
+        if size > MOST_LISTED:
+            return UnlistedRanges(size)
         rows = size * (size + 1) // 2
         allocate(2 * rows)
         borrow(2 * rows)
@@ -87,6 +91,19 @@ class Ranges:
     @property
     def nonzeros(self) -> int:
         return int((self.high - self.low).sum())
+
+    @property
+    def is_every(self) -> bool:
+        """Whether these are all ranges, in the order of `all`."""
+        if len(self.low) != self.size * (self.size + 1) // 2 or self.size > MOST_LISTED:
+            return False
+        every = Ranges.all(self.size)
+        return np.array_equal(self.low, every.low) and np.array_equal(self.high, every.high)
+
+    @property
+    def is_prefixes(self) -> bool:
+        """Whether these are all prefixes, in the order of `prefixes`."""
+        return not self.low.any() and np.array_equal(self.high, np.arange(1, self.size + 1))
 
     def dot(self, x: Array) -> Array:
         """F x over the first axis: differences of running sums."""
@@ -116,6 +133,45 @@ class Ranges:
 
     def to_sparse(self) -> sparse.csr_array:
         return _written_out(self.low, self.high, np.arange(self.size), self.size)
+
+
+class UnlistedRanges(Ranges):
+    """All ranges of more values than they can be listed for: a strategy for them can be found.
+
+    >>> UnlistedRanges(100_000).shape
+    (5000050000, 100000)
+    """
+
+    def __init__(self, size: int) -> None:
+        object.__setattr__(self, "size", size)
+
+    def __repr__(self) -> str:
+        return f"UnlistedRanges({self.size})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size * (self.size + 1) // 2, self.size
+
+    @property
+    def nonzeros(self) -> int:
+        return self.size * (self.size + 1) * (self.size + 2) // 6
+
+    @property
+    def is_every(self) -> bool:
+        return True
+
+    @property
+    def is_prefixes(self) -> bool:
+        return False
+
+    @property
+    def low(self) -> Integers:
+        raise StudyError(
+            f"{self.shape[0]:,} ranges of {self.size:,} values are too many to be listed",
+            hint="ask for prefixes, any two of which differ by a range, or bin the attribute",
+        )
+
+    high = low
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +225,7 @@ Factor = Ranges | Rows
 
 def is_total(factor: Factor) -> bool:
     """Whether it is the one row that holds for every value."""
-    if not isinstance(factor, Ranges) or len(factor.low) != 1:
+    if not isinstance(factor, Ranges) or factor.shape[0] != 1:
         return False
     return bool(np.all(factor.high - factor.low == factor.size))
 

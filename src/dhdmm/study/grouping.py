@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dhdmm.study import sqltext
-from dhdmm.study.attributes import Codes
+from dhdmm.study.attributes import Attribute, Codes
 from dhdmm.study.attributes.base import Partition
 from dhdmm.study.document import Place
 from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of, with_total
@@ -23,6 +24,9 @@ from dhdmm.study.predicate import mask
 from dhdmm.study.query import TOTAL
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import plain_axis
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +119,14 @@ def _grouping_of(name: str, found: Partition, schema: Schema, index: int) -> Gro
 class _Set:
     label: str
     codes: Codes
-    condition: str = ""
-    """SQL that says it more shortly than the list of values."""
+    condition: Expr | None = None
+    """Says it more shortly than the list of values."""
+
+    def predicate(self, attribute: Attribute) -> str:
+        """As SQL."""
+        if self.condition is None:
+            return attribute.set_predicate(self.codes)
+        return f"({sqltext.render(self.condition)})"
 
 
 def _grouping_of_sets(
@@ -135,9 +145,7 @@ def _grouping_of_sets(
         (ones, np.concatenate([entry.codes for entry in sets]), ends),
         shape=(len(sets), attribute.size),
     )
-    predicates = LazySequence(
-        len(sets), lambda i: sets[i].condition or attribute.set_predicate(sets[i].codes)
-    )
+    predicates = LazySequence(len(sets), lambda i: sets[i].predicate(attribute))
     return Grouping(name, index, factor_of(rows), [s.label for s in sets], predicates)
 
 
@@ -171,7 +179,7 @@ def _named_sets(model: SetModel, schema: Schema, index: int, place: Place) -> li
         where = str(place / "where")
         tree = sqltext.parse_condition(model.where, where)
         codes = np.flatnonzero(mask(tree, schema, index, where=where))
-        return [_Set(str(model.label), codes, f"({sqltext.render(tree)})")]
+        return [_Set(str(model.label), codes, tree)]
     if model.values is not None:
         with (place / "values").located():
             listed = {attribute.listed_code(value) for value in model.values}

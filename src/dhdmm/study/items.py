@@ -7,10 +7,10 @@ from the groupings, intersected with the boxes of the condition.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -20,7 +20,7 @@ from dhdmm.study import sqltext
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.cells import Cells
 from dhdmm.study.coverage import coverage_terms
-from dhdmm.study.derived import Derived, Mean, Quantiles
+from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
 from dhdmm.study.document import Place
 from dhdmm.study.factor import Factor, Integers, Ranges, restricted
 from dhdmm.study.grouping import Grouping, grouping_by_unit, plain_grouping
@@ -31,12 +31,13 @@ from dhdmm.study.models import (
     PersonModel,
     RangesModel,
     TermModel,
+    no_target,
 )
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.persons import mark_of
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
-from dhdmm.study.sql import parse_query, unit_name
+from dhdmm.study.sql import ParsedQuery, parse_query, unit_name
 from dhdmm.study.sums import of_known, summed
 from dhdmm.study.workload import Axis, Item, Product, Term
 
@@ -63,8 +64,7 @@ class Names:
     """Whom the study protects, if that is persons."""
 
     def grouping(self, name: str, place: Place) -> Grouping:
-        measured = [a.name for a in self.schema.attributes if a.present.divided is not None]
-        if name in measured:
+        if name in self._measured:
             hint = "ask for its 'sum' or 'mean', or declare the column as a number with edges, too"
             raise place.error(f"'{name}' is measured: no table is broken down by it", hint)
         found = self.groupings.get(name) or self._attributes.get(name) or self._by_unit(name)
@@ -72,6 +72,32 @@ class Names:
             known = [*self.schema.names, *self.groupings]
             raise place.error(f"unknown attribute or grouping '{name}'", nearest(name, known))
         return found
+
+    def condition(self, given: Sequence[tuple[str, Place]]) -> Condition:
+        """All the conditions given, together; made once, since many terms share them."""
+        texts = tuple(text for text, _ in given)
+        if texts not in self._conditions:
+            self._conditions[texts] = self._together(given)
+        return self._conditions[texts]
+
+    def _together(self, given: Sequence[tuple[str, Place]]) -> Condition:
+        """Each is checked by itself, so that errors find it."""
+        if not given:
+            return Condition()
+        where = str(given[-1][1])
+        if len(given) == 1:
+            tree = sqltext.parse_condition(given[0][0], where)
+            return Condition(sqltext.render(tree), boxes(tree, self.schema, where=where))
+        joined = " AND ".join(f"({self.condition([one]).text})" for one in given)
+        return Condition(joined, boxes(joined, self.schema, where=where))
+
+    @cached_property
+    def _measured(self) -> list[str]:
+        return [a.name for a in self.schema.attributes if a.present.divided is not None]
+
+    @cached_property
+    def _conditions(self) -> dict[tuple[str, ...], Condition]:
+        return {}
 
     def _by_unit(self, name: str) -> Grouping | None:
         """`week of visit` needs no entry in the study."""
@@ -105,7 +131,10 @@ def asked(model: ItemModel, names: Names, place: Place) -> tuple[list[Term], lis
     if model.coverage:
         return [], []
     if model.sql is not None:
-        return _sql_terms(model, names, place / "sql")
+        terms, derived = _sql_terms(model, names, place / "sql")
+        if derived and model.target is not None:
+            raise (place / "target").error(*no_target("means and quantiles"))
+        return terms, derived
     return _derived(model, names, list(_terms(model, names, place)), place)
 
 
@@ -115,11 +144,8 @@ def _derived(
     """What an item measures, and what it derives from that, given the counts of its groups."""
     schema = names.schema
     if model.quantiles is not None:
-        wanted = model.quantiles
-        axis = names.grouping(wanted.of, place / "quantiles" / "of").attribute
-        steps = counts[0].axes[axis]
-        assert steps is not None
-        return counts, [Quantiles(wanted.of, 0, axis, tuple(wanted.at), steps.labels)]
+        axis = names.grouping(model.quantiles.of, place).attribute
+        return counts, [_quantiles(model.quantiles.of, counts[0], 0, axis, model.quantiles.at)]
     total = model.sum or model.mean
     if total is None:
         return counts, []
@@ -129,6 +155,12 @@ def _derived(
     return ([sums], []) if model.sum else ([sums, known], [Mean(total.of, 0, 1)])
 
 
+def _quantiles(of: str, prefixes: Term, number: int, axis: int, at: Sequence[float]) -> Quantiles:
+    steps = prefixes.axes[axis]
+    assert steps is not None
+    return Quantiles(of, number, axis, tuple(at), steps.labels)
+
+
 def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
     """The item's terms; the item's own `by`, `where`, … apply to each of them."""
     outer = _by(model.by or (), names, place / "by")
@@ -136,14 +168,14 @@ def _terms(model: ItemModel, names: Names, place: Place) -> Iterator[Term]:
         found = getattr(model, kind)
         outer += [] if found is None else _by(found.by or (), names, place / kind / "by")
     if model.quantiles is not None:
-        outer.append(_quantile_steps(model.quantiles.of, names, place / "quantiles"))
+        outer.append(_quantile_steps(model.quantiles.of, outer, names, place / "quantiles"))
     if model.ranges is not None:
         outer.append(_ranges(model.ranges, names, place / "ranges"))
     for part, here in _parts(model, names.schema, place):
         by = [*outer, *_by(part.by or (), names, here / "by")]
         totals = [*(model.with_totals or ()), *(part.with_totals or ())]
         both = [(model.where, place / "where"), (part.where, here / "where")]
-        condition = _condition([(text, at) for text, at in both if text is not None], names.schema)
+        condition = names.condition([(text, at) for text, at in both if text is not None])
         weight = model.weight * part.weight
         counts = term(names.schema, _totalled(by, totals, here), condition, weight, here)
         if model.persons is None:
@@ -206,8 +238,8 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
         and np.all(steps.low[1:] == steps.high[:-1])
     ):
         raise (place / "of").error(
-            f"'{model.of}' has no order to take ranges of",
-            "ranges are of integers, numbers, or a grouping of them with 'edges'",
+            f"'{model.of}' has no order to take ranges or quantiles of",
+            "they are of integers, numbers, dates, or a grouping of them with 'edges' or 'by'",
         )
     if attribute.missing_code is not None:  # it is in no range
         steps = steps.take(np.flatnonzero(steps.high <= attribute.missing_code))
@@ -219,10 +251,18 @@ def _ranges(model: RangesModel, names: Names, place: Place) -> Grouping:
     return plain_grouping(model.of, names.schema, base.attribute, chosen)
 
 
-def _quantile_steps(of: str, names: Names, place: Place) -> Grouping:
+def _quantile_steps(of: str, by: Sequence[Grouping], names: Names, place: Place) -> Grouping:
     """Prefixes, each called after its last step."""
     steps = names.grouping(of, place / "of")
-    return replace(_ranges(RangesModel(of=of, kind="prefix"), names, place), labels=steps.labels)
+    prefixes = _ranges(RangesModel(of=of, kind="prefix"), names, place)
+    for one in by:
+        if one.attribute == steps.attribute:
+            raise (place / "by").error(
+                f"quantiles of '{of}' are not broken down by '{one.name}', which is of the same"
+                " attribute",
+                "group by others, or take one part of it by a condition",
+            )
+    return replace(prefixes, labels=steps.labels)
 
 
 def _runs(model: RangesModel, size: int, place: Place) -> Ranges:
@@ -244,49 +284,89 @@ def _sql_terms(model: ItemModel, names: Names, place: Place) -> tuple[list[Term]
     query = parse_query(
         model.sql or "", names.schema, names.groupings, where=str(place), person=names.person
     )
-    condition = Condition(query.condition, query.boxes)
     terms: list[Term] = []
     derived: list[Derived] = []
     for chosen in query.grouping_sets:
-        by = _by(chosen, names, place)
-        counts = term(names.schema, by, condition, model.weight, place)
-        persons = partial(_of_persons, names, counts, by, condition, place)
-        found = _Aggregates(names.schema, counts, persons, len(terms))
-        for kind, of in query.aggregates:
-            if kind == "mean":
-                derived.append(Mean(of, found.number("sum", of), found.number("count", of)))
-            else:
-                found.number(kind, of)
+        found = _Aggregates(
+            query, _by(chosen, names, place), names, model.weight, place, len(terms)
+        )
+        derived += [found.answers(kind, of) for kind, of in query.aggregates]
         terms += found.terms
+    if all(isinstance(one, Measured) for one in derived):
+        return terms, []
+    _check_dates(derived, query, names.schema)
     return terms, derived
+
+
+def _check_dates(derived: Sequence[Derived], query: ParsedQuery, schema: Schema) -> None:
+    """Quantiles of dates are dates, and a table has one column of answers."""
+    units = [
+        schema.attributes[one.axis].present.times if isinstance(one, Quantiles) else ""
+        for one in derived
+    ]
+    if len(set(units)) > 1:
+        dated = next(of for (_, of), unit in zip(query.aggregates, units, strict=False) if unit)
+        raise Place(query.quantiles[dated].where).error(
+            f"quantiles of '{dated}' are dates, and other answers of this table are not",
+            "ask for them in an item of its own",
+        )
 
 
 class _Aggregates:
     """The terms that the aggregates of one grouping set need, each once."""
 
     def __init__(
-        self, schema: Schema, counts: Term, persons: Callable[[], Term], before: int
+        self,
+        query: ParsedQuery,
+        by: Sequence[Grouping],
+        names: Names,
+        weight: float,
+        place: Place,
+        before: int,
     ) -> None:
-        self.schema, self.counts, self.persons, self.before = schema, counts, persons, before
+        self.query, self.by, self.names, self.weight = query, by, names, weight
+        self.place, self.before = place, before
+        self.condition = Condition(query.condition, query.boxes)
+        self.counts = term(names.schema, by, self.condition, weight, place)
         self.terms: list[Term] = []
         self._numbers: dict[tuple[str, str], int] = {}
 
-    def number(self, kind: str, of: str) -> int:
+    def answers(self, kind: str, of: str) -> Derived:
+        """What the table shows for an aggregate."""
+        if kind == "mean":
+            return Mean(of, self._number("sum", of), self._number("count", of))
+        if kind == "quantiles":
+            return self._quantiles(of)
+        return Measured(self._number(kind, of))
+
+    def _number(self, kind: str, of: str) -> int:
         """Of the term among those of the item."""
-        if kind == "count" and of and of_known(self.schema, self.counts, of) is self.counts:
+        schema = self.names.schema
+        if kind == "count" and of and of_known(schema, self.counts, of) is self.counts:
             of = ""  # every record has a value
         if (kind, of) not in self._numbers:
-            self._numbers[kind, of] = self.before + len(self.terms)
-            self.terms.append(self._term(kind, of))
+            self._numbers[kind, of] = self._add(self._term(kind, of))
         return self._numbers[kind, of]
+
+    def _add(self, term: Term) -> int:
+        self.terms.append(term)
+        return self.before + len(self.terms) - 1
 
     def _term(self, kind: str, of: str) -> Term:
         if kind == "persons":
-            return self.persons()
+            return _of_persons(self.names, self.counts, self.by, self.condition, self.place)
         if not of:
             return self.counts
         make = summed if kind == "sum" else of_known
-        return make(self.schema, self.counts, of)
+        return make(self.names.schema, self.counts, of)
+
+    def _quantiles(self, of: str) -> Quantiles:
+        shares = self.query.quantiles[of]
+        with Place(shares.where).located():
+            steps = _quantile_steps(of, self.by, self.names, Place())
+            by = [*self.by, steps]
+            prefixes = term(self.names.schema, by, self.condition, self.weight, self.place)
+        return _quantiles(of, prefixes, self._add(prefixes), steps.attribute, shares.at)
 
 
 def _by(chosen: Sequence[str], names: Names, place: Place) -> list[Grouping]:
@@ -304,19 +384,6 @@ def _totalled(by: list[Grouping], totals: Sequence[str], place: Place) -> list[G
                 f"'{name}' is not in 'by', so it has no total", f"'by' has {', '.join(known)}"
             )
     return [g.with_total() if g.name in totals else g for g in by]
-
-
-def _condition(given: Sequence[tuple[str, Place]], schema: Schema) -> Condition:
-    """All the conditions given, together; each is checked by itself, so that errors find it."""
-    if not given:
-        return Condition()
-    trees = [sqltext.parse_condition(text, str(place)) for text, place in given]
-    texts = [sqltext.render(tree) for tree in trees]
-    found = [boxes(t, schema, where=str(p)) for t, (_, p) in zip(trees, given, strict=True)]
-    if len(given) == 1:
-        return Condition(texts[0], found[0])
-    joined = " AND ".join(f"({text})" for text in texts)
-    return Condition(joined, boxes(joined, schema, where=str(given[-1][1])))
 
 
 def term(

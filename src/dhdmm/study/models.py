@@ -33,6 +33,7 @@ from dhdmm.study.forms import (
 KEYS_SINCE: dict[str, str] = {
     "aggregation.validation": "0.2.0",
     "aggregation.sealing": "0.2.0",
+    "aggregation.excess_noise": "0.2.0",
     "aggregation.threat_model.two-servers": "0.2.0",
     "extra_measurements": "0.2.0",
     "objective": "0.2.0",
@@ -178,11 +179,14 @@ class MeanModel(SumModel):
     """The mean of an attribute's values, in all or for each group."""
 
 
+MOST_SHARES = 100
+
+
 class QuantilesModel(Section):
     """The values that so many of the records do not exceed, in all or for each group."""
 
     of: Name
-    at: Annotated[list[Share], Field(min_length=1, max_length=100)]
+    at: Annotated[list[Share], Field(min_length=1, max_length=MOST_SHARES)]
     by: Names | None = None
 
 
@@ -209,6 +213,14 @@ DERIVED = ("mean", "quantiles")
 """Those whose answers are no sums."""
 KINDS = ("by", "total", "marginals", "ranges", "terms", "sql", "coverage", *GROUPED)
 """The keys of which an item has one."""
+
+
+def no_target(kind: str) -> tuple[str, str]:
+    """Why answers that are no sums have no target, and a hint."""
+    return (
+        f"'target' goes with counts and sums, not with {kind}",
+        "the error of what is derived from them depends on the data",
+    )
 
 
 class ItemModel(Section):
@@ -256,10 +268,7 @@ class ItemModel(Section):
     def _may_have_a_target(self, kind: str) -> None:
         """A target stands for a weight, and is for answers that are counted or added up."""
         if kind in DERIVED:
-            raise problem(
-                f"'target' goes with counts and sums, not with '{kind}'",
-                "the error of what is derived from them depends on the data",
-            )
+            raise problem(*no_target(f"'{kind}'"))
         if self.weight != 1 or any(term.weight != 1 for term in self.terms or ()):
             raise problem("a table has a 'weight' or a 'target', not both")
 
@@ -341,11 +350,23 @@ class AggregationModel(Section):
     max_records_per_participant: Annotated[int, Field(ge=1, le=10**12)]
     validation: Literal["none", "sum", "bounded"] = "none"
     sealing: Literal["mlkem768-x25519", "x25519"] = "mlkem768-x25519"
+    excess_noise: Literal["keep", "remove"] = "keep"
 
     @model_validator(mode="after")
     def _sealed_for_somebody(self) -> AggregationModel:
         if self.threat_model != "two-servers" and self.sealing != "mlkem768-x25519":
             raise problem("'sealing' is for 'threat_model: two-servers' only", at=("sealing",))
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_is_told_who_survived(self) -> AggregationModel:
+        if self.threat_model == "two-servers" and self.excess_noise == "remove":
+            raise problem(
+                "with two servers participants send one message, before anybody knows who survives:"
+                " they cannot remove noise later",
+                "leave 'excess_noise' out, or choose another threat model",
+                at=("excess_noise",),
+            )
         return self
 
 

@@ -54,9 +54,15 @@ def number_text(value: float) -> str:
 
 def near_miss(name: object, known: Iterable[object]) -> str | None:
     """A hint for an unknown name: the known one that is most similar; None if none is."""
+    close = most_similar(name, known)
+    return None if close is None else f"did you mean '{close}'?"
+
+
+def most_similar(name: object, known: Iterable[object]) -> object | None:
+    """The known name that a misspelled one is most likely meant to be, if any."""
     folded = {str(candidate).casefold(): candidate for candidate in reversed(list(known))}
     close = get_close_matches(str(name).casefold(), folded, n=1)
-    return f"did you mean '{folded[close[0]]}'?" if close else None
+    return folded[close[0]] if close else None
 
 
 def nearest(name: object, known: Iterable[object]) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dhdmm.errors import DataError, StudyError
@@ -66,7 +67,7 @@ class Schema:
         """
         return cls(tuple(IntegerAttribute(f"a{i}", 0, size - 1) for i, size in enumerate(sizes)))
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """How many values each attribute has."""
         return tuple(attribute.size for attribute in self.attributes)
@@ -76,12 +77,12 @@ class Schema:
         """How many combinations of values there are."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the attributes."""
         return tuple(attribute.name for attribute in self.attributes)
 
-    @property
+    @cached_property
     def units(self) -> int:
         """Into how many parts a record is divided, by its measured columns."""
         return math.prod(attribute.present.divided or 1 for attribute in self.attributes)

@@ -1,6 +1,6 @@
 """A counting query in SQL, read as grouping sets and a condition.
 
-    SELECT …, COUNT(*), COUNT(DISTINCT person), SUM(x), AVG(x) FROM data [WHERE …]
+    SELECT …, COUNT(*), COUNT(DISTINCT person), SUM(x), AVG(x), MEDIAN(x) FROM data [WHERE …]
     [GROUP BY … | CUBE (…) | ROLLUP (…) | GROUPING SETS (…)]
 
 Columns are the schema's attributes and the study's groupings. Whatever else SQL can say is refused
@@ -10,14 +10,14 @@ with its reason: an answer that silently leaves something out would be a wrong o
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NoReturn
 
 from dhdmm.study import sqltext
-from dhdmm.study.models import PersonModel
+from dhdmm.study.models import MOST_SHARES, PersonModel
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.predicate import Box, boxes
 from dhdmm.study.schema import Schema
@@ -42,6 +42,7 @@ _REFUSED_CLAUSES = {
     "sample": "every record is counted",
 }
 _CLAUSES = {"expressions", "from_", "where", "group"}
+_AGGREGATES = "COUNT(*), SUM(x), AVG(x) or MEDIAN(x)"
 
 _UNITS = {"year": "year", "isodow": "weekday", "dow": "weekday", "hour": "hour"} | {
     "month": "month of year"
@@ -50,7 +51,9 @@ _UNITS = {"year": "year", "isodow": "weekday", "dow": "weekday", "hour": "hour"}
 
 GroupingSet = tuple[str, ...]
 Aggregate = tuple[str, str]
-"""("count", "sum" or "mean", of which attribute); counts of records and of persons are of none."""
+"""("count", "sum", "mean" or "quantiles", of which attribute or grouping); counts of records and of
+persons are of none.
+"""
 COUNT: Aggregate = ("count", "")
 PERSONS: Aggregate = ("persons", "")
 
@@ -58,6 +61,15 @@ PERSONS: Aggregate = ("persons", "")
 def unit_name(unit: str, attribute: str) -> str:
     """What a grouping by a unit is called that no entry of the study names."""
     return f"{unit} of {attribute}"
+
+
+@dataclass(frozen=True)
+class Shares:
+    """At which shares the quantiles of one attribute or grouping are selected."""
+
+    at: tuple[float, ...]
+    where: str
+    """The first of them in the text, for error messages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +82,8 @@ class ParsedQuery:
     """The WHERE in DuckDB's SQL on one line, empty when there is none."""
     aggregates: tuple[Aggregate, ...] = (COUNT,)
     """What is selected of every group, in order."""
+    quantiles: Mapping[str, Shares] = field(default_factory=dict)
+    """By what they are of."""
 
 
 def parse_query(
@@ -100,6 +114,7 @@ class _QueryReader:
     ) -> None:
         self.schema, self.groupings, self.where, self.person = schema, groupings, where, person
         self.aliases: dict[str, Expr] = {}
+        self.quantiles: dict[str, Shares] = {}
 
     def query(self, tree: Expr) -> ParsedQuery:
         self._check_clauses(tree)
@@ -110,11 +125,11 @@ class _QueryReader:
         aggregates = self._selected(tree, {name for names in sets for name in names})
         restriction = tree.args.get("where")
         if restriction is None:
-            return ParsedQuery(sets, (Box(1, {}),), "", aggregates)
+            return ParsedQuery(sets, (Box(1, {}),), "", aggregates, self.quantiles)
         condition = restriction.this
         self._check_condition_names(condition)
         found = boxes(condition, self.schema, where=self.where)
-        return ParsedQuery(sets, found, sqltext.render(condition), aggregates)
+        return ParsedQuery(sets, found, sqltext.render(condition), aggregates, self.quantiles)
 
     def _check_clauses(self, tree: Expr) -> None:
         if tree.key == "block":
@@ -145,7 +160,7 @@ class _QueryReader:
             self._refuse(table, f"{sqltext.shown(table)}: write just FROM {sqltext.TABLE}")
 
     def _selected(self, tree: Expr, grouped: set[str]) -> tuple[Aggregate, ...]:
-        """The selected columns are grouped; the others count or add up."""
+        """The selected columns are grouped; the others are calculated for each group."""
         found: list[Aggregate] = []
         for selected in tree.expressions:
             plain = selected.unalias()
@@ -153,6 +168,9 @@ class _QueryReader:
             if unit is not None:
                 if unit not in grouped:
                     self._refuse(plain, f"{sqltext.shown(plain)} is selected but not in GROUP BY")
+                continue
+            if sqltext.is_quantile(plain):
+                found += self._quantiles(plain)
                 continue
             if plain.key != "column":
                 found.append(self._aggregate(plain))
@@ -164,7 +182,7 @@ class _QueryReader:
                 self._refuse(plain, f"'{name}' is selected but not in GROUP BY")
         repeated = first_repeated(found)
         if not found:
-            self._refuse(tree, "nothing is counted", "select COUNT(*), SUM(x) or AVG(x)")
+            self._refuse(tree, "nothing is counted", f"select {_AGGREGATES}")
         if repeated is not None:
             what = f"the {repeated[0]} is selected twice"
             self._refuse(tree, what, "select it once")
@@ -183,8 +201,6 @@ class _QueryReader:
                 return self._persons(tree, [part.name for part in argument.expressions])
             case "count" | "sum" | "avg":
                 what = f"{text} is not of a column"
-            case _ if sqltext.is_quantile(tree):
-                return self._refuse(tree, f"{text} is no sum of records", sqltext.QUANTILE_HINT)
             case "filter":
                 what = f"{text}: the restriction belongs into WHERE"
             case "window":
@@ -195,7 +211,28 @@ class _QueryReader:
                 what = f"{text}: a subquery cannot be selected"
             case _:
                 what = f"{text} cannot be selected"
-        return self._refuse(tree, what, "select grouped columns and COUNT(*), SUM(x) or AVG(x)")
+        return self._refuse(tree, what, f"select grouped columns and {_AGGREGATES}")
+
+    def _quantiles(self, tree: Expr) -> list[Aggregate]:
+        """All quantiles of one column are one aggregate, at the place of the first."""
+        of, at = sqltext.quantiles(tree, self.where)
+        unit = self._unit(of)
+        if unit is None and of.unnest().key != "column":
+            self._refuse(tree, f"{sqltext.shown(tree)} is not of a column")
+        name = unit or self._name(of.unnest())
+        known = self.quantiles.get(name)
+        if known is None:
+            self.quantiles[name] = Shares(at, sqltext.position(tree, self.where) or "")
+        else:
+            self.quantiles[name] = replace(known, at=known.at + at)
+        shares = self.quantiles[name].at
+        repeated = first_repeated(shares)
+        if repeated is not None:
+            what = f"the quantile {repeated:g} of '{name}' is selected twice"
+            self._refuse(tree, what, "select it once")
+        if len(shares) > MOST_SHARES:
+            self._refuse(tree, f"{len(shares)} quantiles of '{name}' are more than {MOST_SHARES}")
+        return [("quantiles", name)] if known is None else []
 
     def _persons(self, tree: Expr, columns: list[str]) -> Aggregate:
         """COUNT(DISTINCT person); the records, where a person has one of them at most."""

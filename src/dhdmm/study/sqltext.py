@@ -87,6 +87,53 @@ def unit_of_date(tree: Expr) -> tuple[str, Expr] | None:
     return None
 
 
+_QUANTILES = ("median", "quantile", "approxquantile", "percentiledisc", "percentilecont")
+
+
+def is_quantile(tree: Expr) -> bool:
+    """Whether it is a median or a quantile, in one of SQL's spellings."""
+    return (tree.this if tree.key == "withingroup" else tree).key in _QUANTILES
+
+
+def quantiles(tree: Expr, where: str | None = None) -> tuple[Expr, tuple[float, ...]]:
+    """(of what, at which shares) a median or quantile is, however it is spelled.
+
+    MEDIAN(x), QUANTILE(x, 0.5), PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x), or with a list.
+    """
+    if tree.key == "median":
+        return tree.this, (0.5,)
+    of, order = tree.this, []
+    shares = tree.args.get("quantile") or tree.args.get("expression")
+    if tree.key == "withingroup":
+        order, shares = tree.expression.expressions, tree.this.this
+        of = order[0].this
+    elif shares is not None and shares.key == "order":  # so WITHIN GROUP is written for DuckDB
+        order, shares = shares.expressions, shares.this
+    if any(one.args.get("desc") or render(one.this) != render(of) for one in order):
+        what = f"{shown(tree)}: quantiles are of one column in rising order"
+        refuse(tree, what, where=where, hint="write ORDER BY with the column alone")
+    given = [] if shares is None else [shares]
+    listed = given[0].expressions if given and given[0].key == "array" else given
+    if not listed:
+        what = f"{shown(tree)} needs a column and a share"
+        refuse(tree, what, where=where, hint="QUANTILE(x, 0.5) is the median of x")
+    return of, tuple(_share(one, tree, where) for one in listed)
+
+
+def _share(given: Expr, tree: Expr, where: str | None) -> float:
+    text = render(given)
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        what = f"{shown(tree)}: {text} is not a share between 0 and 1"
+        refuse(
+            tree, what, where=where, hint="0.5 is the median, 0.9 what nine tenths do not exceed"
+        )
+    return share
+
+
 def shown(tree: Expr) -> str:
     """The tree as SQL, short enough for a message."""
     text = render(tree)
@@ -94,15 +141,18 @@ def shown(tree: Expr) -> str:
 
 
 def refuse(tree: Expr, what: str, *, where: str | None = None, hint: str | None = None) -> NoReturn:
-    """Raise a `StudyError` that points to the tree's first word, or that of what it is part of."""
+    """Raise a `StudyError` that points to the tree."""
+    raise StudyError(what, where=position(tree, where), hint=hint)
+
+
+def position(tree: Expr, where: str | None = None) -> str | None:
+    """Where the tree's first word is in the text, or that of what it is part of."""
     marks = [node.meta for node in tree.walk() if "line" in node.meta]
-    if not marks and tree.parent is not None:
-        refuse(tree.parent, what, where=where, hint=hint)
-    if marks:
-        first = min(marks, key=lambda mark: (mark["line"], mark["col"]))
-        # The parser's column is that of a word's last character.
-        where = _place(where, first["line"], first["col"] - (first["end"] - first["start"]))
-    raise StudyError(what, where=where, hint=hint)
+    if not marks:
+        return where if tree.parent is None else position(tree.parent, where)
+    first = min(marks, key=lambda mark: (mark["line"], mark["col"]))
+    # The parser's column is that of a word's last character.
+    return _place(where, first["line"], first["col"] - (first["end"] - first["start"]))
 
 
 def _place(where: str | None, line: int, column: int) -> str:
@@ -165,14 +215,3 @@ def _explain(fault: dict[str, object], where: str | None) -> NoReturn:
         raise StudyError("the SQL cannot be read", where=where) from None
     place = _place(where, line, column - len(word) + 1)
     raise StudyError(f"the SQL cannot be read near {word!r}", where=place) from None
-
-
-QUANTILES = ("median", "quantile", "approxquantile", "percentiledisc", "percentilecont")
-QUANTILE_HINT = (
-    "a study's workload asks for it: {name: …, quantiles: {of: column, at: [0.5], by: […]}}"
-)
-
-
-def is_quantile(tree: Expr) -> bool:
-    """Whether it is a median or a quantile, in one of SQL's spellings."""
-    return (tree.this if tree.key == "withingroup" else tree).key in QUANTILES

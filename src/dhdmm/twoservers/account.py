@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dhdmm.aggregation import wire
-from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import signature_holds
-from dhdmm.aggregation.method import Checked
-from dhdmm.aggregation.modulus import pack, unpack
+from dhdmm.aggregation.method import Checked, PublishedSum
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
 from dhdmm.twoservers.round import TwoServersRound
@@ -50,19 +48,18 @@ class Account:
         return key, answer
 
 
-def check_account(
-    round: TwoServersRound, survivors: Bitmap, measurement: Sequence[int], encoded: bytes
-) -> Checked:
+def check_account(round: TwoServersRound, published: PublishedSum) -> Checked:
     """The helper signed its key, and its sum under the leader's commitment to the other sum."""
-    account = Account.decode(encoded)
+    account = Account.decode(published.account or b"")
     key, answer = account.read()
-    modulus, length, session = round.modulus, round.length, round.session
+    group, session = round.group, round.session
     _require({key.session, answer.session} == {session}, "messages of another round")
     said = shares.key_statement(session, number_of(round.sealing), key.key)
     _require(signature_holds(round.helper, said, key.signature), "the key is not the helper's")
-    leader_sum = modulus.residues(np.array(measurement, np.int64))
-    np.subtract(leader_sum, unpack(modulus, length, answer.vector), leader_sum)
-    commitment = shares.leader_commitment(session, account.salt, pack(modulus, leader_sum))
+    residues = group.modulus.residues(np.array(published.measurement, np.int64))
+    leader_sum = Element(residues, published.scalar)
+    group.subtract(leader_sum, group.unpack(answer.vector))
+    commitment = shares.leader_commitment(session, account.salt, group.pack(leader_sum))
     said = shares.sum_statement(session, commitment, answer.root, answer.vector)
     _require(
         signature_holds(round.helper, said, answer.signature),
@@ -70,7 +67,7 @@ def check_account(
     )
     holds = (
         f"the helper {round.helper.hex()[:16]}… signed its half of the sum over"
-        f" {len(survivors):,} reports, when the leader was committed to the other"
+        f" {len(published.survivors):,} reports, when the leader was committed to the other"
     )
     return Checked([holds], [HONEST_SERVERS])
 

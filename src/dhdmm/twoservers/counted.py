@@ -24,8 +24,8 @@ MICROSECONDS = {
     "leaf": 3.0,  # of the trees of both
 }
 """Not measured one by one. What servers do adds up to the 0.22 ms a report that
-`python -m bench.two_servers` found for 3,112 sums; its division, and what a participant does, are
-assumed."""
+`python -m research.two_servers` found for 3,112 sums; its division, and what a participant does,
+are assumed."""
 
 
 class CountedReports:

@@ -14,10 +14,10 @@ import numpy as np
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import Secrets
-from dhdmm.aggregation.modulus import pack
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.twoservers import messages as m
@@ -52,7 +52,7 @@ class Helper:
         self._answer: bytes | None = None
         self._key: SecretKey | None = None
         self._reports = Reports(round.participants)
-        self._sum = round.modulus.zeros(round.length)
+        self._sum = round.group.zero()
         self._batches = self.refused = 0
         known = journal.read()
         if known is None:
@@ -92,7 +92,7 @@ class Helper:
         """A key of its own; what is left of a key that the journal knows nothing of is erased."""
         self._secrets.erase()
         self._key = SecretKey.generate(self._round.sealing, randomness)
-        self._secrets.save({_KEY: self._key.secret, _SUM: self._sum.tobytes()})
+        self._secrets.save({_KEY: self._key.secret, _SUM: self._round.group.dump(self._sum)})
         said = shares.key_statement(
             self._round.session, number_of(self._round.sealing), self._key.public
         )
@@ -114,7 +114,7 @@ class Helper:
         if key.public != known.key:
             raise LocalProtocolError("the helper's secrets are of another key")
         self._key = key
-        self._sum = np.frombuffer(secrets[_SUM], self._sum.dtype).copy()
+        self._sum = self._round.group.load(secrets[_SUM])
         for name, record in secrets.items():
             if name.startswith(_BATCH):
                 self._reports.recall(record)
@@ -136,7 +136,8 @@ class Helper:
             accepted.append(may and self._takes(reported, sealed, total, new))
         if new:
             name = f"{_BATCH}{self._batches}"
-            self._secrets.save({name: self._reports.record(new), _SUM: total.tobytes()})
+            dumped = self._round.group.dump(total)
+            self._secrets.save({name: self._reports.record(new), _SUM: dumped})
             self._batches += 1
             self._reports.add(new)
             self._sum = total
@@ -148,7 +149,7 @@ class Helper:
         self,
         reported: m.Reported,
         sealed: bytes,
-        total: np.ndarray,
+        total: Element,
         new: list[tuple[int, bytes]],
     ) -> bool:
         """Whether this report is in the sum, as one that was added before or is now."""
@@ -163,7 +164,7 @@ class Helper:
             seed = self._opened(sealed, position)
         except RemoteProtocolError:
             return False
-        shares.add_helper_share(self._round.modulus, total, session, position, seed, 1)
+        shares.add_helper_share(self._round.group, total, session, position, seed, 1)
         new.append((position, shares.report_hash(session, reported, sealed)))
         return True
 
@@ -195,7 +196,7 @@ class Helper:
         if len(closing.members) < self._round.minimum_survivors:
             raise RemoteProtocolError(AbortReason.TOO_FEW_PARTICIPANTS, status_hint=409)
         session, root = self._round.session, self._reports.root
-        packed = pack(self._round.modulus, self._sum)
+        packed = self._round.group.pack(self._sum)
         said = shares.sum_statement(session, closing.commitment, root, packed)
         answer = m.HelperSum(session, 0, root, packed, self._identity.sign(said)).encode()
         self._journal.write(_ANSWERED, closing.commitment + closing.members.data + answer)

@@ -18,6 +18,7 @@ import numpy as np
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.group import Element
 from dhdmm.aggregation.identity import signature_holds
 from dhdmm.aggregation.method import (
     ABORTED,
@@ -30,7 +31,6 @@ from dhdmm.aggregation.method import (
     Reply,
     Store,
 )
-from dhdmm.aggregation.modulus import Vector, pack, require_packed, unpack
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 from dhdmm.twoservers import messages as m
@@ -53,6 +53,9 @@ REPORTED, LEFT = "reported/", "left/"
 somebody left. A report that is not settled is under `PENDING`."""
 _KEY, _SALT, _CLOSING, _ANSWER = "helper/key", "helper/salt", "helper/closing", "helper/sum"
 _WAITING, _COUNTED, _REFUSED = b"?", b"+", b"-"
+REMEMBERED = 2 * LARGEST_BATCH
+"""Of so many waiting reports memory has what the helper will be shown; others are read again."""
+_Seen = tuple[m.Reported, bytes]  # and the sealed seed
 
 
 class Leader:
@@ -75,8 +78,8 @@ class Leader:
         self._reported = np.zeros(round.participants, np.bool_)
         self._absent = Absent(round.participants)
         self._counted = Reports(round.participants)
-        self._pending: dict[int, None] = {}  # in the order of arrival
-        self._sum, self._sum_is_ahead = round.modulus.zeros(round.length), False
+        self._pending: dict[int, _Seen | None] = {}  # in the order of arrival
+        self._sum, self._sum_is_ahead = round.group.zero(), False
         self.departed: dict[int, AbortReason] = {}
         self.state = REPORTS.name
         self.abort_reason: AbortReason | None = None
@@ -84,8 +87,9 @@ class Leader:
         if STATE not in store:
             store[STATE] = self.state.encode()
         if self._shard in store:
-            self._sum = np.frombuffer(store[self._shard], self._sum.dtype).copy()
-        self.follow([(name, store[name]) for name in store if not name.startswith(PENDING)])
+            self._sum = round.group.load(store[self._shard])
+        known = [name for name in store if name.startswith((REPORTED, LEFT))]
+        self.follow((name, store[name]) for name in known)
 
     # Who is where
 
@@ -127,6 +131,8 @@ class Leader:
         self._store[PENDING + str(position)] = data
         self._store[name] = known + _WAITING
         self._note(position, known + _WAITING)
+        if len(self._pending) <= REMEMBERED:
+            self._pending[position] = reported, message.sealed
         return Reply.WAITING
 
     def message_for(self, position: int) -> bytes | None:
@@ -146,7 +152,7 @@ class Leader:
         round = self._round
         if len(message.sealed) != round.sealed_bytes:
             raise RemoteProtocolError(AbortReason.MALFORMED, "a sealed seed of another length")
-        require_packed(round.modulus, round.length, message.vector)
+        round.group.require_packed(message.vector)
         public = self._roster.identities[message.position]
         require_signed(round.session, reported, message.sealed, public)
 
@@ -205,25 +211,23 @@ class Leader:
 
     def _batch(self) -> bytes:
         chosen = sorted(islice(self._pending, LARGEST_BATCH))
-        reports = [self._kept(position) for position in chosen]
-        sealed = b"".join(report.sealed for report in reports)
-        listed = [seen_by_helper(report) for report in reports]
-        return m.Batch(self._round.session, 0, listed, sealed).encode()
+        reports = [self._pending[position] or self._kept(position) for position in chosen]
+        sealed = b"".join(seed for _, seed in reports)
+        return m.Batch(self._round.session, 0, [one for one, _ in reports], sealed).encode()
 
     def _settle(self, batch: m.Batch, accepted: Bitmap) -> dict[int, bytes]:
         if accepted.size != len(batch.reports):
             raise RemoteProtocolError(AbortReason.MALFORMED, "not a word about each report")
         counted: dict[int, bytes] = {}
-        round = self._round
+        group = self._round.group
         for index, reported in enumerate(batch.reports):
             position = reported.position
             if position not in self._pending:
                 continue  # settled before
             data, name = self._store[PENDING + str(position)], REPORTED + str(position)
             if index in accepted:
-                report = m.decode(data)
-                assert isinstance(report, m.Report)
-                round.modulus.add(self._sum, unpack(round.modulus, round.length, report.vector))
+                vector = m.vector_in(data, group.packed_size)
+                group.add(self._sum, group.unpack(vector))
                 counted[position], self._sum_is_ahead = data, True
             record = self._store[name][:-1] + (_COUNTED if index in accepted else _REFUSED)
             self._store[name] = record
@@ -254,7 +258,7 @@ class Leader:
         self._require_helper(statement, said.signature)
         if said.root != self._counted.root:
             raise RemoteProtocolError(AbortReason.SUM_MISMATCH, "the helper added other reports")
-        unpack(self._round.modulus, self._round.length, said.vector)
+        self._round.group.require_packed(said.vector)
         self._store[_ANSWER] = said.encode()
 
     def _require_helper(self, statement: bytes, signature: bytes) -> None:
@@ -287,7 +291,8 @@ class Leader:
 
     def flush(self) -> None:
         if self._sum_is_ahead:
-            self._store[self._shard], self._sum_is_ahead = self._sum.tobytes(), False
+            dumped = self._round.group.dump(self._sum)
+            self._store[self._shard], self._sum_is_ahead = dumped, False
 
     # Memory
 
@@ -328,24 +333,25 @@ class Leader:
         if state == FINISHED.name and self.result is None:
             answer = m.decode(self._store[_ANSWER])
             assert isinstance(answer, m.HelperSum)
-            total, modulus = self._total(), self._round.modulus
-            modulus.add(total, unpack(modulus, self._round.length, answer.vector))
-            self.result = Aggregate(self._counted.members, modulus.reduce(total))
+            total, group = self._total(), self._round.group
+            group.add(total, group.unpack(answer.vector))
+            vector = group.modulus.reduce(total.vector)
+            self.result = Aggregate(self._counted.members, vector, total.scalar)
         self.state = state
 
-    def _kept(self, position: int) -> m.Report:
+    def _kept(self, position: int) -> _Seen:
         report = m.decode(self._store[PENDING + str(position)])
         assert isinstance(report, m.Report)
-        return report
+        return seen_by_helper(report), report.sealed
 
     def _packed_total(self) -> bytes:
-        return pack(self._round.modulus, self._total())
+        return self._round.group.pack(self._total())
 
-    def _total(self) -> Vector:
+    def _total(self) -> Element:
         """Σ share_L over all shards; this leader's own is ahead of its record."""
-        modulus, total = self._round.modulus, self._sum.copy()
+        group, total = self._round.group, self._sum.copy()
         for name in self._shards():
-            modulus.add(total, np.frombuffer(self._store[name], total.dtype))
+            group.add(total, group.load(self._store[name]))
         return total
 
     def _shards(self) -> Iterator[str]:

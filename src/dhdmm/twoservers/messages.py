@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 
 from dhdmm.aggregation import wire
 from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.identity import SIGNATURE_BYTES
 from dhdmm.aggregation.messages import (
     HEADER_BYTES,
     VERSION,
@@ -102,6 +103,12 @@ class KeyRequest(Message):
 def decode(data: bytes) -> Message:
     """Read a message of any type, or refuse it with `MalformedMessage`."""
     return decode_message(TYPES, data)
+
+
+def vector_in(report: bytes, size: int) -> bytes:
+    """The vector of a report that was decoded before, without decoding it again."""
+    end = len(report) - SIGNATURE_BYTES
+    return report[end - size : end]
 
 
 def type_of(data: bytes) -> type[Message] | None:

@@ -10,7 +10,15 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, MalformedMessage
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.method import Checked, ParameterError, Phase, RoundTerms, Secrets, Store
+from dhdmm.aggregation.method import (
+    Checked,
+    ParameterError,
+    Phase,
+    PublishedSum,
+    RoundTerms,
+    Secrets,
+    Store,
+)
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.twoservers import messages as m
@@ -67,6 +75,7 @@ class TwoServers:
             minimum_survivors=parameters.minimum_survivors,
             modulus=terms.modulus,
             length=terms.length,
+            scalar_modulus=terms.scalar_modulus,
             helper=terms.helper,
             sealing=self.sealing,
         )
@@ -164,12 +173,6 @@ class TwoServers:
         raise LocalProtocolError("participants of two servers are quick: they have no stand-ins")
 
     def check_account(
-        self,
-        round: TwoServersRound,
-        roster: Roster,
-        survivors: Bitmap,
-        measurement: Sequence[int],
-        account: bytes | None,
-        replayed: bool,
+        self, round: TwoServersRound, roster: Roster, published: PublishedSum
     ) -> Checked:
-        return check_account(round, survivors, measurement, account or b"")
+        return check_account(round, published)

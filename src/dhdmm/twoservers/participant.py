@@ -11,7 +11,6 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.modulus import pack
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
@@ -97,19 +96,15 @@ class Participant:
                 return self.outgoing
         raise RemoteProtocolError(AbortReason.WRONG_PHASE, status_hint=409)
 
-    def give_input(self, vector: NDArray[Any]) -> bytes:
+    def give_input(self, vector: NDArray[Any], scalar: int = 0) -> bytes:
         """y = share_L + share_H: the former, and the sealed seed of the latter. It must be paid for
         before it leaves."""
         round, session, i = self._round, self._round.session, self._position
         if self._key is None or self.outgoing is not None:
             raise LocalProtocolError("the helper's key is not known, or the report is sent")
-        if vector.shape != (round.length,) or vector.dtype.kind not in "iu":
-            raise LocalProtocolError("the input is not an integer vector of the agreed length")
-        if vector.min() < 0 or vector.max() >= round.modulus.value:
-            raise LocalProtocolError("the input is not in Z_m")
-        seed, share = self._randomness(shares.SEED_BYTES), vector.astype(round.modulus.dtype)
-        shares.add_helper_share(round.modulus, share, session, i, seed, -1)
-        packed = pack(round.modulus, share)
+        share, seed = round.group.element(vector, scalar), self._randomness(shares.SEED_BYTES)
+        shares.add_helper_share(round.group, share, session, i, seed, -1)
+        packed = round.group.pack(share)
         sealed = self._key.seal(seed, shares.seal_info(session, i))
         said = shares.report_statement(session, i, sealed, sha256(packed).digest())
         return self._send(m.Report(session, i, sealed, packed, self._identity.sign(said)))

@@ -9,6 +9,7 @@ import numpy as np
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.identity import signature_holds
+from dhdmm.aggregation.merkle import Computed
 from dhdmm.twoservers import shares
 from dhdmm.twoservers.messages import Reported
 
@@ -50,8 +51,7 @@ class Reports:
     @property
     def root(self) -> bytes:
         """Of the tree over the roster, absent where no report counts."""
-        pairs = zip(self._known.tolist(), self._hashes, strict=True)
-        return shares.reports_root([bytes(known) if here else None for here, known in pairs])
+        return shares.reports_root(Computed(len(self._known), self.hash_at))
 
     @staticmethod
     def record(new: Hashes) -> bytes:

@@ -7,8 +7,9 @@ from functools import cached_property
 
 from dhdmm.aggregation.derivation import session_of
 from dhdmm.aggregation.errors import LocalProtocolError
+from dhdmm.aggregation.group import Group
 from dhdmm.aggregation.method import ParameterError, ThreatModel
-from dhdmm.aggregation.modulus import Modulus, packed_size
+from dhdmm.aggregation.modulus import Modulus
 from dhdmm.aggregation.turnout import counts
 from dhdmm.twoservers.sealing import Sealing, sealed_bytes
 from dhdmm.twoservers.shares import SEED_BYTES
@@ -58,6 +59,7 @@ class TwoServersRound:
     length: int
     helper: bytes
     sealing: Sealing
+    scalar_modulus: int = 1
 
     def __post_init__(self) -> None:
         named = self.plan_digest, self.round_id, self.roster_digest, self.helper
@@ -71,9 +73,10 @@ class TwoServersRound:
         model = ThreatModel.TWO_SERVERS
         return session_of(self.plan_digest, self.round_id, model, self.roster_digest)
 
-    @property
-    def vector_bytes(self) -> int:
-        return packed_size(self.modulus, self.length)
+    @cached_property
+    def group(self) -> Group:
+        """In which inputs are added up."""
+        return Group(self.modulus, self.length, self.scalar_modulus)
 
     @property
     def sealed_bytes(self) -> int:
@@ -81,4 +84,4 @@ class TwoServersRound:
 
     @property
     def input_bytes(self) -> int:
-        return self.vector_bytes + self.sealed_bytes
+        return self.group.packed_size + self.sealed_bytes

@@ -1,9 +1,10 @@
 """The two shares of an input, and what is said, sealed and signed about them.
 
-    share_H = F(HKDF(s, "dhdmm1 split" ‖ session ‖ i))      share_L = y − share_H   in Z_m^k
+    share_H = F(HKDF(s, "dhdmm1 split" ‖ session ‖ i))      share_L = y − share_H
 
-F is the stream of `dhdmm.aggregation.masks`. Whatever is signed or sealed begins with a label of 16
-bytes, the session and, if it is about one participant, its position i.
+F is the mask of `dhdmm.aggregation.group`, in which inputs are added up. Whatever is signed or
+sealed begins with a label of 16 bytes, the session and, if it is about one participant, its
+position i.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 from hashlib import sha256
 
 from dhdmm.aggregation.derivation import hkdf_expand, hkdf_extract
-from dhdmm.aggregation.masks import Sign, add_masks
-from dhdmm.aggregation.merkle import MerkleTree
-from dhdmm.aggregation.modulus import Modulus, Vector
+from dhdmm.aggregation.group import Element, Group
+from dhdmm.aggregation.masks import Sign
+from dhdmm.aggregation.merkle import Contents, MerkleTree
 from dhdmm.twoservers.messages import Reported
 
 SEED_BYTES = SALT_BYTES = 32
@@ -27,11 +28,11 @@ _HELPER_SUM = b"dhdmm1 helpersum"
 
 
 def add_helper_share(
-    modulus: Modulus, total: Vector, session: bytes, position: int, seed: bytes, sign: Sign
+    group: Group, total: Element, session: bytes, position: int, seed: bytes, sign: Sign
 ) -> None:
     """total ± share_H in place."""
     info = _SPLIT + session + _place(position)
-    add_masks(modulus, total, [(hkdf_expand(hkdf_extract(seed), info), sign)])
+    group.add_masks(total, [(hkdf_expand(hkdf_extract(seed), info), sign)])
 
 
 def seal_info(session: bytes, position: int) -> bytes:
@@ -56,7 +57,7 @@ def report_hash(session: bytes, reported: Reported, sealed: bytes) -> bytes:
     return sha256(said + signature).digest()
 
 
-def reports_root(hashes: list[bytes | None]) -> bytes:
+def reports_root(hashes: Contents) -> bytes:
     """Of the reports that count, in the order of the roster; None where there is none."""
     return MerkleTree(hashes).root
 

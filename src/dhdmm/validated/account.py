@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import cbor2
 
-from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
-from dhdmm.aggregation.method import Checked
+from dhdmm.aggregation.method import Checked, PublishedSum
 from dhdmm.aggregation.roster import Roster
 from dhdmm.validated.attachments import (
     SIGNED_BYTES,
@@ -33,8 +32,7 @@ class Account:
     blinding: int
     refused: Mapping[int, str]
     below: bytes = b""
-    """What the way to add up below says, where it says something; and the sums of the limbs."""
-    limbs: tuple[int, ...] = ()
+    """What the way to add up below says, where it says something."""
 
     def encode(self) -> bytes:
         fields: dict[str, Any] = {
@@ -44,7 +42,7 @@ class Account:
             "refused": dict(self.refused),
         }
         if self.below:
-            fields |= {"below": self.below, "limbs": list(self.limbs)}
+            fields["below"] = self.below
         return bytes(cbor2.dumps(fields, canonical=True))
 
     @classmethod
@@ -60,7 +58,6 @@ class Account:
                 blinding,
                 {_position(i): str(why) for i, why in fields["refused"].items()},
                 bytes(fields.get("below", b"")),
-                tuple(_limb(one) for one in fields.get("limbs", [])),
             )
             canonical = account.encode() == encoded
         except (cbor2.CBORDecodeError, EncodingError, *_UNEXPECTED):
@@ -79,28 +76,17 @@ def _position(value: Any) -> int:
     return value
 
 
-def _limb(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError("not a sum of limbs")
-    return value
-
-
-def check_account(
-    round: ValidatedRound,
-    roster: Roster,
-    survivors: Bitmap,
-    measurement: Sequence[int],
-    encoded: bytes,
-) -> Checked:
+def check_account(round: ValidatedRound, roster: Roster, published: PublishedSum) -> Checked:
     """What it shows of a published sum; `RemoteProtocolError` if something does not hold."""
-    account, positions = Account.decode(encoded), survivors.members()
+    account, survivors = Account.decode(published.account or b""), published.survivors
+    positions = survivors.members()
     _require(len(account.signed) == len(positions), "not one commitment for each survivor")
     signed = list(zip(positions, account.signed, strict=True))
     for i, one in signed:
         own = one.holds(roster.identities[i], round.session, i)
         _require(own, f"the commitment of {i} is not signed")
     _require(
-        sum_is_committed(_points(account), measurement, account.blinding),
+        sum_is_committed(_points(account), published.measurement, account.blinding),
         "the sum is not what was committed to",
     )
     holds = [f"the sum is the one that {len(positions):,} survivors signed commitments to"]

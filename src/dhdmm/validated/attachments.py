@@ -1,8 +1,4 @@
-"""What is attached to messages, and what identities sign.
-
-A message is the other way's message after the attachment and its length: one byte, or 255 and four
-bytes.
-"""
+"""What is attached to messages, and what identities sign."""
 
 from __future__ import annotations
 
@@ -14,31 +10,12 @@ from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtoc
 from dhdmm.aggregation.identity import SIGNATURE_BYTES, Identity, signature_holds
 from dhdmm.validation.group import POINT_BYTES
 
-_LONG, _LENGTH_BYTES, _HASH_BYTES = 255, 4, 32
+_HASH_BYTES = 32
 _INPUT = b"dhdmm validated input 1"
 _CONTEXT = b"dhdmm validated proof 1"
 _INPUTS = b"dhdmm validated inputs 1"
 _AGREED = b"dhdmm validated agreed 1"
 ROOT_BYTES = _HASH_BYTES
-
-
-def attach(attachment: bytes, message: bytes) -> bytes:
-    return _length(len(attachment)) + attachment + message
-
-
-def detach(data: bytes) -> tuple[bytes, bytes]:
-    """The attachment, and the other way's message."""
-    start = 1 if data[:1] < bytes([_LONG]) else 1 + _LENGTH_BYTES
-    length = int.from_bytes(data[:1] if start == 1 else data[1:start], "big")
-    if data[:start] != _length(length) or len(data) < start + length:
-        raise MalformedMessage("an attachment of another length than it says")
-    return data[start : start + length], data[start + length :]
-
-
-def _length(length: int) -> bytes:
-    if length < _LONG:
-        return bytes([length])
-    return bytes([_LONG]) + length.to_bytes(_LENGTH_BYTES, "big")
 
 
 class SignedCommitment(NamedTuple):

@@ -3,10 +3,9 @@ committed to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property
 from hashlib import sha256
-from operator import attrgetter
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
@@ -22,16 +21,14 @@ from dhdmm.aggregation.method import (
     input_phase,
 )
 from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.wrapping import CoordinatorOver, attach, detach
 from dhdmm.validated.account import Account
 from dhdmm.validated.attachments import (
     SignedCommitment,
     agreement_holds,
-    attach,
-    detach,
     read_input,
     root_of,
 )
-from dhdmm.validated.below import Below
 from dhdmm.validated.helper import claim_of, disclose, enclose
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validation.commitment import sum_is_committed
@@ -48,7 +45,7 @@ _WAITING, _HASH_BYTES = f"{PENDING}claim/", 32
 Faults = Callable[[list[Claim]], dict[int, str]]
 
 
-class ValidatedCoordinator:
+class ValidatedCoordinator(CoordinatorOver):
     """The coordinator of one round, around the machine of the way to add up below."""
 
     def __init__(
@@ -66,19 +63,6 @@ class ValidatedCoordinator:
         self._verdicts: dict[tuple[int, bytes], str | None] = {}
         self._refused = set(self._noted(REFUSED))
         self._mismatch = False
-
-    # As the machine below says
-
-    invited = Below[Collection[int]](attrgetter("invited"))
-    departed = Below[Mapping[int, AbortReason]](attrgetter("departed"))
-    survivors = Below[Bitmap | None](attrgetter("survivors"))
-    announced = Below[bytes | None](attrgetter("announced"))
-    introduced = Below[Callable[[int], Sequence[int]]](attrgetter("introduced"))
-    abort = Below[Callable[[AbortReason], frozenset[int]]](attrgetter("abort"))
-    settled = Below[int | None](attrgetter("settled"))
-    asks_helper = Below[bool](attrgetter("asks_helper"))
-    waits_for_helper = Below[bool](attrgetter("waits_for_helper"))
-    flush = Below[Callable[[], None]](attrgetter("flush"))
 
     @property
     def state(self) -> str:
@@ -99,7 +83,7 @@ class ValidatedCoordinator:
     @property
     def result(self) -> Aggregate | None:
         found = None if self._mismatch else self.below.result
-        return found and Aggregate(found.survivors, found.total[: self._round.length])
+        return found and Aggregate(found.survivors, found.total)
 
     def follow(self, records: Iterable[tuple[str, bytes]]) -> None:
         new = list(records)
@@ -161,13 +145,8 @@ class ValidatedCoordinator:
         counted = set(result.survivors.members())
         refused = {i: why.decode() for i, why in self._noted(REFUSED).items() if i not in counted}
         signed = tuple(one for _, one in self._signed(result.survivors))
-        blinding = self._round.blinding(result.total)
-        limbs = self._round.modulus.reduce(result.total[self._round.length :]).tolist()
-        below = self.below.account or b""
-        agreed = self._noted(AGREED)
-        return Account(
-            signed, agreed, blinding, refused, below, tuple(limbs) if below else ()
-        ).encode()
+        agreed, below = self._noted(AGREED), self.below.account or b""
+        return Account(signed, agreed, result.scalar, refused, below).encode()
 
     # Inputs
 
@@ -248,8 +227,8 @@ class ValidatedCoordinator:
 
     def _is_committed(self, result: Aggregate) -> bool:
         points = [decode_point(one.commitment) for _, one in self._signed(result.survivors)]
-        entries = self._round.entries(result.total).tolist()
-        return sum_is_committed(points, entries, self._round.blinding(result.total))
+        entries = self._round.modulus.signed(result.total).tolist()
+        return sum_is_committed(points, entries, result.scalar)
 
     def _noted(self, name: str) -> dict[int, bytes]:
         positions = range(self._round.participants)

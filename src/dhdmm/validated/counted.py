@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dhdmm.aggregation.identity import SIGNATURE_BYTES
 from dhdmm.aggregation.method import ByPhase, CountedRound, ModelledSeconds, Phase
-from dhdmm.validated.attachments import ROOT_BYTES, attach, detach
+from dhdmm.aggregation.wrapping import attach, detach
+from dhdmm.validated.attachments import ROOT_BYTES
 from dhdmm.validated.round import ValidatedRound
 
 PROVED, PROVED_WORD = 9e-3, 20e-6

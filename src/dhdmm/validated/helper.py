@@ -15,14 +15,12 @@ from dhdmm.aggregation import wire
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.method import HelperMachine
 from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.wrapping import Below, attach, detach
 from dhdmm.validated.attachments import (
     SignedCommitment,
-    attach,
-    detach,
     proof_context,
     read_hashed_input,
 )
-from dhdmm.validated.below import Below
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validation.verification import Claim
 

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, NoReturn
 
-from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import (
     Checked,
     CountedRound,
-    Method,
-    Phase,
+    PublishedSum,
     RoundTerms,
     Secrets,
     Store,
 )
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
+from dhdmm.aggregation.wrapping import MethodOver, attach, detach
 from dhdmm.validated.account import Account, check_account
-from dhdmm.validated.attachments import attach, detach
-from dhdmm.validated.below import Below
 from dhdmm.validated.coordinator import ValidatedCoordinator
 from dhdmm.validated.counted import CountedAttachments
 from dhdmm.validated.helper import ValidatedHelper, disclose
@@ -45,29 +41,13 @@ PROOFS_BELIEVED = (
 
 
 @dataclass(frozen=True)
-class ValidatedSum:
+class ValidatedSum(MethodOver):
     """Inputs are committed to and the sum is checked; `bounded`, inputs are proved to be short.
 
     Everything that is not about inputs is left to the way to add up `below`.
     """
 
-    below: Method
     bounded: bool
-
-    version = Below[int](attrgetter("version"))
-    phases = Below[tuple[Phase, ...]](attrgetter("phases"))
-    needs_pinned_roster = Below[bool](attrgetter("needs_pinned_roster"))
-    has_helper = Below[bool](attrgetter("has_helper"))
-    announces_root = Below[bool](attrgetter("announces_root"))
-    parameter_names = Below[tuple[str, ...]](attrgetter("parameter_names"))
-    choose = Below[Callable[[int, float, float], Any]](attrgetter("choose"))
-    check = Below[Callable[[Any, int, float, float], None]](attrgetter("check"))
-    parameters_of = Below[Callable[[Mapping[str, int], int], Any]](attrgetter("parameters_of"))
-
-    def fewest_senders(self, round: ValidatedRound, phase: Phase) -> int:
-        return self.below.fewest_senders(round.below, phase)
-
-    # With attachments
 
     def round(self, parameters: Any, terms: RoundTerms) -> ValidatedRound:
         return ValidatedRound.over(self.below, parameters, terms, self.bounded)
@@ -123,9 +103,6 @@ class ValidatedSum:
         attached = round.input_bytes - round.below.input_bytes
         return attached + self.below.largest_message(round.below)
 
-    def carries_input(self, data: bytes) -> bool:
-        return self.below.carries_input(detach(data)[1])
-
     def was_received(
         self, record: Callable[[str], bytes | None], data: bytes, position: int
     ) -> bool:
@@ -148,26 +125,18 @@ class ValidatedSum:
         raise LocalProtocolError("a coordinator that verifies inputs cannot be shown stand-ins")
 
     def check_account(
-        self,
-        round: ValidatedRound,
-        roster: Roster,
-        survivors: Bitmap,
-        measurement: Sequence[int],
-        account: bytes | None,
-        replayed: bool,
+        self, round: ValidatedRound, roster: Roster, published: PublishedSum
     ) -> Checked:
-        found = check_account(round, roster, survivors, measurement, account or b"")
+        found = check_account(round, roster, published)
         if round.helped:
-            said = Account.decode(account or b"")
-            whole = [*measurement, *said.limbs]
-            helped = self.below.check_account(
-                round.below, roster, survivors, whole, said.below, replayed
-            )
+            said = Account.decode(published.account or b"")
+            below = replace(published, account=said.below, scalar=said.blinding)
+            helped = self.below.check_account(round.below, roster, below)
             found = replace(found, holds=[*found.holds, *helped.holds])
         if round.statement is None:
             return replace(found, open=[*found.open, NOTHING_PROVED])
-        if not replayed:
+        if not published.replayed:
             return replace(found, open=[*found.open, PROOFS_BELIEVED])
         bound = f"an input no longer than {round.statement.bound:,}"
-        proved = f"{len(survivors):,} survivors proved to have {bound}"
+        proved = f"{len(published.survivors):,} survivors proved to have {bound}"
         return replace(found, holds=[*found.holds, proved])

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from numpy.typing import NDArray
 
-from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import ParticipantMachine
 from dhdmm.aggregation.randomness import Randomness
+from dhdmm.aggregation.wrapping import ParticipantOver, attach, detach
 from dhdmm.validated.attachments import (
     ROOT_BYTES,
     SignedCommitment,
-    attach,
     attached_to_input,
-    detach,
     proof_context,
     sign_agreement,
 )
-from dhdmm.validated.below import Below
 from dhdmm.validated.round import ValidatedRound
-from dhdmm.validation.commitment import commit
+from dhdmm.validation.commitment import commit, draw_blinding
 from dhdmm.validation.group import encode_point
 from dhdmm.validation.proving import BoundExceeded, prove
 
@@ -56,11 +52,13 @@ class AttachingJournal:
         return kept[:end], detach(self.outgoing)[1] if self.outgoing else b""
 
 
-class ValidatedParticipant:
+class ValidatedParticipant(ParticipantOver):
     """One participant in one round, around the machine of the way to add up below.
 
     `below` makes that machine with the journal that it is given.
     """
+
+    _journal: AttachingJournal
 
     def __init__(
         self,
@@ -80,37 +78,8 @@ class ValidatedParticipant:
         self.below = below(self._journal)
         self.below.agree_also(self._journal.root)
 
-    # As the machine below says
-
-    ready_for_input = Below[bool](attrgetter("ready_for_input"))
-    input_is_outgoing = Below[bool](attrgetter("input_is_outgoing"))
-    over = Below[bool](attrgetter("over"))
-    abort_reason = Below[AbortReason | None](attrgetter("abort_reason"))
-    round_aborted = Below[AbortReason | None](attrgetter("round_aborted"))
-    root = Below[bytes | None](attrgetter("root"))
-    survivors = Below[Bitmap | None](attrgetter("survivors"))
-    progress = Below[str](attrgetter("progress"))
-
     def agree_also(self, said: bytes) -> None:
         raise LocalProtocolError("what is agreed on beside the survivors is the root of the inputs")
-
-    def computed(self) -> bytes:
-        return self.below.computed()
-
-    def reuse(self, computed: bytes) -> None:
-        self.below.reuse(computed)
-
-    # With attachments
-
-    @property
-    def outgoing(self) -> bytes | None:
-        return self._journal.outgoing
-
-    def begin(self) -> bytes | None:
-        return self._sent_or_nothing(self.below.begin())
-
-    def abort(self, reason: AbortReason) -> bytes:
-        return self._sent(self.below.abort(reason))
 
     def receive(self, data: bytes) -> bytes | None:
         """The first root that comes with a message is what it agrees on; there is no second."""
@@ -124,19 +93,21 @@ class ValidatedParticipant:
             self.below.agree_also(root)
         return self._sent_or_nothing(self.below.receive(message))
 
-    def give_input(self, vector: NDArray[Any]) -> bytes:
-        """Commit, prove, and hand over the input and the limbs of its blinding.
+    def give_input(self, vector: NDArray[Any], scalar: int = 0) -> bytes:
+        """Commit, prove, and hand over the input with its blinding beside it.
 
         An input that is too long for a proof, once in 2⁸⁰ honest ones, ends the participation.
         """
-        round, limbs = self._round, self._round.limbs.draw(self._randomness)
-        entries, blinding = round.entries(vector).tolist(), round.limbs.blinding(limbs)
+        if scalar:
+            raise LocalProtocolError("what is added up beside the input is its blinding")
+        entries = self._round.modulus.signed(vector).tolist()
+        blinding = draw_blinding(self._randomness)
         try:
             proof = self._proof(entries, blinding)
         except BoundExceeded:
             return self.abort(AbortReason.STOPPED)
         self._given = encode_point(commit(entries, blinding)), proof
-        return self._sent(self.below.give_input(round.lengthened(vector, limbs)))
+        return self._sent(self.below.give_input(vector, blinding))
 
     def _proof(self, entries: list[int], blinding: int) -> bytes:
         if self._round.statement is None:
@@ -159,12 +130,3 @@ class ValidatedParticipant:
         if self._journal.root:
             return sign_agreement(identity, session, self._journal.root)
         return b""
-
-    def _sent_or_nothing(self, answer: bytes | None) -> bytes | None:
-        return None if answer is None else self._sent(answer)
-
-    def _sent(self, message: bytes) -> bytes:
-        """What was kept, which is this message and its attachment."""
-        assert self._journal.outgoing is not None
-        assert self._journal.outgoing.endswith(message)
-        return self._journal.outgoing

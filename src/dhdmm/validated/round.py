@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from dhdmm.aggregation.method import Method, ParameterError, RoundParameters, RoundTerms
-from dhdmm.aggregation.modulus import Modulus, Vector
-from dhdmm.validated.attachments import ATTACHED_BYTES, attach
-from dhdmm.validated.below import Below
-from dhdmm.validation.commitment import BlindingError, Limbs
+from dhdmm.aggregation.method import Method, ParameterError, RoundTerms
+from dhdmm.aggregation.wrapping import RoundOver, attach
+from dhdmm.validated.attachments import ATTACHED_BYTES
+from dhdmm.validation.group import ORDER
 from dhdmm.validation.proof import Statement, StatementError
 
 
 @dataclass(frozen=True)
-class ValidatedRound:
-    """`below` adds up longer vectors: an input's entries, then the limbs of its blinding."""
+class ValidatedRound(RoundOver):
+    """`below` adds up the blindings of the commitments, beside the inputs."""
 
-    below: RoundParameters
-    length: int
-    limbs: Limbs
     statement: Statement | None
     """What inputs are proved to be; None if sums are checked and inputs are not."""
     corrupt: int
@@ -38,20 +29,11 @@ class ValidatedRound:
     ) -> ValidatedRound:
         """`ParameterError` if the numbers do not allow for it."""
         try:
-            limbs = Limbs.for_sums(terms.participants, terms.modulus.value)
             statement = Statement(terms.length, terms.norm_bound) if bounded else None
-        except (BlindingError, StatementError) as error:
+        except StatementError as error:
             raise ParameterError(f"inputs cannot be validated: {error}") from None
-        longer = replace(terms, length=terms.length + limbs.count)
-        below = method.round(parameters, longer)
-        helped = method.has_helper
-        return cls(below, terms.length, limbs, statement, parameters.corrupt, helped)
-
-    session = Below[bytes](attrgetter("session"))
-    round_id = Below[bytes](attrgetter("round_id"))
-    participants = Below[int](attrgetter("participants"))
-    minimum_survivors = Below[int](attrgetter("minimum_survivors"))
-    modulus = Below[Modulus](attrgetter("modulus"))
+        below = method.round(parameters, replace(terms, scalar_modulus=ORDER))
+        return cls(below, statement, parameters.corrupt, method.has_helper)
 
     @property
     def list_is_agreed(self) -> bool:
@@ -75,14 +57,3 @@ class ValidatedRound:
     @property
     def input_bytes(self) -> int:
         return len(attach(bytes(self.attached_bytes), b"")) + self.below.input_bytes
-
-    def lengthened(self, vector: Vector, limbs: Sequence[int]) -> Vector:
-        return np.concatenate([vector, np.array(limbs, dtype=vector.dtype)])
-
-    def entries(self, total: Vector) -> NDArray[np.int64]:
-        """The integers that a vector's residues stand for, without the limbs."""
-        return self.modulus.signed(total[: self.length])
-
-    def blinding(self, total: Vector) -> int:
-        """The sum of all blindings: limbs never wrap, so their residues are their sums."""
-        return self.limbs.blinding(self.modulus.reduce(total[self.length :]).tolist())

@@ -16,6 +16,8 @@ Point = G1Point
 ORDER = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 """q."""
 POINT_BYTES, SCALAR_BYTES = 48, 32
+SURPLUS_BYTES = 16
+"""A number of so many bytes more than q has is, modulo q, within 2⁻¹²⁹ of uniform."""
 INFINITY = Point.identity()
 PROJECTIONS = 128
 """An entry that is too large passes each with probability at most ½."""

@@ -12,6 +12,8 @@ from dhdmm.validation.commitment import commit
 from dhdmm.validation.group import (
     ORDER,
     PROJECTIONS,
+    SCALAR_BYTES,
+    SURPLUS_BYTES,
     Bases,
     Point,
     bases,
@@ -30,9 +32,6 @@ from dhdmm.validation.proof import (
     second_challenge,
 )
 from dhdmm.validation.squares import four_squares
-
-_SURPLUS_BYTES = 16
-"""A number of so many bytes more than q has is, modulo q, within 2⁻¹²⁹ of uniform."""
 
 
 class BoundExceeded(ValueError):
@@ -142,5 +141,5 @@ def dot(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 def _uniform(purpose: str, *seed: bytes, count: int) -> list[int]:
-    size = (ORDER.bit_length() + 7) // 8 + _SURPLUS_BYTES
-    return [n % ORDER for n in numbers(purpose, *seed, count=count, size=size)]
+    drawn = numbers(purpose, *seed, count=count, size=SCALAR_BYTES + SURPLUS_BYTES)
+    return [number % ORDER for number in drawn]

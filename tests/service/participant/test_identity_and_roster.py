@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from dhdmm.aggregation.identity import Identity
+from dhdmm.aggregation.roster import KeyIndex
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.network import identity
+from dhdmm.network import roster as roster_files
 from dhdmm.network.identity import PublicIdentity
 from dhdmm.network.roster import Pin, RosterFile, roster_of
 from dhdmm.participant.policy import PolicyReason, PolicyRefusal
@@ -126,3 +128,64 @@ def test_a_pinned_roster_is_believed_and_an_unpinned_one_is_not():
     Pin(fingerprint=ROSTER.digest).check(RosterFile(ROSTER))
     Pin().check(SIGNED)
     assert not Pin().is_set
+
+
+def many() -> tuple[list[PublicIdentity], bytes]:
+    """More members than are read at a time, with names that look like the end of one."""
+    odd = ['"', "\\", "}, {", "] }", '"members": [', "über", 'a\\"b']
+    listed = [
+        PublicIdentity(name=f"{odd[i % len(odd)]} {i}", key=f"{i:064x}") for i in range(2_503)
+    ]
+    return listed, RosterFile.signed(roster_of(listed), REGISTRAR).to_bytes()
+
+
+def test_a_long_roster_is_read_in_parts_as_it_is_read_whole():
+    listed, file = many()
+    apart, whole = roster_files._read_apart(file, "roster"), roster_files._read(file, "roster")
+    assert apart is not None
+    assert apart[:2] == whole[:2]
+    assert len(apart[2].members) < len(whole[2].members) == len(listed)
+    assert RosterFile.from_bytes(file).roster == roster_of(listed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file.replace(b"}\n ],", b"},\n ],"),  # a comma that nothing follows
+        lambda file: file.replace(b'"key": "', b'"key": "x', 1),
+        lambda file: file.replace(b'"key": "', b'"other": 1, "key": "', 1),
+        lambda file: file.replace(b'"name": "', b'"name": {}, "name": "', 1),
+        lambda file: file.replace(b'"members"', b'"members": [], "members"', 1),
+        lambda file: file.replace(b"},\n", b"}\n", 1),
+        lambda file: file[:-300],
+        lambda file: file.replace(b"\xc3\xbc", b"\xff", 1),
+    ],
+)
+def test_what_is_wrong_in_a_long_roster_is_refused_in_the_same_words(change, monkeypatch):
+    _, file = many()
+    changed = change(file)
+    assert changed != file
+
+    def outcome() -> str | RosterFile:
+        try:
+            return RosterFile.from_bytes(changed)
+        except DhdmmError as error:
+            return str(error)
+
+    found = outcome()
+    monkeypatch.setattr(roster_files, "_read_apart", lambda _content, _where: None)
+    assert found == outcome()
+
+
+def test_a_key_is_found_on_a_roster_by_all_of_its_bytes():
+    keys = [
+        bytes(32),
+        bytes(31) + b"\1",
+        b"\1" + bytes(31),
+        *(bytes.fromhex(m.key) for m in MEMBERS),
+    ]
+    index = KeyIndex(keys)
+    assert [index.find(key) for key in keys] == list(range(len(keys)))
+    strangers = [b"", b"\1", b"\1" + bytes(32), bytes(30) + b"\1\1", b"\xff" * 32]
+    assert {index.find(key) for key in strangers} == {None}
+    assert KeyIndex([]).find(bytes(32)) is None

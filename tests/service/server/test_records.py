@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dhdmm.server import records as records_module
-from dhdmm.server.compact import CompactRecords
 from dhdmm.server.database import Database
 from dhdmm.server.records import RoundRecords
 from dhdmm.server.store import StoredStudy, add_round, add_study
+from dhdmm.session.compact import CompactRecords
 
 STUDY = StoredStudy("00", "any", "two-servers", 3, 3, b"")
 

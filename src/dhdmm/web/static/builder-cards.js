@@ -62,30 +62,51 @@ export function groupingCard(study, entry, changed, render) {
   return card;
 }
 
-const KINDS = [["by", "counts by"], ["ways", "every table of some attributes"], ["ranges", "ranges of values"], ["sum", "the sum of"], ["mean", "the mean of"], ["quantiles", "the median, quantiles of"], ["persons", "different persons"], ["total", "the total"], ["sql", "SQL"]];
+const KINDS = [["by", "counts by"], ["ways", "every table of some attributes"], ["ranges", "ranges of values"], ["sum", "the sum of"], ["mean", "the mean of"], ["quantiles", "median, quantiles of"], ["persons", "different persons"], ["total", "the total"], ["coverage", "rows left out"], ["sql", "SQL"]];
+const REPRESENTATIVES = [["", "its midpoint"], ["lower", "its lower edge"], ["upper", "its upper edge"]];
+const FOLLOWING = ["day", "week", "month", "quarter", "year"]; // units of dates that have an order
+
+/** What can be added up, and what has an order: names of attributes and groupings. */
+export function addable(study) {
+  return study.attributes.filter((one) => ["measure", "integer", "number"].includes(one.type)).map((one) => one.name);
+}
+
+export function orderable(study) {
+  const units = (one) => (TYPES[one.type].units ?? []).filter((unit) => FOLLOWING.includes(unit) && !(unit === "day" && one.type === "date"));
+  return [
+    ...study.attributes.filter((one) => TYPES[one.type].ordered).map((one) => one.name),
+    ...study.groupings.filter((one) => one.kept === null && one.form !== "sets").map((one) => one.name),
+    ...study.attributes.flatMap((one) => units(one).map((unit) => `${unit} of ${one.name}`)),
+  ];
+}
 const RANGES = [["prefix", "cumulative: up to each value"], ["all", "every interval"], ["width", "windows of a width"]];
 
 export function tableCard(study, entry, changed, render) {
   const number = () => study.tables.indexOf(entry);
   const at = (...keys) => () => path("workload", number(), ...keys);
   const counted = study.attributes.filter((one) => !TYPES[one.type].measured);
-  const added = study.attributes.filter((one) => ["measure", "integer", "number"].includes(one.type)).map((one) => [one.name, one.name]);
   const levels = study.groupings.flatMap((one) => (one.kept?.levels ?? []).map((name) => ({ name })));
-  const names = [...counted, ...study.groupings.filter((one) => !one.kept?.levels), ...levels].map((one) => one.name).filter(Boolean);
-  const ordered = [
-    ...study.attributes.filter((one) => TYPES[one.type].ordered),
-    ...study.groupings.filter((one) => one.kept === null && one.form !== "sets"),
-  ].map((one) => [one.name, one.name]);
+  const known = [...counted, ...study.groupings.filter((one) => !one.kept?.levels), ...levels].map((one) => one.name).filter(Boolean);
+  const names = [...known, ...entry.by.filter((name) => !known.includes(name))]; // such as a week of a date
+  const ofWhat = (list, ...keys) => field("Of", choice(entry, "of", list.map((name) => [name, name]), render), at(...keys, "of"),
+    list.length ? "" : `Add ${entry.kind === "sum" || entry.kind === "mean" ? "a number or an amount" : "a number or a date"} first.`);
+  const forEach = (list, ...keys) => chips("For each", list, entry.by, at(...keys, "by"), () => { changed(); render(); });
+  const others = () => {
+    const own = entry.by.indexOf(entry.of);
+    if (own >= 0) entry.by.splice(own, 1);
+    return names.filter((name) => name !== entry.of);
+  };
   const kept = entry.kind === "kept";
   const head = make("div", { class: "row" },
     field("Table", input(entry, "name", changed), at("name")),
     kept ? null : field("Asks for", choice(entry, "kind", KINDS, render), at()),
     remove(study.tables, entry, render));
-  const derived = (kind, options) => [
+  const inBins = () => entry.representative || study.attributes.find((one) => one.name === entry.of)?.type === "number";
+  const addedUp = (kind) => [
     make("div", { class: "row" },
-      field("Of", choice(entry, "of", options, render), at(kind, "of")),
-      kind === "quantiles" ? field("At", input(entry, "at", changed, { size: 14 }), at("quantiles", "at"), "0.5 is the median") : null),
-    chips("For each", names.filter((name) => name !== entry.of), entry.by, at(kind, "by"), () => { changed(); render(); }),
+      ofWhat(addable(study), kind),
+      inBins() ? field("A bin counts as", choice(entry, "representative", REPRESENTATIVES, render), at(kind, "representative")) : null),
+    forEach(names, kind),
   ];
   const asked = {
     by: () => [chips("By", names, entry.by, at("by"), () => { changed(); render(); })],
@@ -93,28 +114,39 @@ export function tableCard(study, entry, changed, render) {
       field("Attributes in a table", input(entry, "ways", changed, { type: "number", min: 1, max: 6 }), at("marginals", "ways")))],
     ranges: () => [
       make("div", { class: "row" },
-        field("Of", choice(entry, "of", ordered, render), at("ranges", "of")),
+        ofWhat(orderable(study), "ranges"),
         field("Which", choice(entry, "range", RANGES, render), at("ranges")),
         entry.range === "width" ? field("Width", input(entry, "width", changed, { type: "number", min: 1 }), at("ranges", "width")) : null),
-      chips("For each", names.filter((name) => name !== entry.of), entry.by, at("by"), changed),
+      forEach(others()),
     ],
-    sum: () => derived("sum", added),
-    mean: () => derived("mean", added),
-    quantiles: () => derived("quantiles", ordered),
-    persons: () => [chips("For each", names, entry.by, at("persons", "by"), () => { changed(); render(); })],
+    sum: () => addedUp("sum"),
+    mean: () => addedUp("mean"),
+    quantiles: () => [
+      make("div", { class: "row" },
+        ofWhat(orderable(study), "quantiles"),
+        field("At", input(entry, "at", changed, { size: 14, inputmode: "decimal" }), at("quantiles", "at"), "shares of the records; 0.5 is the median")),
+      forEach(others(), "quantiles"),
+    ],
+    persons: () => [
+      forEach(names, "persons"),
+      study.privacy.unit === "person" ? null
+        : make("p", { class: "small soft" }, "Persons are counted where the release hides all records of a person: choose that below."),
+    ],
     total: () => [],
+    coverage: () => [make("p", { class: "small soft" }, "How many rows are counted, and how many data holders leave out.")],
     sql: () => [field("A counting query", input(entry, "sql", changed, {
       rows: 3, placeholder: "SELECT sex, COUNT(*) FROM data WHERE age >= 18 GROUP BY sex" }), at("sql"))],
-    kept: () => [make("p", { class: "small soft" }, entry.kept.coverage ? "Rows counted and rows left out." : "Several terms, kept as they are in the file.")],
+    kept: () => [make("p", { class: "small soft" }, "Several terms, kept as they are in the file.")],
   }[entry.kind]();
   const totals = ["by", "sum", "mean", "quantiles"].includes(entry.kind) && entry.by.length
     ? chips("Totals over", entry.by, entry.totals, at("with_totals"), changed) : null;
+  const conditional = !["sql", "coverage"].includes(entry.kind), targeted = !["mean", "quantiles"].includes(entry.kind);
   const more = make("details", { open: Boolean(entry.totals.length || entry.where || entry.weight !== "1" || entry.target) },
-    make("summary", { class: "small" }, "Condition, weight, target, totals"),
+    make("summary", { class: "small" }, [conditional ? "Condition, weight" : "Weight", ...(targeted ? ["target"] : []), ...(totals ? ["totals"] : [])].join(", ")),
     make("div", { class: "row" },
-      entry.kind === "sql" ? null : field("Only records where", input(entry, "where", changed, { placeholder: "hours >= 35" }), at("where")),
+      !conditional ? null : field("Only records where", input(entry, "where", changed, { placeholder: "hours >= 35" }), at("where")),
       field("Weight", input(entry, "weight", changed, { size: 5, inputmode: "decimal" }), at("weight"), "2: errors count twice as much"),
-      ["mean", "quantiles"].includes(entry.kind) ? null
+      !targeted ? null
         : field("Target", input(entry, "target", changed, { size: 5, inputmode: "decimal" }), at("target"), "the largest standard error")),
     totals);
   return make("li", { class: "card" }, head, asked, more);

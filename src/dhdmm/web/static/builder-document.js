@@ -143,28 +143,31 @@ function grouping(entry) {
 }
 
 const totals = (table) => (table.totals.length ? table.totals : undefined);
+const each = (table) => (table.by.length ? table.by : undefined);
+const added = (table) => ({ of: table.of, by: each(table), representative: table.representative || undefined });
 const QUESTIONS = {
   by: (table) => ({ by: table.by, with_totals: totals(table) }),
   ways: (table) => ({ marginals: { ways: word(table.ways) } }),
   ranges: (table) => ({
     ranges: { of: table.of, kind: table.range, width: table.range === "width" ? word(table.width) : undefined },
-    by: table.by.length ? table.by : undefined,
+    by: each(table),
   }),
-  sum: (table) => ({ sum: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
-  mean: (table) => ({ mean: { of: table.of, by: table.by.length ? table.by : undefined, representative: table.representative || undefined }, with_totals: totals(table) }),
-  quantiles: (table) => ({ quantiles: { of: table.of, at: parts(table.at).map(word), by: table.by.length ? table.by : undefined }, with_totals: totals(table) }),
-  persons: (table) => ({ persons: table.by.length ? { by: table.by } : {} }),
+  sum: (table) => ({ sum: added(table), with_totals: totals(table) }),
+  mean: (table) => ({ mean: added(table), with_totals: totals(table) }),
+  quantiles: (table) => ({ quantiles: { of: table.of, at: parts(table.at).map(word), by: each(table) }, with_totals: totals(table) }),
+  persons: (table) => ({ persons: { by: each(table) } }),
+  coverage: () => ({ coverage: true }),
   total: () => ({ total: true }),
   sql: (table) => ({ sql: table.sql }),
   kept: (table) => table.kept,
 };
 
 function item(table) {
-  const sql = table.kind === "sql";
+  const whole = ["sql", "coverage"].includes(table.kind); // has no condition beside it
   return {
     name: table.name,
     ...QUESTIONS[table.kind](table),
-    where: !sql && table.where.trim() ? table.where : undefined,
+    where: !whole && table.where.trim() ? table.where : undefined,
     weight: table.weight.trim() && table.weight.trim() !== "1" ? word(table.weight) : undefined,
     target: table.target?.trim() ? word(table.target) : undefined,
   };
@@ -240,13 +243,14 @@ function tableOf(entry) {
     const { of, kind, width = "" } = asked.ranges;
     return { ...made, kind: "ranges", of, range: kind, width: String(width) };
   }
+  if (asked.coverage) return { ...made, kind: "coverage" };
   if (asked.persons) return { ...made, kind: "persons", by: asked.persons.by ?? [] };
   for (const kind of ["sum", "mean", "quantiles"]) {
     if (!asked[kind]) continue;
     const { of, by = [], at = [], representative = "" } = asked[kind];
     return { ...made, kind, of, by, at: at.join(", "), representative: representative === "midpoint" ? "" : representative };
   }
-  return asked.terms || asked.marginals || asked.ranges || asked.coverage ? { ...made, kind: "kept", kept: asked } : made;
+  return asked.terms || asked.marginals || asked.ranges ? { ...made, kind: "kept", kept: asked } : made;
 }
 
 function privacyOf(given) {

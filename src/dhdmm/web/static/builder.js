@@ -1,7 +1,7 @@
 // The study builder. What is typed here stays in this browser, except the text of the study itself:
 // it goes to the server, which answers what it would give. Data is never sent, nor read.
 
-import { aggregationCard, attributeCard, groupingCard, objectiveCard, privacyCard, tableCard } from "./builder-cards.js";
+import { addable, aggregationCard, attributeCard, groupingCard, objectiveCard, orderable, privacyCard, tableCard } from "./builder-cards.js";
 import { columnsOf, newAttribute, newGrouping, newStudy, newTable, studyOf, textOfStudy } from "./builder-document.js";
 import { clearMistakes, field, input, make, showMistake } from "./builder-fields.js";
 import { facts, rows, summary } from "./builder-figures.js";
@@ -28,7 +28,9 @@ function render() {
   at("aggregation").replaceChildren(aggregationCard(study, changed, again));
   at("columns").replaceChildren(...columns.filter((name) => !study.attributes.some((one) => one.name === name)).map(columnChip));
   at("columns-box").hidden = !at("columns").childElementCount;
-  at("add-grouping").disabled = at("add-ranges").disabled = !study.attributes.length;
+  at("add-grouping").disabled = !study.attributes.length;
+  at("add-ranges").disabled = at("add-quantiles").disabled = !orderable(study).length;
+  at("add-sum").disabled = at("add-mean").disabled = !addable(study).length;
   controls()[focused]?.focus();
 }
 
@@ -213,6 +215,10 @@ const ACTIONS = {
   "add-singles": () => addTable("ways", "singles", { ways: "1" }),
   "add-pairs": () => addTable("ways", "pairs", { ways: "2" }),
   "add-ranges": () => addTable("ranges", "cumulative"),
+  "add-sum": () => addTable("sum", "sum"),
+  "add-mean": () => addTable("mean", "mean"),
+  "add-quantiles": () => addTable("quantiles", "quantiles"),
+  "add-persons": () => addTable("persons", "persons"),
   "add-sql": () => addTable("sql", "question"),
   "load-example": () => load(at("example").textContent),
   "load-text": () => load(at("text").value),

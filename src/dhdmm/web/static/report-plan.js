@@ -115,7 +115,7 @@ export class Strategy {
   constructor(bytes) {
     const [magic, version, axes, blocks] = decode(bytes);
     require(new TextDecoder().decode(magic) === "dhdmm strategy", "There is no strategy in the plan.");
-    require(version === 1, `The strategy is of format ${version}, which this page does not know.`);
+    require([1, 3].includes(version), `The strategy is of format ${version}, which this page does not know.`);
     this.axes = axes.map(readAxis);
     this.blocks = blocks.map((block) => readBlock(block, this.axes));
     this.rows = this.blocks.reduce((sum, { rows }) => sum + rows, 0);
@@ -137,12 +137,20 @@ export class Strategy {
   }
 }
 
-function readAxis([values, merged, orbits, toMerged, toOrbit, count, extra]) {
+function readAxis([values, merged, orbits, toMerged, toOrbit, count, extra, nested = [1, []], places = []]) {
   const flat = unpack(extra, count * orbits).map(BigInt);
+  const orbit = unpack(toOrbit, merged);
+  const [levels, written] = nested;
+  const sizes = Array(orbits).fill(0);
+  const inOrder = orbit.map((of) => sizes[of]++);
   return {
     merged: unpack(toMerged, values),
-    orbit: unpack(toOrbit, merged),
+    orbit,
     orbits,
+    /** Children of every node, by orbit and level; and the position of every merged value in its orbit. */
+    shapes: written.length ? unpack(written, orbits * levels) : sizes,
+    levels,
+    places: places.length ? unpack(places, merged) : inOrder,
     /** Vector 0 is all ones, then there is one for every orbit, then come those that are written down. */
     entry: (number, orbit) => {
       if (number === 0) return 1n;
@@ -152,7 +160,8 @@ function readAxis([values, merged, orbits, toMerged, toOrbit, count, extra]) {
   };
 }
 
-function readBlock([residuals, sides], axes) {
+function readBlock([residuals, sides, [copies] = [0]], axes) {
+  require(copies === 0, "The strategy has copies of a block, which this page does not know.");
   const block = {
     residuals: residuals.map((residual) => new Residual(residual, axes)),
     sides: sides.map((side) => new Side(side, axes)),
@@ -195,23 +204,30 @@ class Side {
   }
 }
 
-/** A contrast E = [pI − qJ | −r·1] over one orbit, or over all merged values. */
+/** A contrast E = [pI − qJ | −r·1] over the children of each node of one level of an orbit, or over all merged values. */
 class Residual {
   constructor([attribute, part, p, q], axes) {
-    const { orbit } = axes[attribute];
+    const axis = axes[attribute];
+    const [level, orbit] = [Math.floor((part - 1) / axis.orbits), (part - 1) % axis.orbits];
+    const shape = part === 0 ? [axis.orbit.length] : axis.shapes.slice(orbit * axis.levels, (orbit + 1) * axis.levels);
+    const product = (numbers) => numbers.reduce((found, number) => found * number, 1);
+    const at = part === 0 ? 0 : level;
     this.attribute = attribute;
-    this.place = new Map();
-    orbit.forEach((of, value) => {
-      if (part === 0 || of === part - 1) this.place.set(value, this.place.size);
-    });
-    this.rows = this.place.size - 1;
+    this.children = shape[at];
+    this.inner = product(shape.slice(at + 1));
+    this.rows = product(shape.slice(0, at)) * (this.children - 1);
+    this.place = (value) => (part === 0 ? value : axis.orbit[value] === orbit ? axis.places[value] : undefined);
     [this.p, this.q] = [BigInt(p), BigInt(q)];
   }
 
   at(value) {
-    const place = this.place.get(value);
-    if (place === undefined) return Array(this.rows).fill(0n);
-    if (place === this.rows) return Array(this.rows).fill(this.q * BigInt(this.rows) - this.p);
-    return Array.from({ length: this.rows }, (_, row) => (row === place ? this.p : 0n) - this.q);
+    const found = Array(this.rows).fill(0n);
+    const place = this.place(value);
+    if (place === undefined) return found;
+    const last = this.children - 1;
+    const [node, child] = [Math.floor(place / this.inner / this.children), Math.floor(place / this.inner) % this.children];
+    found.fill(child === last ? this.q * BigInt(last) - this.p : -this.q, node * last, (node + 1) * last);
+    if (child !== last) found[node * last + child] += this.p;
+    return found;
   }
 }

@@ -76,7 +76,8 @@ export function asked(item) {
   else if (item.terms) parts.push(...item.terms.map(asked));
   else {
     const kind = ["sum", "mean", "quantiles"].find((name) => item[name]);
-    if (kind) parts.push(`${kind} of ${item[kind].of}${by(item[kind].by)}`);
+    if (item.persons) parts.push(`different persons${by(item.persons.by)}`);
+    else if (kind) parts.push(`${kind}${item[kind].at ? ` ${item[kind].at.join(", ")}` : ""} of ${item[kind].of}${by(item[kind].by)}`);
     else parts.push(item.total ? "the total" : `counts${by(item.by)}`);
   }
   if (item.where) parts.push(`where ${item.where}`);

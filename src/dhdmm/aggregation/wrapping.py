@@ -1,0 +1,163 @@
+"""For ways to add up over another one: what they have of it unchanged, and what they attach to it.
+
+A message is the other way's message after the attachment and its length: one byte, or 255 and four
+bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Generic, Protocol, TypeVar
+
+from dhdmm.aggregation.bitmap import Bitmap
+from dhdmm.aggregation.errors import AbortReason, MalformedMessage
+from dhdmm.aggregation.method import (
+    CoordinatorMachine,
+    Method,
+    ParticipantMachine,
+    Phase,
+    RoundParameters,
+)
+from dhdmm.aggregation.modulus import Modulus
+
+_LONG, _LENGTH_BYTES = 255, 4
+T = TypeVar("T")
+
+
+class Below(Generic[T]):
+    """An attribute that is the one of `self.below`.
+
+    >>> class Wrapper:
+    ...     def __init__(self, below: complex) -> None:
+    ...         self.below = below
+    ...     size = Below(lambda number: number.real)
+    >>> Wrapper(3 + 4j).size
+    3.0
+    """
+
+    def __init__(self, read: Callable[[Any], T]) -> None:
+        self._read = read
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        return self._read(instance.below)
+
+
+def attach(attachment: bytes, message: bytes) -> bytes:
+    return _length(len(attachment)) + attachment + message
+
+
+def detach(data: bytes) -> tuple[bytes, bytes]:
+    """The attachment, and the other way's message."""
+    start = 1 if data[:1] < bytes([_LONG]) else 1 + _LENGTH_BYTES
+    length = int.from_bytes(data[:1] if start == 1 else data[1:start], "big")
+    if data[:start] != _length(length) or len(data) < start + length:
+        raise MalformedMessage("an attachment of another length than it says")
+    return data[start : start + length], data[start + length :]
+
+
+def _length(length: int) -> bytes:
+    if length < _LONG:
+        return bytes([length])
+    return bytes([_LONG]) + length.to_bytes(_LENGTH_BYTES, "big")
+
+
+# ---- what every wrapper has of the one below it -------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MethodOver:
+    """A way to add up over the one `below`."""
+
+    below: Method
+
+    version = Below[int](attrgetter("version"))
+    phases = Below[tuple[Phase, ...]](attrgetter("phases"))
+    needs_pinned_roster = Below[bool](attrgetter("needs_pinned_roster"))
+    has_helper = Below[bool](attrgetter("has_helper"))
+    announces_root = Below[bool](attrgetter("announces_root"))
+    parameter_names = Below[tuple[str, ...]](attrgetter("parameter_names"))
+    choose = Below[Callable[[int, float, float], Any]](attrgetter("choose"))
+    check = Below[Callable[[Any, int, float, float], None]](attrgetter("check"))
+    parameters_of = Below[Callable[[Mapping[str, int], int], Any]](attrgetter("parameters_of"))
+
+    def fewest_senders(self, round: RoundOver, phase: Phase) -> int:
+        return self.below.fewest_senders(round.below, phase)
+
+    def carries_input(self, data: bytes) -> bool:
+        return self.below.carries_input(detach(data)[1])
+
+
+@dataclass(frozen=True)
+class RoundOver:
+    """The terms of one round, which are those of the round `below`."""
+
+    below: RoundParameters
+
+    session = Below[bytes](attrgetter("session"))
+    round_id = Below[bytes](attrgetter("round_id"))
+    participants = Below[int](attrgetter("participants"))
+    minimum_survivors = Below[int](attrgetter("minimum_survivors"))
+    modulus = Below[Modulus](attrgetter("modulus"))
+    length = Below[int](attrgetter("length"))
+
+
+class KeepsOutgoing(Protocol):
+    """A journal that attaches to what it keeps, and knows the last of it."""
+
+    outgoing: bytes | None
+
+
+class ParticipantOver:
+    """One participant in one round, around the machine `below`, to whose messages it attaches."""
+
+    below: ParticipantMachine
+    _journal: KeepsOutgoing
+
+    ready_for_input = Below[bool](attrgetter("ready_for_input"))
+    input_is_outgoing = Below[bool](attrgetter("input_is_outgoing"))
+    over = Below[bool](attrgetter("over"))
+    abort_reason = Below[AbortReason | None](attrgetter("abort_reason"))
+    round_aborted = Below[AbortReason | None](attrgetter("round_aborted"))
+    root = Below[bytes | None](attrgetter("root"))
+    survivors = Below[Bitmap | None](attrgetter("survivors"))
+    progress = Below[str](attrgetter("progress"))
+    computed = Below[Callable[[], bytes]](attrgetter("computed"))
+    reuse = Below[Callable[[bytes], None]](attrgetter("reuse"))
+
+    @property
+    def outgoing(self) -> bytes | None:
+        return self._journal.outgoing
+
+    def begin(self) -> bytes | None:
+        return self._sent_or_nothing(self.below.begin())
+
+    def abort(self, reason: AbortReason) -> bytes:
+        return self._sent(self.below.abort(reason))
+
+    def _sent_or_nothing(self, answer: bytes | None) -> bytes | None:
+        return None if answer is None else self._sent(answer)
+
+    def _sent(self, message: bytes) -> bytes:
+        """What was kept, which is this message and its attachment."""
+        assert self._journal.outgoing is not None
+        assert self._journal.outgoing.endswith(message)
+        return self._journal.outgoing
+
+
+class CoordinatorOver:
+    """The coordinator of one round, around the machine `below`."""
+
+    below: CoordinatorMachine
+
+    invited = Below[Collection[int]](attrgetter("invited"))
+    departed = Below[Mapping[int, AbortReason]](attrgetter("departed"))
+    survivors = Below[Bitmap | None](attrgetter("survivors"))
+    announced = Below[bytes | None](attrgetter("announced"))
+    introduced = Below[Callable[[int], Sequence[int]]](attrgetter("introduced"))
+    abort = Below[Callable[[AbortReason], frozenset[int]]](attrgetter("abort"))
+    settled = Below[int | None](attrgetter("settled"))
+    asks_helper = Below[bool](attrgetter("asks_helper"))
+    waits_for_helper = Below[bool](attrgetter("waits_for_helper"))
+    flush = Below[Callable[[], None]](attrgetter("flush"))
