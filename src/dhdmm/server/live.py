@@ -87,7 +87,8 @@ class LiveRound:
         self._queue, self._outbox = RequestQueue(), Outbox(self._work.set)
         self._progress, self._phase = Signal(), Signal()
         self._draining, self._behind = False, True
-        self._seen = (state.row.state, state.row.version)  # by those who wait
+        self._row = state.row
+        """As those who wait were last told; the thread may have left a newer one already."""
         self._in_time: int | None = None  # pending requests that came before the phase's end
         self._store = Trouble("store", clock, round=state.row.id)
         self._defective = Backoff(clock)  # before we do again what nobody asked for
@@ -125,7 +126,7 @@ class LiveRound:
 
     @property
     def over(self) -> bool:
-        return self._state.row.over
+        return self._row.over
 
     @property
     def store_fails(self) -> bool:
@@ -145,7 +146,7 @@ class LiveRound:
         return compress(self.preview)
 
     def status(self) -> Status:
-        status = status_of(self._state.row, self._state.study, self._phase_clock.remaining)
+        status = status_of(self._row, self._state.study, self._phase_clock.remaining)
         if self._state.settled is None:
             return status
         away = self._helper_trouble.failing and not self.over
@@ -168,7 +169,7 @@ class LiveRound:
 
     async def status_after(self, version: int, wait: float) -> Status:
         """The status as soon as its version is higher, or after `wait` seconds."""
-        await self._until(lambda: self._state.row.version > version, self._progress, wait)
+        await self._until(lambda: self._row.version > version, self._progress, wait)
         return self.status()
 
     async def agreed(self, wait: float) -> Seats:
@@ -177,10 +178,8 @@ class LiveRound:
         if self.seats is not None:
             return self.seats
         if self.over:
-            raise Problem(410, Reason.OVER, f"the round was aborted: {self._state.row.reason}")
-        people = (
-            f"{self._state.row.enrolled} enrolled, at least {self._state.study.minimum} are needed"
-        )
+            raise Problem(410, Reason.OVER, f"the round was aborted: {self._row.reason}")
+        people = f"{self._row.enrolled} enrolled, at least {self._state.study.minimum} are needed"
         raise Problem(409, Reason.NOT_YET, people)
 
     async def message(self, position: int, after: str, wait: float) -> bytes | None:
@@ -227,13 +226,13 @@ class LiveRound:
 
     async def close_phase(self, state: str | None = None) -> None:
         """Close enrolment or the present phase now, unless another than this one is open."""
-        await self.ask(Close(state or self._state.row.state))
+        await self.ask(Close(state or self._row.state))
 
     # The task that takes turns
 
     async def _run(self) -> None:
         while not self._draining or self._queue or self._outbox.wanted:
-            with caught(self._metrics, round=self._state.row.id) as defect:
+            with caught(self._metrics, round=self._row.id) as defect:
                 await self._serve(asked=await self._rest())
             if defect.id is not None:
                 self._defective.failed()
@@ -269,7 +268,7 @@ class LiveRound:
         ):
             if closing:
                 self._in_time = None
-                await self._turn([Close(self._state.row.state)])
+                await self._turn([Close(self._row.state)])
             else:
                 await self._take_batch()
             await self._fetch_messages()
@@ -289,7 +288,7 @@ class LiveRound:
 
     async def _consult(self) -> None:
         """Until there is nothing to ask. A helper that is away is asked again, less and less."""
-        with caught(self._metrics, round=self._state.row.id), suppress(Problem):
+        with caught(self._metrics, round=self._row.id), suppress(Problem):
             while self._state.asks_helper and not self._draining:
                 request = await self.ask(AskHelper())
                 if not isinstance(request, bytes):
@@ -304,9 +303,7 @@ class LiveRound:
             self._helper_trouble.failed(DhdmmError("no helper is given", hint="--helper"))
             return None
         try:
-            answer = await asyncio.to_thread(
-                self._helper.ask, self._state.row.id, request, self._opening
-            )
+            answer = await asyncio.to_thread(self._helper.ask, self._row.id, request, self._opening)
         except HelperUnavailable as error:
             self._helper_trouble.failed(error)
             return None
@@ -344,9 +341,9 @@ class LiveRound:
     async def _take_batch(self) -> None:
         if not self._queue:
             return
-        crowded = self._state.row.invited >= CROWD and self._queue.patient
+        crowded = self._row.invited >= CROWD and self._queue.patient
         if crowded and self._in_time is None:
-            await self._queue.gather(min(BATCH, self._state.row.missing), GATHER_SECONDS)
+            await self._queue.gather(min(BATCH, self._row.missing), GATHER_SECONDS)
         batch = self._queue.take(BATCH)
         if self._in_time is not None:
             self._in_time = max(self._in_time - len(batch), 0)
@@ -373,16 +370,16 @@ class LiveRound:
 
     def _notify(self) -> None:
         """Wake those who wait for what has changed since they were last woken."""
-        row = self._state.row
-        (state, version), self._seen = self._seen, (row.state, row.version)
-        if row.version != version:
+        before, row = self._row, self._state.row
+        self._row = row
+        if row.version != before.version:
             self._defective.succeeded()
             self._progress.happen()
         if self._state.speaks != self._spoke:  # the helper's key has come
             self._spoke = self._state.speaks
             self._outbox.clear()
             self._phase.happen()
-        if row.state != state:
+        if row.state != before.state:
             self._outbox.clear()
             self._phase_clock.begin(row.state)
             self._phase.happen()
@@ -404,7 +401,7 @@ class LiveRound:
     async def _attempt(self, work: Callable[[], Result]) -> Result | Problem:
         """What the work returns; if it fails, what is to be answered."""
         begun = self._clock()
-        with caught(self._metrics, round=self._state.row.id) as defect:
+        with caught(self._metrics, round=self._row.id) as defect:
             try:
                 done = await self._in_thread(work)
             except StoreUnavailable as error:

@@ -1,7 +1,8 @@
 """Messages over HTTP that an honest network or an honest participant would not deliver so."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 
 from dhdmm.aggregation.identity import Identity
 from dhdmm.network import signing
+from dhdmm.release import receipt
 from dhdmm.secagg import messages
+from dhdmm.server.requests import Outcome, Request
+from dhdmm.server.round_state import RoundState
 from dhdmm.server.studies import add_study, next_round
 from tests.service.server.rounds import (
     WAIT,
@@ -80,6 +84,46 @@ def test_a_retry_after_the_end_gets_the_reply_that_was_lost(tmp_path: Path) -> N
         assert again.json() == {"reply": "repeated"}
         refused(await people[3].post(people[4].sent[-1]), 410, "over")
 
+    play(tmp_path, scene, "semi-honest")
+
+
+@pytest.mark.fault(5)
+def test_who_asks_while_the_last_turn_ends_gets_the_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round's thread has left the last row, and those who wait have not been told yet."""
+    over, noticed = threading.Event(), threading.Event()
+    turn = RoundState.turn
+
+    def slow_to_return(state: RoundState, requests: Sequence[Request]) -> list[Outcome]:
+        outcomes = turn(state, requests)
+        if state.row.over and not over.is_set():
+            over.set()
+            assert noticed.wait(30)
+        return outcomes
+
+    class Waiting(Visitor):
+        heard = ""
+
+        async def delivered(
+            self, body: bytes, after: str, wait: float = WAIT
+        ) -> httpx.Response | None:
+            self.heard = after
+            return await super().delivered(body, after, wait)
+
+    async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
+        people = [Waiting(v.http, v.round_id, v.position, v.histogram) for v in people]
+        everybody = asyncio.gather(*(visitor.take_part() for visitor in people))
+        await asyncio.to_thread(over.wait, 30)
+        asked = asyncio.create_task(people[0].get(people[0].heard, WAIT))
+        await asyncio.wait([asked], timeout=0.1)
+        noticed.set()
+        await everybody
+        answer = await asked
+        assert answer.status_code == 200, answer.text
+        assert answer.content.startswith(receipt.MAGIC)
+
+    monkeypatch.setattr(RoundState, "turn", slow_to_return)
     play(tmp_path, scene, "semi-honest")
 
 
