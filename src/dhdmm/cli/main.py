@@ -123,7 +123,7 @@ def load(name: str) -> Any:
 app = typer.Typer(
     name="dhdmm",
     cls=_Commands,
-    help="Answer counting queries over data that many parties hold, without a trusted curator.",
+    help="Answer queries over data that many parties hold, without a trusted curator.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

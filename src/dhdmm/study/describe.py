@@ -11,7 +11,7 @@ from dhdmm.study.attributes import Attribute
 from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
 from dhdmm.study.grouping import Grouping
 from dhdmm.study.hierarchy import digest_of
-from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
+from dhdmm.study.models import AggregationModel, ItemModel, PersonModel, PrivacyModel
 from dhdmm.study.query import LEFT_OUT_TABLE
 from dhdmm.study.schema import Schema
 from dhdmm.study.spec import Study
@@ -193,10 +193,7 @@ def _axis_words(axis: Axis) -> str:
 def privacy_words(privacy: PrivacyModel) -> str:
     person = privacy.person
     if person is not None:
-        unit = (
-            f"any one person (by '{person.column}'; up to {person.max_records} records at each of"
-            f" up to {person.max_participants} participants)"
-        )
+        unit = f"any one person (by '{person.column}'; {_holdings(person)})"
     else:
         unit = UNITS[str(privacy.unit)]
     if privacy.rho is not None:
@@ -209,12 +206,24 @@ def privacy_words(privacy: PrivacyModel) -> str:
     )
 
 
+def _holdings(person: PersonModel) -> str:
+    """`up to 2 records at one participant`."""
+    records = "one record" if person.max_records == 1 else f"up to {person.max_records} records"
+    if person.max_participants == 1:
+        return f"{records} at one participant"
+    return f"{records} at each of up to {person.max_participants} participants"
+
+
 def aggregation_words(aggregation: AggregationModel) -> str:
     count = aggregation.participants
     some = f"{count:,}" if isinstance(count, int) else f"{count.min:,} to {count.max:,}"
+    most = aggregation.max_records_per_participant
+    records = "one record" if most == 1 else f"up to {most:,} records"
+    gone = (
+        f"up to {_percent(aggregation.max_dropout)} of them" if aggregation.max_dropout else "none"
+    )
     return (
-        f"{some} participants with up to {aggregation.max_records_per_participant:,} records each;"
-        f" up to {_percent(aggregation.max_dropout)} of them may drop out; safe against"
+        f"{some} participants with {records} each; {gone} may drop out; safe against"
         f" {THREATS[aggregation.threat_model]}{VALIDATIONS[aggregation.validation]}"
         f"{EXCESS[aggregation.excess_noise]}."
     )
