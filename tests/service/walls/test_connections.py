@@ -126,8 +126,7 @@ def test_a_flood_of_connections_without_a_handshake_is_capped(tmp_path: Path) ->
     limits = replace(QUICK, connections=5, turned_away=5, header_seconds=30.0)
     with running(Toy(), limits, files) as server, contextlib.ExitStack() as held:
         flood = [held.enter_context(connect(server)) for _ in range(30)]
-        closed = [client for client in flood[10:] if not _open(client)]
-        assert len(closed) == 20, "no handshake was needed to turn them away"
+        until(lambda: not any(_open(client) for client in flood[10:]))  # without a handshake
         assert all(_open(client) for client in flood[:10])
 
 
