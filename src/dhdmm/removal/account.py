@@ -8,7 +8,7 @@ from typing import Any
 import cbor2
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AggregationError, MalformedMessage
+from dhdmm.aggregation.wrapping import decode_account
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,9 @@ class Account:
 
     @classmethod
     def decode(cls, encoded: bytes) -> Account:
-        try:
-            fields = cbor2.loads(encoded)
-            removed = Bitmap(fields["size"], bytes(fields["removed"]))
-            account = cls(removed, fields.get("seeds", b""), fields.get("below"))
-            canonical = account.encode() == encoded
-        except (cbor2.CBORDecodeError, AggregationError, *_UNEXPECTED):
-            canonical = False
-        if not canonical:
-            raise MalformedMessage("not an account of removed noise")
-        return account
+        return decode_account(encoded, cls._read, "removed noise")
 
-
-_UNEXPECTED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+    @classmethod
+    def _read(cls, fields: Any) -> Account:
+        removed = Bitmap(fields["size"], bytes(fields["removed"]))
+        return cls(removed, fields.get("seeds", b""), fields.get("below"))

@@ -8,9 +8,10 @@ from typing import Any
 
 import cbor2
 
-from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.method import Checked, PublishedSum
 from dhdmm.aggregation.roster import Roster
+from dhdmm.aggregation.wrapping import decode_account
 from dhdmm.validated.attachments import (
     SIGNED_BYTES,
     SignedCommitment,
@@ -47,27 +48,20 @@ class Account:
 
     @classmethod
     def decode(cls, encoded: bytes) -> Account:
-        try:
-            fields = cbor2.loads(encoded)
-            joined, agreed = fields["commitments"], fields["agreed"]
-            starts = range(0, len(joined), SIGNED_BYTES)
-            (blinding,) = decode_scalars(fields["blinding"])
-            account = cls(
-                tuple(SignedCommitment.decode(joined[at : at + SIGNED_BYTES]) for at in starts),
-                {_position(i): signature for i, signature in agreed.items()},
-                blinding,
-                {_position(i): str(why) for i, why in fields["refused"].items()},
-                bytes(fields.get("below", b"")),
-            )
-            canonical = account.encode() == encoded
-        except (cbor2.CBORDecodeError, EncodingError, *_UNEXPECTED):
-            canonical = False
-        if not canonical:
-            raise MalformedMessage("not an account of validated inputs")
-        return account
+        return decode_account(encoded, cls._read, "validated inputs")
 
-
-_UNEXPECTED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+    @classmethod
+    def _read(cls, fields: Any) -> Account:
+        joined, agreed = fields["commitments"], fields["agreed"]
+        starts = range(0, len(joined), SIGNED_BYTES)
+        (blinding,) = decode_scalars(fields["blinding"])
+        return cls(
+            tuple(SignedCommitment.decode(joined[at : at + SIGNED_BYTES]) for at in starts),
+            {_position(i): signature for i, signature in agreed.items()},
+            blinding,
+            {_position(i): str(why) for i, why in fields["refused"].items()},
+            bytes(fields.get("below", b"")),
+        )
 
 
 def _position(value: Any) -> int:
