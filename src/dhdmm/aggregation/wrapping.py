@@ -6,10 +6,11 @@ bytes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import cbor2
 
@@ -66,25 +67,32 @@ def _length(length: int) -> bytes:
     return bytes([_LONG]) + length.to_bytes(_LENGTH_BYTES, "big")
 
 
-A = TypeVar("A", bound="Account")
-
-
-class Account(Protocol):
+class Account(ABC):
     """What a transcript says of a sum, in canonical CBOR."""
 
-    def encode(self) -> bytes: ...
+    about: ClassVar[str]
 
+    @abstractmethod
+    def _fields(self) -> dict[str, Any]: ...
 
-def decode_account(encoded: bytes, read: Callable[[Any], A], about: str) -> A:
-    """The account that `read` makes of the decoded value, if it has this very encoding."""
-    try:
-        account = read(cbor2.loads(encoded))
-        canonical = account.encode() == encoded
-    except (cbor2.CBORDecodeError, AggregationError, *_UNEXPECTED):
-        canonical = False
-    if not canonical:
-        raise MalformedMessage(f"not an account of {about}")
-    return account
+    @classmethod
+    @abstractmethod
+    def _of(cls, fields: Any) -> Self:
+        """The inverse of `_fields`, of anything that CBOR can say."""
+
+    def encode(self) -> bytes:
+        return bytes(cbor2.dumps(self._fields(), canonical=True))
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        try:
+            account = cls._of(cbor2.loads(encoded))
+            canonical = account.encode() == encoded
+        except (cbor2.CBORDecodeError, AggregationError, *_UNEXPECTED):
+            canonical = False
+        if not canonical:
+            raise MalformedMessage(f"not an account of {cls.about}")
+        return account
 
 
 _UNEXPECTED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)

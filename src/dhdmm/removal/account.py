@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-import cbor2
-
+from dhdmm.aggregation import wrapping
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.wrapping import decode_account
 
 
 @dataclass(frozen=True)
-class Account:
+class Account(wrapping.Account):
     """Who removed noise; and what the way to add up below says of the inputs, if anything, with the
     seeds of what was removed, without which nobody could check that."""
+
+    about = "removed noise"
 
     removed: Bitmap
     seeds: bytes = b""
     below: bytes | None = None
 
-    def encode(self) -> bytes:
+    def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"size": self.removed.size, "removed": self.removed.data}
         if self.below is not None:
             fields |= {"seeds": self.seeds, "below": self.below}
-        return bytes(cbor2.dumps(fields, canonical=True))
+        return fields
 
     @classmethod
-    def decode(cls, encoded: bytes) -> Account:
-        return decode_account(encoded, cls._read, "removed noise")
-
-    @classmethod
-    def _read(cls, fields: Any) -> Account:
+    def _of(cls, fields: Any) -> Self:
         removed = Bitmap(fields["size"], bytes(fields["removed"]))
         return cls(removed, fields.get("seeds", b""), fields.get("below"))

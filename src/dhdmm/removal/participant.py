@@ -52,14 +52,19 @@ class RemovingParticipant(ParticipantOver):
         return self._sent(self.below.give_input(round.modulus.reduce(vector + excess), scalar))
 
     def _attached_to(self, outgoing: bytes) -> tuple[bytes, bytes]:
-        """Seeds are attached to the last message, and erased with it.
+        """Seeds are attached to the last message, and erased with it."""
+        last = self._last_attachment()
+        return (b"", self._journal.kept) if last is None else (last, b"")
+
+    def _last_attachment(self) -> bytes | None:
+        """To the message that is about to be kept; None if it is not the last.
 
         How much is in excess follows from the bitmap of survivors that this participant has checked
-        and reveals under, and from nothing else that it was told.
+        and reveals under, and from nothing else that it was told. With it leave the seeds.
         """
         if not self.over:
-            return b"", self._journal.kept
+            return None
         if self.abort_reason is not None or self.survivors is None:
-            return b"", b""
+            return b""
         seeds = separate(self._journal.kept)
-        return b"".join([seeds[part] for part in self._round.removed(len(self.survivors))]), b""
+        return b"".join([seeds[part] for part in self._round.removed(len(self.survivors))])

@@ -19,7 +19,6 @@ from dhdmm.aggregation.method import (
     PublishedSum,
     RoundTerms,
     Secrets,
-    Store,
 )
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
@@ -49,6 +48,8 @@ class TwoServers:
     has_helper = True
     announces_root = False
     parameter_names = FIELDS
+    coordinator = Leader
+    counted = CountedReports
 
     def choose(
         self, participants: int, corrupt_fraction: float, max_dropout: float
@@ -91,16 +92,6 @@ class TwoServers:
         from dhdmm.twoservers.participant import Participant
 
         return Participant(round, identity, position, randomness, journal)
-
-    def coordinator(
-        self,
-        round: TwoServersRound,
-        roster: Roster,
-        randomness: Randomness,
-        store: Store,
-        shard: str = "only",
-    ) -> Leader:
-        return Leader(round, roster, randomness, store, shard)
 
     def helper(
         self,
@@ -152,9 +143,6 @@ class TwoServers:
 
     def abort_message(self, round: TwoServersRound, position: int, reason: AbortReason) -> bytes:
         return m.Aborted(round.session, position, reason).encode()
-
-    def counted(self, round: TwoServersRound) -> CountedReports:
-        return CountedReports(round)
 
     def stand_in(self, *_: object) -> NoReturn:
         raise LocalProtocolError("participants of two servers are quick: they have no stand-ins")
