@@ -60,9 +60,7 @@ class SecureAggregation(WithoutHelper):
     def needs_pinned_roster(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
 
-    @property
-    def announces_root(self) -> bool:
-        return self.threat_model is ThreatModel.MALICIOUS
+    announces_root = needs_pinned_roster
 
     def choose(
         self, participants: int, corrupt_fraction: float, max_dropout: float

@@ -18,7 +18,6 @@ from dhdmm.aggregation.method import (
     Phase,
     PublishedSum,
     RoundTerms,
-    Secrets,
 )
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
@@ -93,18 +92,11 @@ class TwoServers:
 
         return Participant(round, identity, position, randomness, journal)
 
-    def helper(
-        self,
-        round: TwoServersRound,
-        roster: Roster,
-        identity: Identity,
-        randomness: Randomness,
-        secrets: Secrets,
-        journal: Journal,
-    ) -> Helper:
+    @property
+    def helper(self) -> type[Helper]:
         from dhdmm.twoservers.helper import Helper
 
-        return Helper(round, roster, identity, randomness, secrets, journal)
+        return Helper
 
     def recorded_helper(
         self, round: TwoServersRound, account: bytes | None

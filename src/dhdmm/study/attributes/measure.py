@@ -80,11 +80,8 @@ class MeasureAttribute(Attribute):
     model = MeasureModel
     example = "range: [0, 1000], step: 10"
     ordered = False
+    size = 2
     reading = columns.REAL
-
-    @property
-    def size(self) -> int:
-        return 2
 
     @property
     def divided(self) -> int:

@@ -75,8 +75,16 @@ function sets(text) {
 }
 
 const UNITS = ["day", "week", "month", "quarter", "year", "weekday", "month of year"];
-const moments = ({ low, high, format }) => ({ range: [low.trim(), high.trim()], format: format.trim() || undefined });
-const readMoments = ({ range: [low, high], format = "" }) => ({ low, high, format });
+const calendar = (words, units, unit, size, [low, high], [text, form]) => ({
+  words, shape: "row", ordered: true, units,
+  fields: [
+    [`First ${unit}`, "low", { size, placeholder: low }, ["range"]],
+    [`Last ${unit}`, "high", { size, placeholder: high }, ["range", 1], "both included"],
+    ["Form of texts", "format", { size, placeholder: text }, ["format"], `if not as ${text}: ${form}`],
+  ],
+  write: ({ low, high, format }) => ({ range: [low.trim(), high.trim()], format: format.trim() || undefined }),
+  read: ({ range: [low, high], format = "" }) => ({ low, high, format }),
+});
 const NUMERIC = { inputmode: "numeric", size: 8 };
 
 /** What the builder knows of each type of attribute: its fields (label, key, properties, path and
@@ -94,26 +102,10 @@ export const TYPES = {
     write: ({ low, high }) => ({ range: [word(low), word(high)] }),
     read: ({ range: [low, high] }) => ({ low: String(low), high: String(high) }),
   },
-  date: {
-    words: "date", shape: "row", ordered: true, units: UNITS,
-    fields: [
-      ["First day", "low", { size: 12, placeholder: "2024-01-01" }, ["range"]],
-      ["Last day", "high", { size: 12, placeholder: "2024-12-31" }, ["range", 1], "both included"],
-      ["Form of texts", "format", { size: 12, placeholder: "2024-01-31" }, ["format"], "if not as 2024-01-31: %d.%m.%Y"],
-    ],
-    write: moments,
-    read: readMoments,
-  },
-  datetime: {
-    words: "date and hour", shape: "row", ordered: true, units: [...UNITS, "hour"],
-    fields: [
-      ["First hour", "low", { size: 14, placeholder: "2024-01-01T00" }, ["range"]],
-      ["Last hour", "high", { size: 14, placeholder: "2024-12-31T23" }, ["range", 1], "both included"],
-      ["Form of texts", "format", { size: 14, placeholder: "2024-01-31 13:45" }, ["format"], "if not as 2024-01-31 13:45: %d.%m.%Y %H:%M"],
-    ],
-    write: moments,
-    read: readMoments,
-  },
+  date: calendar("date", UNITS, "day", 12, ["2024-01-01", "2024-12-31"], ["2024-01-31", "%d.%m.%Y"]),
+  datetime: calendar(
+    "date and hour", [...UNITS, "hour"], "hour", 14, ["2024-01-01T00", "2024-12-31T23"], ["2024-01-31 13:45", "%d.%m.%Y %H:%M"],
+  ),
   number: {
     words: "number, in bins", shape: "row", ordered: true,
     fields: [["Edges of the bins", "edges", { placeholder: "0:100:5" }, ["edges"], "first:last:step, or a list such as 0, 18, 65, 120"]],
