@@ -177,12 +177,18 @@ function privacy(given) {
   };
 }
 
+const SEALING = "mlkem768-x25519";
+
 function aggregation(given) {
+  const sealed = given.threat === "two-servers";
   return {
     threat_model: given.threat,
     participants: given.min === given.max && !given.ranged ? word(given.min) : { min: word(given.min), max: word(given.max) },
     max_dropout: word(given.dropout),
     max_records_per_participant: word(given.records),
+    validation: given.validation === "none" ? undefined : given.validation,
+    sealing: sealed && given.sealing !== SEALING ? given.sealing : undefined,
+    excess_noise: !sealed && given.excess === "remove" ? "remove" : undefined,
   };
 }
 
@@ -194,6 +200,7 @@ export function textOfStudy(study) {
     groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
     workload: study.tables.map(item),
     objective: study.objective && study.objective !== "total" ? study.objective : undefined,
+    extra_measurements: study.extra,
     privacy: privacy(study.privacy),
     aggregation: aggregation(study.aggregation),
   });
@@ -263,6 +270,7 @@ function aggregationOf(given) {
   return {
     threat: given.threat_model, min: String(count.min ?? count), max: String(count.max ?? count), ranged: count.min !== undefined,
     dropout: String(given.max_dropout), records: String(given.max_records_per_participant),
+    validation: given.validation, sealing: given.sealing, excess: given.excess_noise,
   };
 }
 
@@ -276,6 +284,7 @@ export function studyOf(form) {
     groupings: Object.entries(form.groupings).map(groupingOf),
     tables: form.workload.map(tableOf),
     objective: form.objective,
+    extra: form.extra_measurements,
     privacy: privacyOf(form.privacy),
     aggregation: aggregationOf(form.aggregation),
   };
@@ -301,7 +310,11 @@ export function newStudy() {
       unit: "record", column: "", records: "1", participants: "1", budget: "epsilon",
       epsilon: "1", delta: "1e-6", rho: "0.05", corrupt: "0.05", relation: "zero-out",
     },
-    aggregation: { threat: "malicious", min: "100", max: "1000", ranged: false, dropout: "0.05", records: "100" },
+    extra: undefined,
+    aggregation: {
+      threat: "malicious", min: "100", max: "1000", ranged: false, dropout: "0.05", records: "100",
+      validation: "none", sealing: SEALING, excess: "keep",
+    },
   };
 }
 
