@@ -101,11 +101,6 @@ def subset_selection(values: int, epsilon: float, size: int) -> Randomiser:
     return Randomiser(name, d, p, q, r, p * (omega - 1) / (d - 1), draw)
 
 
-def randomised_response(values: int, epsilon: float) -> Randomiser:
-    """GRR: the own value with chance e^ε/(e^ε + d − 1), else any other."""
-    return subset_selection(values, epsilon, 1)
-
-
 def unary_encoding(values: int, epsilon: float) -> Randomiser:
     """OUE: the own value with chance ½, every other with chance 1/(e^ε + 1), independently."""
     p, q = 0.5, 1 / (math.exp(epsilon) + 1)

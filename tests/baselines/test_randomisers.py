@@ -9,17 +9,16 @@ import pytest
 from research.baselines.randomisers import (
     Randomiser,
     candidates,
-    randomised_response,
     subset_selection,
     unary_encoding,
 )
 
 RANDOMISERS: dict[str, Callable[[], Randomiser]] = {
-    "GRR": lambda: randomised_response(7, 1.0),
+    "GRR": lambda: subset_selection(7, 1.0, 1),
     "OUE": lambda: unary_encoding(7, 1.0),
     "SS(2)": lambda: subset_selection(7, 1.0, 2),
     "SS(3)": lambda: subset_selection(9, 0.5, 3),
-    "two values": lambda: randomised_response(2, 2.0),
+    "two values": lambda: subset_selection(2, 2.0, 1),
 }
 QUERIES = [[1, 0, 0, 0, 0, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0, 0], [2, -1, 0, 1, 1, 0, 3, 0, 0]]
 REPEATS = 20_000
@@ -58,7 +57,7 @@ def test_variances_are_the_published_ones(epsilon: float) -> None:
     zero, one = np.zeros(1), np.ones(1)
     for randomiser, published in [
         (unary_encoding(d, epsilon), 4 * gain / (gain - 1) ** 2),
-        (randomised_response(d, epsilon), (d - 2 + gain) / (gain - 1) ** 2),
+        (subset_selection(d, epsilon, 1), (d - 2 + gain) / (gain - 1) ** 2),
     ]:
         found = randomiser.total_variance(one, one, zero, zero, 100)[0]
         assert found == pytest.approx(100 * published)
@@ -80,7 +79,7 @@ def test_no_report_is_likelier_than_privacy_allows(d: int, epsilon: float) -> No
 
 
 def test_a_louder_report_fails_the_privacy_ratio() -> None:
-    louder = randomised_response(5, 1.5)
+    louder = subset_selection(5, 1.5, 1)
     ratio = (louder.p / 1) / ((1 - louder.p) / 4)
     assert ratio > 1.5 * math.exp(1.0)
 

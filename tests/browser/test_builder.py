@@ -128,6 +128,26 @@ def test_an_objective_or_targets_say_what_is_made_small(builder: Page):
     expect(builder.locator("#yaml")).to_contain_text("target: 3")
 
 
+def test_inputs_noise_and_seals_of_a_round_are_chosen(builder: Page):
+    describe_small_study(builder)
+    planned(builder)
+    yaml = builder.locator("#yaml")
+    builder.get_by_label("Inputs are").select_option("sum")
+    expect(yaml).to_contain_text("validation: sum", timeout=PATIENCE)
+    builder.get_by_label("Noise for participants").select_option("remove")
+    expect(yaml).to_contain_text("excess_noise: remove", timeout=PATIENCE)
+    builder.get_by_label("Parties").select_option("two-servers")  # where none can be removed
+    expect(yaml).to_contain_text("threat_model: two-servers", timeout=PATIENCE)
+    expect(yaml).not_to_contain_text("excess_noise")
+    expect(builder.get_by_label("Noise for participants")).to_have_count(0)
+    builder.get_by_label("Reports are sealed").select_option("x25519")
+    expect(yaml).to_contain_text("sealing: x25519", timeout=PATIENCE)
+    builder.get_by_label("Parties").select_option("malicious")
+    expect(yaml).to_contain_text("excess_noise: remove", timeout=PATIENCE)
+    expect(yaml).not_to_contain_text("sealing")
+    planned(builder)
+
+
 def _number(words: str) -> float:
     return float(words.replace(",", ""))
 
@@ -273,8 +293,9 @@ workload:
   - {name: weekdays, sum: {of: age, by: [weekday of day, age]}, where: "age > 1"}
   - {name: up to a week, ranges: {of: week of day, kind: prefix}, by: [sex]}
   - {name: in SQL, sql: "SELECT sex, COUNT(*), MEDIAN(age) FROM data GROUP BY sex"}
+extra_measurements: true
 privacy: {unit: record, rho: 0.05, corrupt_fraction: 0.1}
-aggregation: {participants: 40, max_records_per_participant: 5000}
+aggregation: {participants: 40, max_records_per_participant: 5000, excess_noise: remove}
 """
 OF_PERSONS = """
 study: all kinds
@@ -287,7 +308,12 @@ privacy:
   unit: {person: {column: id, max_records: 3, max_participants: 2}}
   rho: 0.05
   corrupt_fraction: 0.1
-aggregation: {participants: 40, max_records_per_participant: 5000}
+aggregation:
+  threat_model: two-servers
+  participants: 40
+  max_records_per_participant: 5000
+  validation: bounded
+  sealing: x25519
 """
 MANY_KINDS = """
 study: all kinds

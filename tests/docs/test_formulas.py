@@ -70,7 +70,16 @@ def test_sessions_are_hashes_of_what_they_name() -> None:
         (b"\x01", ThreatModel.MALICIOUS),
     ):
         agreed = RoundParameters(
-            b"p" * 32, b"r" * 16, threat_model, roster.digest, 3, 2, 2, 3, Modulus(2**16), 1
+            plan_digest=b"p" * 32,
+            round_id=b"r" * 16,
+            threat_model=threat_model,
+            roster_digest=roster.digest,
+            participants=3,
+            degree=2,
+            threshold=2,
+            minimum_survivors=3,
+            modulus=Modulus(2**16),
+            length=1,
         )
         session = digest(b"dhdmm session 1", b"p" * 32, b"r" * 16, byte, roster.digest)
         assert agreed.session == session

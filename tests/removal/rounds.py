@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dhdmm.aggregation.journal import MemoryJournal
-from dhdmm.aggregation.method import Method, RoundTerms
+from dhdmm.aggregation.method import Method
 from dhdmm.aggregation.wrapping import detach
 from dhdmm.privacy.removable import SEED_BYTES, RemovableNoise
 from dhdmm.removal.method import RemovedExcess
@@ -19,7 +19,7 @@ from dhdmm.removal.participant import RemovingParticipant
 from dhdmm.removal.round import RemovingRound, separate
 from tests.protocol.adversary import Adversary, Group
 from tests.protocol.network import Stream
-from tests.validation.rounds import BOUND, LENGTH, MODULUS, Table
+from tests.validation.rounds import BOUND, LENGTH, Table
 
 VARIANCE = Fraction(10_000)
 
@@ -39,10 +39,8 @@ class RemovingTable(Table):
     @cached_property
     def round(self) -> RemovingRound:
         parameters = self.method.choose(self.people, 0.1, 0.3)
-        terms = RoundTerms(
-            bytes(32), self.round_id, self.roster.digest, self.people, MODULUS, LENGTH, 100 * BOUND
-        )
-        return self.method.round(parameters, replace(terms, noise_variance=VARIANCE))
+        terms = replace(self.terms, norm_bound=100 * BOUND, noise_variance=VARIANCE)
+        return self.method.round(parameters, terms)
 
     def machine(self, i: int) -> Any:
         journal = self.journals.setdefault(i, MemoryJournal())

@@ -39,7 +39,7 @@ class BelievesANumber(RemovingParticipant):
     def _last_attachment(self) -> bytes | None:
         if not self.over or self.abort_reason is not None:
             return super()._last_attachment()
-        seeds = separate(self._journal.seeds)
+        seeds = separate(self._journal.kept)
         return b"".join([seeds[part] for part in self._round.removed(self._round.participants)])
 
 
@@ -83,7 +83,7 @@ class GivesSeedsWithItsAck(RemovingParticipant):
     def _last_attachment(self) -> bytes | None:
         if self.survivors is None or self.abort_reason is not None:
             return super()._last_attachment()
-        seeds = separate(self._journal.seeds)
+        seeds = separate(self._journal.kept)
         return b"".join([seeds[part] for part in self._round.removed(len(self.survivors))])
 
 
@@ -148,8 +148,8 @@ def test_a_participant_that_restarts_before_it_reveals_gives_the_same_seeds(surv
         attack.run()
     for i in range(12):
         assert restarted.participants[i].left == stayed.participants[i].left != set()
-        assert not restarted.participants[i].machine._journal.seeds  # what is kept is forgotten
-        assert stayed.participants[i].machine._journal.seeds == b""
+        assert not restarted.participants[i].machine._journal.kept  # what is kept is forgotten
+        assert stayed.participants[i].machine._journal.kept == b""
 
 
 def test_whoever_leaves_gives_no_seeds_and_forgets_them() -> None:
@@ -158,5 +158,5 @@ def test_whoever_leaves_gives_no_seeds_and_forgets_them() -> None:
         machine = attack.participants[i].machine
         assert machine.abort_reason is AbortReason.BAD_EVIDENCE
         assert not attack.participants[i].left
-        assert not machine._journal.seeds
+        assert not machine._journal.kept
         assert attack.journals[i].read()[0].endswith(bytes(1))  # none are kept

@@ -13,6 +13,7 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import LocalProtocolError, MalformedMessage, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.merkle import MerkleTree, verify_multiproof
+from dhdmm.aggregation.messages import HEADER_BYTES
 from dhdmm.aggregation.method import ParameterError, ThreatModel
 from dhdmm.aggregation.roster import Roster
 from dhdmm.secagg import conditions, shamir
@@ -156,7 +157,7 @@ def test_a_share_or_an_edge_of_no_kind_is_not_read(kind: type[m.Message], place:
         )
     )
     encoded = bytearray(message.encode())
-    encoded[m.HEADER_BYTES + 4 + place] = 9
+    encoded[HEADER_BYTES + 4 + place] = 9
     with pytest.raises(MalformedMessage):
         m.decode(bytes(encoded))
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dhdmm.aggregation import wire
 from dhdmm.aggregation.errors import MalformedMessage, RemoteProtocolError
+from dhdmm.aggregation.messages import VERSION
 from dhdmm.secagg import messages as m
 from tests.vectors.make_secagg_round import HERE, SESSION, files, sample_messages
 
@@ -111,7 +112,7 @@ def test_every_bit_flip_is_refused_or_gives_another_message(message: m.Message) 
 @given(st.binary(max_size=300))
 @settings(max_examples=300, deadline=None)
 def test_arbitrary_bytes_are_a_typed_error_or_a_canonical_message(data: bytes) -> None:
-    for candidate in (data, bytes((m.VERSION, data[0] % 17 if data else 1)) + SESSION + data):
+    for candidate in (data, bytes((VERSION, data[0] % 17 if data else 1)) + SESSION + data):
         try:
             message = m.decode(candidate)
         except RemoteProtocolError:

@@ -47,15 +47,15 @@ class Parties:
         names = tuple(f"p{i}" for i in range(self.count))
         self.roster = Roster(names, tuple(one.public for one in self.identities))
         self.round = TwoServersRound(
-            sha256(self.seed.encode()).digest(),
-            bytes(16),
-            self.roster.digest,
-            self.count,
-            self.minimum,
-            MODULUS,
-            LENGTH,
-            self.helper_identity.public,
-            self.sealing,
+            plan_digest=sha256(self.seed.encode()).digest(),
+            round_id=bytes(16),
+            roster_digest=self.roster.digest,
+            participants=self.count,
+            minimum_survivors=self.minimum,
+            modulus=MODULUS,
+            length=LENGTH,
+            helper=self.helper_identity.public,
+            sealing=self.sealing,
         )
         self.inputs = [np.arange(LENGTH) * (i + 1) + pow(7, i, 1000) for i in range(self.count)]
         self.helper, self.leader = self.restarted_helper(), self.restarted_leader()

@@ -61,10 +61,19 @@ class Table:
     @cached_property
     def round(self) -> Any:
         parameters = self.method.choose(self.people, 0.2, 0.2)
-        terms = RoundTerms(
-            bytes(32), self.round_id, self.roster.digest, self.people, MODULUS, LENGTH, BOUND
+        return self.method.round(parameters, self.terms)
+
+    @property
+    def terms(self) -> RoundTerms:
+        return RoundTerms(
+            plan_digest=bytes(32),
+            round_id=self.round_id,
+            roster_digest=self.roster.digest,
+            participants=self.people,
+            modulus=MODULUS,
+            length=LENGTH,
+            norm_bound=BOUND,
         )
-        return self.method.round(parameters, terms)
 
     @cached_property
     def coordinator(self) -> Machine:

@@ -7,7 +7,7 @@ from or goes to; the fields follow in the order of the class, in the layouts its
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, dataclass_transform
 
@@ -39,12 +39,29 @@ class Message:
         return f"<{type(self).__name__} of participant {self.position}>"
 
 
-Types = Mapping[int, type[Message]]
-"""The messages of a way to add up, by their numbers on the wire."""
+class MessageTypes(dict[int, type[Message]]):
+    """The messages of a way to add up, by their numbers on the wire."""
+
+    def decode(self, data: bytes) -> Message:
+        """Read a message of any of these types, or refuse it with `MalformedMessage`."""
+        reader = wire.Reader(data)
+        version, code, session, position = _HEADER.unpack(reader.take(_HEADER.size))
+        if version != VERSION:
+            raise MalformedMessage(f"version {version} is unknown; this is version {VERSION}")
+        if code not in self:
+            raise MalformedMessage(f"type {code:#04x} is unknown")
+        kind = self[code]
+        message = kind(session, position, *wire.decode_fields(kind, reader))
+        reader.finish()
+        return message
+
+    def type_of(self, data: bytes) -> type[Message] | None:
+        """Of a message by its number, whatever follows."""
+        return self.get(data[1]) if len(data) >= HEADER_BYTES else None
 
 
 @dataclass_transform(frozen_default=True)
-def message(types: dict[int, type[Message]], number: int) -> Callable[[type[Message]], Any]:
+def message(types: MessageTypes, number: int) -> Callable[[type[Message]], Any]:
     """A class decorator: a frozen value with this number on the wire, among these types."""
 
     def decorate(declared: type[Message]) -> type[Message]:
@@ -56,27 +73,8 @@ def message(types: dict[int, type[Message]], number: int) -> Callable[[type[Mess
     return decorate
 
 
-@message({}, 0x10)
+@message(MessageTypes(), 0x10)
 class Aborted(Message):
     """Either way, at any time: the sender has left the session for good, and why."""
 
     reason: Annotated[AbortReason, wire.Word("u8 length, the reason in ASCII", AbortReason)]
-
-
-def decode_message(types: Types, data: bytes) -> Message:
-    """Read a message of any of these types, or refuse it with `MalformedMessage`."""
-    reader = wire.Reader(data)
-    version, code, session, position = _HEADER.unpack(reader.take(_HEADER.size))
-    if version != VERSION:
-        raise MalformedMessage(f"version {version} is unknown; this is version {VERSION}")
-    if code not in types:
-        raise MalformedMessage(f"type {code:#04x} is unknown")
-    kind = types[code]
-    message = kind(session, position, *wire.decode_fields(kind, reader))
-    reader.finish()
-    return message
-
-
-def type_of_message(types: Types, data: bytes) -> type[Message] | None:
-    """Of a message by its number, whatever follows."""
-    return types.get(data[1]) if len(data) >= HEADER_BYTES else None

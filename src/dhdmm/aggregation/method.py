@@ -9,16 +9,18 @@ phase is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason
+from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
+from dhdmm.aggregation.group import Group
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.modulus import Modulus, Vector
@@ -27,6 +29,9 @@ from dhdmm.aggregation.roster import KnownRoster, Roster
 
 Store = MutableMapping[str, bytes]
 """What a coordinator must not forget: its state, one record per message, and the running sum."""
+
+Lookup = Callable[[str], bytes | None]
+"""The record of a coordinator's store with this name, if there is one."""
 
 STATE, SUM, PENDING = "state", "sum/", "pending/"
 """Names in a store: of the record of the phase, and before the names of a shard of the sum and of
@@ -103,9 +108,9 @@ class Parameters(Protocol):
         """As a plan's encoding has them."""
 
 
-@dataclass(frozen=True)
-class RoundTerms:
-    """One round of one plan, for one roster, whatever the way to add up."""
+@dataclass(frozen=True, kw_only=True)
+class AgreedTerms:
+    """What every way to add up fixes of one round of one plan, for one roster."""
 
     plan_digest: bytes
     round_id: bytes
@@ -113,14 +118,38 @@ class RoundTerms:
     participants: int
     modulus: Modulus
     length: int
+    scalar_modulus: int = 1
+    """Of one number that is added up beside the vector; modulo 1 there is none."""
+
+    def __post_init__(self) -> None:
+        sizes = len(self.plan_digest), len(self.round_id), len(self.roster_digest)
+        if sizes != (32, 16, 32):
+            raise LocalProtocolError(
+                "a plan digest has 32 bytes, a round id 16, a roster digest 32"
+            )
+        if self.length < 1:
+            raise LocalProtocolError("a round needs one coordinate")
+
+    def agreed(self) -> dict[str, Any]:
+        """These terms alone, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(AgreedTerms)}
+
+    @cached_property
+    def group(self) -> Group:
+        """In which inputs are added up."""
+        return Group(self.modulus, self.length, self.scalar_modulus)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundTerms(AgreedTerms):
+    """With what only some ways to add up have to know."""
+
     norm_bound: int
     """No honest input is longer, as a vector of integers, but for a probability of 2⁻⁸⁰."""
     helper: bytes = b""
     """The Ed25519 key of a second server, where there is one."""
-    scalar_modulus: int = 1
-    """Of one number that is added up beside the vector; modulo 1 there is none."""
     noise_variance: Fraction = Fraction(0)
-    """Of the noise in an honest input, which a way to add up may have to know of."""
+    """Of the noise in an honest input."""
 
 
 class RoundParameters(Protocol):
@@ -524,9 +553,7 @@ class Aggregation(Protocol[P, R]):
     def carries_input(self, data: bytes) -> bool:
         """Whether this is a participant's message with its input."""
 
-    def was_received(
-        self, record: Callable[[str], bytes | None], data: bytes, position: int
-    ) -> bool:
+    def was_received(self, record: Lookup, data: bytes, position: int) -> bool:
         """Whether the coordinator whose store has these records took this very message."""
 
     def abort_message(self, round: R, position: int, reason: AbortReason) -> bytes:
@@ -551,6 +578,17 @@ class Aggregation(Protocol[P, R]):
 
 
 Method = Aggregation[Any, Any]
+
+
+class WithoutHelper:
+    """For ways to add up that have no second server."""
+
+    has_helper = False
+
+    def helper(self, *_: object) -> NoReturn:
+        raise LocalProtocolError("there is one server, and no helper")
+
+    recorded_helper = asked_about = helper
 
 
 def input_phase(method: Method) -> Phase:

@@ -6,13 +6,17 @@ bytes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import cbor2
 
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AbortReason, MalformedMessage
+from dhdmm.aggregation.errors import AbortReason, AggregationError, MalformedMessage
+from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import (
     CoordinatorMachine,
     Method,
@@ -63,6 +67,37 @@ def _length(length: int) -> bytes:
     return bytes([_LONG]) + length.to_bytes(_LENGTH_BYTES, "big")
 
 
+class Account(ABC):
+    """What a transcript says of a sum, in canonical CBOR."""
+
+    about: ClassVar[str]
+
+    @abstractmethod
+    def _fields(self) -> dict[str, Any]: ...
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, fields: Any) -> Self:
+        """The inverse of `_fields`, of anything that CBOR can say."""
+
+    def encode(self) -> bytes:
+        return bytes(cbor2.dumps(self._fields(), canonical=True))
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Self:
+        try:
+            account = cls._of(cbor2.loads(encoded))
+            canonical = account.encode() == encoded
+        except (cbor2.CBORDecodeError, AggregationError, *_UNEXPECTED):
+            canonical = False
+        if not canonical:
+            raise MalformedMessage(f"not an account of {cls.about}")
+        return account
+
+
+_UNEXPECTED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+
+
 # ---- what every wrapper has of the one below it -------------------------------------------------
 
 
@@ -103,17 +138,45 @@ class RoundOver:
     length = Below[int](attrgetter("length"))
 
 
-class KeepsOutgoing(Protocol):
-    """A journal that attaches to what it keeps, and knows the last of it."""
+class AttachingJournal:
+    """Between a machine and its journal: attaches to what leaves, before that is kept.
 
-    outgoing: bytes | None
+    Behind the machine's own state it keeps something for the wrapper: `kept`, a number of times
+    `unit` bytes. `attached_to` is asked what is attached to a message, and what is kept from then
+    on.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        attached_to: Callable[[bytes], tuple[bytes, bytes]],
+        unit: int = 1,
+    ) -> None:
+        self._journal, self._attached_to, self._unit = journal, attached_to, unit
+        self.kept = b""
+        self.outgoing: bytes | None = None
+
+    def write(self, state: bytes, outgoing: bytes) -> None:
+        attachment, kept = self._attached_to(outgoing)
+        sent = attach(attachment, outgoing)
+        self._journal.write(state + kept + bytes([len(kept) // self._unit]), sent)
+        self.kept, self.outgoing = kept, sent
+
+    def read(self) -> tuple[bytes, bytes] | None:
+        written = self._journal.read()
+        if written is None:
+            return None
+        state, self.outgoing = written
+        end = len(state) - 1 - self._unit * state[-1]
+        self.kept = state[end:-1]
+        return state[:end], detach(self.outgoing)[1] if self.outgoing else b""
 
 
 class ParticipantOver:
     """One participant in one round, around the machine `below`, to whose messages it attaches."""
 
     below: ParticipantMachine
-    _journal: KeepsOutgoing
+    _journal: AttachingJournal
 
     ready_for_input = Below[bool](attrgetter("ready_for_input"))
     input_is_outgoing = Below[bool](attrgetter("input_is_outgoing"))

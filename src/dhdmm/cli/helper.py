@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 from dhdmm.cli import extras, options
+from dhdmm.cli.options import grouped
+from dhdmm.cli.servers import Listening, key_given
 from dhdmm.errors import DhdmmError
 
 
+@grouped
 def helper(
     identity: Annotated[
         Path, typer.Option(help="Who you are: made by dhdmm identity; plans name its key.")
@@ -24,12 +27,7 @@ def helper(
         typer.Option(help="A folder for the keys of rounds: never in a backup or a snapshot."),
     ],
     store: options.Store = "sqlite:///helper.sqlite",
-    host: options.Host = options.HOST,
-    port: options.Port = 8444,
-    tls_cert: options.TlsCertificate = None,
-    tls_key: options.TlsKey = None,
-    limits: options.Limits = None,
-    proxies: options.Proxies = "",
+    listening: Listening = Listening(port=8444),  # noqa: B008 - frozen
 ) -> None:
     """Help coordinators of studies with two servers, until told to stop.
 
@@ -40,7 +38,7 @@ def helper(
 
     from dataclasses import replace
 
-    from dhdmm.cli.serve import key_given, screen
+    from dhdmm.cli.serve import screen
     from dhdmm.network.identity import load
     from dhdmm.server import logs
     from dhdmm.server.database import Database
@@ -48,12 +46,12 @@ def helper(
     from dhdmm.server.helper_store import HelperStore
     from dhdmm.server.limits import Limits
     from dhdmm.server.metrics import HelperMetrics
-    from dhdmm.server.process import make_server, run
+    from dhdmm.server.process import run
 
     named, leaders = load(identity), [key_given(one) for one in leader]
     if named.identity.public in leaders:
         raise DhdmmError("you cannot help yourself", hint="the two servers are run by two parties")
-    allowed = replace(
+    usual = replace(
         Limits(),  # a roster comes in one body
         body_bytes=LARGEST_OPENING,
         memory_bytes=2 * LARGEST_OPENING,
@@ -65,17 +63,7 @@ def helper(
         service = HelperService(
             HelperStore(database), secrets, named, leaders, observer := HelperMetrics()
         )
-        server = make_server(
-            service,
-            host,
-            port,
-            tls_cert,
-            tls_key,
-            allowed if limits is None else Limits.load(limits),
-            metrics=observer,
-            proxies=proxies,
-            door=service.admit,
-        )
+        server = listening.server(service, usual, metrics=observer, door=service.admit)
         shown = screen()
         logs.configure(as_json=shown is None, console=shown)
         run(server.serve())

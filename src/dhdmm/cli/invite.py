@@ -11,7 +11,7 @@ from rich.console import Console
 
 from dhdmm.aggregation.identity import Identity
 from dhdmm.cli import options, output
-from dhdmm.cli.serve import key_given
+from dhdmm.cli.servers import key_given
 from dhdmm.client.home import now
 from dhdmm.errors import DhdmmError
 from dhdmm.network import identity as identities

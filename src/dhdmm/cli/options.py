@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -47,19 +47,6 @@ RosterStudy = Annotated[
 ]
 RosterSerial = Annotated[
     int | None, typer.Option(min=1, help="Higher than that of every roster before it.")
-]
-Host = Annotated[str, typer.Option(help="The address to listen on.")]
-HOST = "127.0.0.1"
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")]
-TlsCertificate = Annotated[
-    Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
-]
-TlsKey = Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")]
-Proxies = Annotated[
-    str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
-]
-Limits = Annotated[
-    Path | None, typer.Option(help="A YAML file with limits on callers, instead of the defaults.")
 ]
 
 
@@ -121,7 +108,7 @@ def grouped(command: Command) -> Command:
     parameters: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         if name in groups:
-            parameters += _options(groups[name])
+            parameters += _options(groups[name], parameter.default)
         else:
             kept = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
             parameters.append(kept)
@@ -139,14 +126,19 @@ def grouped(command: Command) -> Command:
     return call
 
 
-def _options(group: Any) -> list[Parameter]:
+def _options(group: Any, usual: Any) -> list[Parameter]:
+    """One for each field; its default is the one of the instance `usual`, if there is one."""
     hints = get_type_hints(group, include_extras=True)
     return [
         Parameter(
             field.name,
             Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.default is MISSING else field.default,
+            default=getattr(usual, field.name, _default(field)),
             annotation=hints[field.name],
         )
         for field in fields(group)
     ]
+
+
+def _default(field: Field[Any]) -> Any:
+    return Parameter.empty if field.default is MISSING else field.default

@@ -14,15 +14,15 @@ import typer
 
 from dhdmm.cli import extras, options, output
 from dhdmm.cli.durations import seconds_of
+from dhdmm.cli.options import grouped
+from dhdmm.cli.servers import Listening, SecondServer
 from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.server.occurrences import Every, now, occurrence_at
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from dhdmm.aggregation.identity import Identity
     from dhdmm.cli.serving import Work
-    from dhdmm.network.helper_link import HelperLink
     from dhdmm.network.identity import NamedIdentity
     from dhdmm.network.roster import RosterFile
     from dhdmm.network.status import Status
@@ -36,15 +36,13 @@ if TYPE_CHECKING:
 OTHER_ROSTER = "it keeps its own roster; the next round has the new one"
 
 
+@grouped
 def serve(
     studies: Annotated[
         list[Path], typer.Argument(metavar="STUDY", help="The study files, one or more.")
     ],
     store: options.Store = options.STORE,
-    host: options.Host = options.HOST,
-    port: options.Port = 8443,
-    tls_cert: options.TlsCertificate = None,
-    tls_key: options.TlsKey = None,
+    listening: Listening = Listening(),  # noqa: B008 - frozen
     roster: options.Roster = None,
     out: Annotated[Path, typer.Option(help="A folder for the releases.")] = Path("releases"),
     enrolment_seconds: Annotated[
@@ -73,7 +71,6 @@ def serve(
         str | None, typer.Option(help="Delete the messages of rounds that ended so long ago.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="End when the rounds are over.")] = False,
-    proxies: options.Proxies = "",
     with_pages: Annotated[
         bool, typer.Option("--pages/--no-pages", help="Pages for people beside the protocol.")
     ] = True,
@@ -85,21 +82,7 @@ def serve(
             help="Let everybody read of rounds and releases; nobody is named.",
         ),
     ] = False,
-    helper: Annotated[
-        str | None,
-        typer.Option(help="Where the second server is, for studies with two servers."),
-    ] = None,
-    helper_key: Annotated[
-        str | None,
-        typer.Option(help="Its key: a public identity's file, or 64 hexadecimal digits."),
-    ] = None,
-    helper_ca: Annotated[
-        Path | None, typer.Option(help="Who vouches for its certificate (PEM).")
-    ] = None,
-    helper_pin: Annotated[
-        str | None, typer.Option(help="Or the SHA-256 of its certificate.")
-    ] = None,
-    limits: options.Limits = None,
+    helper: SecondServer = SecondServer(),  # noqa: B008 - frozen
     as_json: output.Json = False,
 ) -> None:
     """Coordinate rounds of these studies over HTTPS.
@@ -116,18 +99,14 @@ def serve(
     from dhdmm.server.database import Database
     from dhdmm.server.limits import Limits
     from dhdmm.server.metrics import Metrics
-    from dhdmm.server.process import make_server, run
+    from dhdmm.server.process import run
     from dhdmm.server.recurring import Recurring
     from dhdmm.server.studies import Hub, add_study
     from dhdmm.server.waiting import Deadlines
     from dhdmm.study.spec import Study
 
-    allowed = None if limits is None else Limits.load(limits)
     signer, invited = _identity(identity), _roster(roster, studies)
-    link = helper_link(helper, helper_ca, helper_pin, signer.identity)
-    second = None if helper_key is None else key_given(helper_key)
-    if (link is None) != (second is None):
-        raise DhdmmError("--helper and --helper-key are given together", hint="give both")
+    link, second = helper.link(signer.identity), helper.key
     begin = _beginning(again, seconds_of(apart), occurrence, every)
     if once and every is not None:
         raise DhdmmError("--once and --every exclude each other", hint="give one")
@@ -151,17 +130,8 @@ def serve(
         pages=_pages(hub, token, with_pages, public),
         public=public,
     )
-    server = make_server(
-        app,
-        host,
-        port,
-        tls_cert,
-        tls_key,
-        allowed,
-        metrics=observer,
-        on_drain=hub.drain,
-        proxies=proxies,
-        door=app.state.callers.admit,
+    server = listening.server(
+        app, Limits(), metrics=observer, on_drain=hub.drain, door=app.state.callers.admit
     )
     shown = screen()
     logs.configure(as_json=shown is None, console=shown)
@@ -222,31 +192,6 @@ def _identity(path: Path | None) -> NamedIdentity:
     from dhdmm.network.identity import NamedIdentity, load
 
     return NamedIdentity("", Identity.generate(os.urandom)) if path is None else load(path)
-
-
-def helper_link(
-    address: str | None, authority: Path | None, pin: str | None, identity: Identity
-) -> HelperLink | None:
-    """To the second server; its certificate is believed as a coordinator's is by participants."""
-    if address is None:
-        return None
-    from dhdmm.network.helper_link import HelperLink
-    from dhdmm.network.trust import Address, parse_digest, trusting
-
-    place = Address.parse(address)
-    pinned = None if pin is None else parse_digest(pin, "a certificate's SHA-256")
-    tls = None if place.base.startswith("http:") else trusting(authority, pinned)
-    return HelperLink(place, identity, tls)
-
-
-def key_given(written: str) -> bytes:
-    """Of a public identity's file, or as digits."""
-    from dhdmm.network.identity import load_public
-    from dhdmm.network.trust import parse_digest
-
-    if Path(written).is_file():
-        return bytes.fromhex(load_public(Path(written)).key)
-    return parse_digest(written, "a key", "or the file of a public identity")
 
 
 def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:

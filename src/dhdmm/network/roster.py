@@ -254,9 +254,9 @@ def _adapter() -> TypeAdapter[list[PublicIdentity]]:
     return TypeAdapter(list[PublicIdentity])
 
 
-def roster_of(members: Iterable[PublicIdentity], where: str = "roster") -> Roster:
+def roster_of(members: Iterable[PublicIdentity]) -> Roster:
     """One identity, one seat; one name, one seat."""
-    return _roster(*_members(members), where)
+    return _roster(*_members(members), where="roster")
 
 
 def _roster(names: list[str], keys: bytearray, where: str) -> Roster:

@@ -258,14 +258,14 @@ class Plan(Summarised):
             The terms.
         """
         return RoundTerms(
-            self.digest,
-            round_id,
-            self.roster_digest,
-            self.participants,
-            self.modulus,
-            self.strategy.rows,
-            self.norm_bound,
-            self.helper,
+            plan_digest=self.digest,
+            round_id=round_id,
+            roster_digest=self.roster_digest,
+            participants=self.participants,
+            modulus=self.modulus,
+            length=self.strategy.rows,
+            norm_bound=self.norm_bound,
+            helper=self.helper,
             noise_variance=self.participant_variance,
         )
 

@@ -32,13 +32,13 @@ def critical(level: float = DEFAULT_LEVEL, joint: int = 1) -> float:
     return -NormalDist().inv_cdf((1 - level) / (2 * joint))  # SciPy takes long to import
 
 
-def half_width(standard_errors: Floats, level: float = DEFAULT_LEVEL, joint: int = 1) -> Floats:
+def half_width(standard_errors: Floats, level: float = DEFAULT_LEVEL) -> Floats:
     """z·σ.
 
     >>> half_width(np.array([1.0, 2.0])).round(3).tolist()
     [1.96, 3.92]
     """
-    return np.asarray(critical(level, joint) * standard_errors)
+    return np.asarray(critical(level) * standard_errors)
 
 
 def fieller(

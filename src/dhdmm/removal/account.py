@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-import cbor2
-
+from dhdmm.aggregation import wrapping
 from dhdmm.aggregation.bitmap import Bitmap
-from dhdmm.aggregation.errors import AggregationError, MalformedMessage
 
 
 @dataclass(frozen=True)
-class Account:
+class Account(wrapping.Account):
     """Who removed noise; and what the way to add up below says of the inputs, if anything, with the
     seeds of what was removed, without which nobody could check that."""
+
+    about = "removed noise"
 
     removed: Bitmap
     seeds: bytes = b""
     below: bytes | None = None
 
-    def encode(self) -> bytes:
+    def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"size": self.removed.size, "removed": self.removed.data}
         if self.below is not None:
             fields |= {"seeds": self.seeds, "below": self.below}
-        return bytes(cbor2.dumps(fields, canonical=True))
+        return fields
 
     @classmethod
-    def decode(cls, encoded: bytes) -> Account:
-        try:
-            fields = cbor2.loads(encoded)
-            removed = Bitmap(fields["size"], bytes(fields["removed"]))
-            account = cls(removed, fields.get("seeds", b""), fields.get("below"))
-            canonical = account.encode() == encoded
-        except (cbor2.CBORDecodeError, AggregationError, *_UNEXPECTED):
-            canonical = False
-        if not canonical:
-            raise MalformedMessage("not an account of removed noise")
-        return account
-
-
-_UNEXPECTED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+    def _of(cls, fields: Any) -> Self:
+        removed = Bitmap(fields["size"], bytes(fields["removed"]))
+        return cls(removed, fields.get("seeds", b""), fields.get("below"))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,14 +15,15 @@ from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import (
     Checked,
     CountedRound,
-    HelperMachine,
+    Lookup,
     PublishedSum,
     RoundTerms,
     Store,
+    WithoutHelper,
 )
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
-from dhdmm.aggregation.wrapping import Below, MethodOver, attach, detach
+from dhdmm.aggregation.wrapping import MethodOver, attach, detach
 from dhdmm.privacy.removable import SEED_BYTES, RemovableNoise
 from dhdmm.removal.account import Account
 from dhdmm.removal.coordinator import REMOVED, RemovingCoordinator
@@ -38,13 +38,11 @@ BELIEVED = (
 
 
 @dataclass(frozen=True)
-class RemovedExcess(MethodOver):
+class RemovedExcess(WithoutHelper, MethodOver):
     """Noise is added for the fewest survivors, and removed again as far as there are more.
 
     Everything that is not about noise is left to the way to add up `below`.
     """
-
-    asked_about = Below[Callable[[bytes], Sequence[int]]](attrgetter("asked_about"))
 
     def round(self, parameters: Any, terms: RoundTerms) -> RemovingRound:
         floor, fewest = parameters.honest_floor, parameters.minimum_survivors
@@ -74,21 +72,11 @@ class RemovedExcess(MethodOver):
         below = self.below.coordinator(round.below, roster, randomness, store, shard)
         return RemovingCoordinator(round, self.phases[-1], store, below)
 
-    def helper(self, *_: object) -> HelperMachine:
-        raise LocalProtocolError("with a helper nothing can be removed")
-
-    def recorded_helper(
-        self, round: RemovingRound, account: bytes | None
-    ) -> Callable[[bytes], bytes]:
-        raise LocalProtocolError("with a helper nothing can be removed")
-
     def largest_message(self, round: RemovingRound) -> int:
         seeds = attach(bytes(SEED_BYTES * round.noise.parts), b"")
         return len(seeds) + self.below.largest_message(round.below)
 
-    def was_received(
-        self, record: Callable[[str], bytes | None], data: bytes, position: int
-    ) -> bool:
+    def was_received(self, record: Lookup, data: bytes, position: int) -> bool:
         seeds, message = detach(data)
         same = not seeds or record(REMOVED + str(position)) == seeds
         return same and self.below.was_received(record, message, position)
@@ -99,14 +87,7 @@ class RemovedExcess(MethodOver):
     def counted(self, round: RemovingRound) -> CountedRound:
         return CountedRemoval(self.below.counted(round.below), self.phases, round)
 
-    def stand_in(
-        self,
-        round: RemovingRound,
-        identity: Identity,
-        position: int,
-        randomness: Randomness,
-        gone: Collection[int],
-    ) -> NoReturn:
+    def stand_in(self, *_: object) -> NoReturn:
         raise LocalProtocolError("stand-ins have no noise that could be removed")
 
     def check_account(

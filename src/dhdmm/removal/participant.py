@@ -11,44 +11,17 @@ from numpy.typing import NDArray
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import ParticipantMachine
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.wrapping import Below, ParticipantOver, attach, detach
+from dhdmm.aggregation.wrapping import AttachingJournal, Below, ParticipantOver
 from dhdmm.privacy.removable import SEED_BYTES
 from dhdmm.removal.round import RemovingRound, separate
-
-
-class SeedJournal:
-    """Between a machine and its journal: keeps the seeds behind the machine's own state, and
-    attaches to what leaves. They are erased with the message that is the last."""
-
-    def __init__(self, journal: Journal, last_attachment: Callable[[], bytes | None]) -> None:
-        self._journal, self._last_attachment = journal, last_attachment
-        self.seeds = b""
-        self.outgoing: bytes | None = None
-
-    def write(self, state: bytes, outgoing: bytes) -> None:
-        attachment = self._last_attachment()
-        kept = self.seeds if attachment is None else b""
-        sent = attach(attachment or b"", outgoing)
-        self._journal.write(state + kept + bytes([len(kept) // SEED_BYTES]), sent)
-        self.seeds, self.outgoing = kept, sent
-
-    def read(self) -> tuple[bytes, bytes] | None:
-        written = self._journal.read()
-        if written is None:
-            return None
-        kept, self.outgoing = written
-        end = len(kept) - 1 - SEED_BYTES * kept[-1]
-        self.seeds = kept[end:-1]
-        return kept[:end], detach(self.outgoing)[1] if self.outgoing else b""
 
 
 class RemovingParticipant(ParticipantOver):
     """One participant in one round, around the machine of the way to add up below.
 
+    Its journal keeps the seeds.
     `below` makes that machine with the journal that it is given.
     """
-
-    _journal: SeedJournal
 
     def __init__(
         self,
@@ -58,15 +31,15 @@ class RemovingParticipant(ParticipantOver):
         below: Callable[[Journal], ParticipantMachine],
     ) -> None:
         self._round, self._randomness = round, randomness
-        self._journal = SeedJournal(journal, self._last_attachment)
+        self._journal = AttachingJournal(journal, self._attached_to, SEED_BYTES)
         self.below = below(self._journal)
 
     agree_also = Below[Callable[[bytes], None]](attrgetter("agree_also"))
 
     def begin(self) -> bytes | None:
         """The seeds are the first that is drawn, and are kept with the first message."""
-        if not self._journal.seeds:
-            self._journal.seeds = self._randomness(SEED_BYTES * self._round.noise.parts)
+        if not self._journal.kept:
+            self._journal.kept = self._randomness(SEED_BYTES * self._round.noise.parts)
         return self._sent_or_nothing(self.below.begin())
 
     def receive(self, data: bytes) -> bytes | None:
@@ -75,8 +48,13 @@ class RemovingParticipant(ParticipantOver):
     def give_input(self, vector: NDArray[Any], scalar: int = 0) -> bytes:
         """The input with the noise that may be removed again."""
         round = self._round
-        excess = round.expanded(round.all_parts, self._journal.seeds)
+        excess = round.expanded(round.all_parts, self._journal.kept)
         return self._sent(self.below.give_input(round.modulus.reduce(vector + excess), scalar))
+
+    def _attached_to(self, outgoing: bytes) -> tuple[bytes, bytes]:
+        """Seeds are attached to the last message, and erased with it."""
+        last = self._last_attachment()
+        return (b"", self._journal.kept) if last is None else (last, b"")
 
     def _last_attachment(self) -> bytes | None:
         """To the message that is about to be kept; None if it is not the last.
@@ -88,5 +66,5 @@ class RemovingParticipant(ParticipantOver):
             return None
         if self.abort_reason is not None or self.survivors is None:
             return b""
-        seeds = separate(self._journal.seeds)
+        seeds = separate(self._journal.kept)
         return b"".join([seeds[part] for part in self._round.removed(len(self.survivors))])

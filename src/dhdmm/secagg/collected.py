@@ -20,6 +20,7 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.lists import RecordTable, Slots, dtype_of
 from dhdmm.aggregation.merkle import MerkleTree
+from dhdmm.aggregation.messages import HEADER_BYTES
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.graph import Positions
 from dhdmm.secagg.keys import EVIDENCE_BYTES
@@ -231,7 +232,7 @@ class Collected:
     def revealed(self, position: int) -> RecordTable:
         """The shares that this participant revealed: its message's only field, after a count."""
         record = self.records[record_name(m.Unmask, position)]
-        return m.REVEALS.table(record[DIGEST_BYTES + m.HEADER_BYTES + wire.COUNT_BYTES :])
+        return m.REVEALS.table(record[DIGEST_BYTES + HEADER_BYTES + wire.COUNT_BYTES :])
 
     # After the acks
 

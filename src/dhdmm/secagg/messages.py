@@ -20,21 +20,11 @@ from dhdmm.aggregation import wire
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import MalformedMessage
 from dhdmm.aggregation.lists import RecordTable
-from dhdmm.aggregation.messages import (
-    HEADER_BYTES,
-    VERSION,
-    Aborted,
-    Hash,
-    Message,
-    Signature,
-    decode_message,
-    message,
-    type_of_message,
-)
+from dhdmm.aggregation.messages import Aborted, Hash, Message, MessageTypes, Signature, message
 from dhdmm.secagg.keys import EVIDENCE_BYTES, SEAL_OVERHEAD
 from dhdmm.secagg.shamir import SHARE_BYTES
 
-__all__ = ["HEADER_BYTES", "MESSAGES", "VERSION", "Aborted", "Message", "decode", "type_of"]
+__all__ = ["MESSAGES", "Aborted", "Message", "decode", "type_of"]
 
 CIPHERTEXT_BYTES = 2 * SHARE_BYTES + SEAL_OVERHEAD  # a seed share and a mask-key share, sealed
 
@@ -99,7 +89,7 @@ REVEALS = wire.Records(
 )
 
 
-TYPES: dict[int, type[Message]] = {}
+TYPES = MessageTypes()
 
 
 @message(TYPES, 0x01)
@@ -223,16 +213,7 @@ class Unmask(Message):
 
 TYPES[Aborted.TYPE] = Aborted
 MESSAGES = tuple(TYPES.values())
-
-
-def decode(data: bytes) -> Message:
-    """Read a message of any type, or refuse it with `MalformedMessage`."""
-    return decode_message(TYPES, data)
-
-
-def type_of(data: bytes) -> type[Message] | None:
-    """Of a message by its number, whatever follows."""
-    return type_of_message(TYPES, data)
+decode, type_of = TYPES.decode, TYPES.type_of
 
 
 def _second_fields(records: Sequence[tuple[Any, ...]]) -> set[int]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.messages import VERSION
 from dhdmm.aggregation.method import (
     Checked,
-    HelperMachine,
+    Lookup,
     Phase,
     PublishedSum,
     RoundTerms,
     Store,
     ThreatModel,
+    WithoutHelper,
 )
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
@@ -42,14 +44,13 @@ _PER_NEIGHBOUR, _FIXED = 128, 1024  # bytes of a message beside its vector, at t
 
 
 @dataclass(frozen=True)
-class SecureAggregation:
+class SecureAggregation(WithoutHelper):
     """Bell et al. (CCS 2020), see docs/secure-aggregation.md."""
 
     threat_model: ThreatModel
 
-    @property
-    def version(self) -> int:
-        return messages.VERSION
+    version = VERSION
+    parameter_names = FIELDS
 
     @property
     def phases(self) -> tuple[Phase, ...]:
@@ -59,13 +60,7 @@ class SecureAggregation:
     def needs_pinned_roster(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
 
-    @property
-    def has_helper(self) -> bool:
-        return False
-
-    @property
-    def announces_root(self) -> bool:
-        return self.threat_model is ThreatModel.MALICIOUS
+    announces_root = needs_pinned_roster
 
     def choose(
         self, participants: int, corrupt_fraction: float, max_dropout: float
@@ -81,23 +76,13 @@ class SecureAggregation:
     ) -> None:
         graphs.check(parameters, participants, corrupt_fraction, max_dropout, self.threat_model)
 
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        return FIELDS
-
     def parameters_of(self, fields: Mapping[str, int], participants: int) -> GraphParameters:
         known = {name: fields[name] for name in FIELDS}
         return GraphParameters(**known, complete=fields["degree"] == participants - 1)
 
     def round(self, parameters: GraphParameters, terms: RoundTerms) -> RoundParameters:
         return RoundParameters(
-            plan_digest=terms.plan_digest,
-            round_id=terms.round_id,
-            roster_digest=terms.roster_digest,
-            participants=terms.participants,
-            modulus=terms.modulus,
-            length=terms.length,
-            scalar_modulus=terms.scalar_modulus,
+            **terms.agreed(),
             threat_model=self.threat_model,
             degree=parameters.degree,
             threshold=parameters.threshold,
@@ -132,17 +117,6 @@ class SecureAggregation:
 
         return Coordinator(round, roster, randomness, store, shard)
 
-    def helper(self, *_: object) -> HelperMachine:
-        raise LocalProtocolError("there is one server, and no helper")
-
-    def recorded_helper(
-        self, round: RoundParameters, account: bytes | None
-    ) -> Callable[[bytes], bytes]:
-        raise LocalProtocolError("there is one server, and no helper")
-
-    def asked_about(self, request: bytes) -> Sequence[int]:
-        raise LocalProtocolError("there is one server, and no helper")
-
     def largest_message(self, round: RoundParameters) -> int:
         """A packed vector, and so much for every neighbour."""
         return round.input_bytes + _PER_NEIGHBOUR * round.participants + _FIXED
@@ -150,9 +124,7 @@ class SecureAggregation:
     def carries_input(self, data: bytes) -> bool:
         return messages.type_of(data) in _INPUTS
 
-    def was_received(
-        self, record: Callable[[str], bytes | None], data: bytes, position: int
-    ) -> bool:
+    def was_received(self, record: Lookup, data: bytes, position: int) -> bool:
         from dhdmm.secagg.collected import record_name
 
         known = record(record_name(type(messages.decode(data)), position))

@@ -12,39 +12,26 @@ from functools import cached_property
 
 from dhdmm.aggregation.derivation import session_of
 from dhdmm.aggregation.errors import LocalProtocolError
-from dhdmm.aggregation.group import Group
-from dhdmm.aggregation.method import ThreatModel
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.method import AgreedTerms, ThreatModel
 
 
-@dataclass(frozen=True)
-class RoundParameters:
+@dataclass(frozen=True, kw_only=True)
+class RoundParameters(AgreedTerms):
     """One round of one plan. `degree` is k, `threshold` t, `minimum_survivors` u_min.
 
     That (k, t) are safe for n, the corrupt fraction and the dropout is checked with
     `dhdmm.secagg.parameters`; here only what no protocol run can do without.
     """
 
-    plan_digest: bytes
-    round_id: bytes
     threat_model: ThreatModel
-    roster_digest: bytes
-    participants: int
     degree: int
     threshold: int
     minimum_survivors: int
-    modulus: Modulus
-    length: int
-    scalar_modulus: int = 1
 
     def __post_init__(self) -> None:
-        sizes = len(self.plan_digest), len(self.round_id), len(self.roster_digest)
-        if sizes != (32, 16, 32):
-            raise LocalProtocolError(
-                "a plan digest has 32 bytes, a round id 16, a roster digest 32"
-            )
-        if not 3 <= self.participants < 2**31 - 1 or self.length < 1:
-            raise LocalProtocolError("a round needs three participants and one coordinate")
+        super().__post_init__()
+        if not 3 <= self.participants < 2**31 - 1:
+            raise LocalProtocolError("a round needs three participants")
         if not 1 <= self.threshold <= self.degree < self.participants:
             raise LocalProtocolError("1 ≤ threshold ≤ degree < participants does not hold")
         if not 2 <= self.minimum_survivors <= self.participants:
@@ -56,11 +43,6 @@ class RoundParameters:
     @property
     def malicious(self) -> bool:
         return self.threat_model is ThreatModel.MALICIOUS
-
-    @cached_property
-    def group(self) -> Group:
-        """In which inputs are added up."""
-        return Group(self.modulus, self.length, self.scalar_modulus)
 
     @property
     def input_bytes(self) -> int:

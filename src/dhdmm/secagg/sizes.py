@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dhdmm.aggregation import wire
 from dhdmm.aggregation.merkle import NODE_BYTES
+from dhdmm.aggregation.messages import HEADER_BYTES
 from dhdmm.secagg import messages as m
 from dhdmm.secagg.counts import Counts
 from dhdmm.secagg.round import RoundParameters
@@ -22,7 +23,7 @@ _C = CoordinatorState
 
 def _fixed_and_item(kind: type[m.Message]) -> tuple[int, int]:
     """Bytes of a message whose lists, bitmaps and blobs are empty, and of an item of its list."""
-    fixed, item = m.HEADER_BYTES, 0
+    fixed, item = HEADER_BYTES, 0
     for _, codec in wire.layout(kind):
         match codec:
             case wire.Fixed(size):

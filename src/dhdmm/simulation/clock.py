@@ -20,10 +20,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PhaseTiming:
-    """One phase: its name, when it began and how long it took, in seconds."""
+    """One phase: its name and how long it took."""
 
     name: str
-    began_s: float
     seconds: float
 
 
@@ -47,7 +46,7 @@ def replay(trace: Trace, network: Network, stragglers: Stragglers | None = None)
     now, phases = trace.optimisation_seconds, []
     for p, name in enumerate(trace.phases):
         ended = _phase(trace, p, links, slow, now, network.patience_s)
-        phases.append(PhaseTiming(name, now, ended - now))
+        phases.append(PhaseTiming(name, ended - now))
         now = ended
     return Timing(now + trace.release_seconds, tuple(phases))
 

@@ -27,7 +27,7 @@ from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.contrast import Contrast, Nest
 from dhdmm.strategy.dyadic import Dyadic
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_column_norms
-from dhdmm.strategy.tree import Tree
+from dhdmm.strategy.tree import MergedAxis
 from dhdmm.strategy.vectors import common_vectors
 
 WHOLE = -1
@@ -50,21 +50,11 @@ def require_few_rows(rows: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredAxis:
+class MeasuredAxis(MergedAxis):
     """One attribute: value → merged value → orbit, and the integer vectors over orbits."""
 
-    merged: Integers
-    tree: Tree
     extra: Integers
     """(count, orbits): vectors besides the common ones."""
-
-    @property
-    def orbit(self) -> Integers:
-        return self.tree.orbit
-
-    @property
-    def sizes(self) -> Integers:
-        return self.tree.sizes
 
     @cached_property
     def vectors(self) -> Integers:

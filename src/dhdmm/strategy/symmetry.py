@@ -40,7 +40,7 @@ from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers, largest
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
-from dhdmm.strategy.tree import Tree, find_tree
+from dhdmm.strategy.tree import MergedAxis, Tree, find_tree
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
@@ -115,13 +115,9 @@ class Twins:
 
 
 @dataclass(frozen=True, eq=False)
-class ReducedAxis:
+class ReducedAxis(MergedAxis):
     """One attribute: its values merged, the merged values in orbits, its distinct factors."""
 
-    merged: Integers
-    """(values,): value → merged value, numbered by first occurrence."""
-    tree: Tree
-    """Merged values in orbits, numbered by first occurrence, with their parts."""
     factors: tuple[Factor, ...]
     """The workload's distinct factors of this attribute, on merged values."""
     twins: Twins
@@ -129,15 +125,6 @@ class ReducedAxis:
     """Factors that meet in one term."""
     is_tree: bool = False
     """Whether rows are nested sets, of few entries: then Grams are not written out."""
-
-    @property
-    def orbit(self) -> Integers:
-        return self.tree.orbit
-
-    @property
-    def sizes(self) -> Integers:
-        """(orbits,): merged values per orbit."""
-        return self.tree.sizes
 
     @cached_property
     def shown(self) -> dict[tuple[int, int], Integers]:

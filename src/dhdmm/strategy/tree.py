@@ -135,6 +135,25 @@ class Tree:
         return self.order[start : start + int(self.sizes[orbit])]
 
 
+@dataclass(frozen=True, eq=False)
+class MergedAxis:
+    """One attribute: its values merged, and the merged values in orbits."""
+
+    merged: Integers
+    """(values,): value → merged value, numbered by first occurrence."""
+    tree: Tree
+    """Merged values in orbits, numbered by first occurrence, with their parts."""
+
+    @property
+    def orbit(self) -> Integers:
+        return self.tree.orbit
+
+    @property
+    def sizes(self) -> Integers:
+        """(orbits,): merged values per orbit."""
+        return self.tree.sizes
+
+
 def find_tree(stacks: Sequence[Sequence[Factor]]) -> Tree | None:
     """The tree of the sets that the rows are; None if some are not nested.
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from dhdmm.aggregation.messages import HEADER_BYTES
 from dhdmm.aggregation.method import ByPhase, ModelledSeconds
-from dhdmm.twoservers import messages as m
 from dhdmm.twoservers.leader import REPORTS, SETTLING
 from dhdmm.twoservers.round import TwoServersRound
 from dhdmm.twoservers.sealing import public_bytes
@@ -45,12 +45,12 @@ class CountedReports:
         """Nothing is left to chance."""
 
     def received_bytes(self) -> ByPhase:
-        key = m.HEADER_BYTES + 4 + public_bytes(self._round.sealing) + _SIGNATURE
+        key = HEADER_BYTES + 4 + public_bytes(self._round.sealing) + _SIGNATURE
         return {REPORTS.name: key * self._each}
 
     def sent_bytes(self) -> ByPhase:
         return {
-            REPORTS.name: (m.HEADER_BYTES + 8 + self._round.input_bytes + _SIGNATURE) * self._each
+            REPORTS.name: (HEADER_BYTES + 8 + self._round.input_bytes + _SIGNATURE) * self._each
         }
 
     def introduced(self) -> ByPhase:

@@ -12,21 +12,12 @@ from typing import Annotated, NamedTuple
 from dhdmm.aggregation import wire
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.identity import SIGNATURE_BYTES
-from dhdmm.aggregation.messages import (
-    HEADER_BYTES,
-    VERSION,
-    Aborted,
-    Hash,
-    Message,
-    Signature,
-    decode_message,
-    message,
-    type_of_message,
-)
+from dhdmm.aggregation.messages import Aborted, Hash, Message, MessageTypes, Signature, message
 
-__all__ = ["HEADER_BYTES", "VERSION", "Aborted", "Message"]
+__all__ = ["Aborted", "Message"]
 
-TYPES: dict[int, type[Message]] = {Aborted.TYPE: Aborted}
+TYPES = MessageTypes({Aborted.TYPE: Aborted})
+decode, type_of = TYPES.decode, TYPES.type_of
 Bytes = Annotated[bytes, wire.Blob()]
 Bits = Annotated[Bitmap, wire.Bits()]
 
@@ -100,17 +91,7 @@ class KeyRequest(Message):
     """Leader to helper: which key participants are to seal to."""
 
 
-def decode(data: bytes) -> Message:
-    """Read a message of any type, or refuse it with `MalformedMessage`."""
-    return decode_message(TYPES, data)
-
-
 def vector_in(report: bytes, size: int) -> bytes:
     """The vector of a report that was decoded before, without decoding it again."""
     end = len(report) - SIGNATURE_BYTES
     return report[end - size : end]
-
-
-def type_of(data: bytes) -> type[Message] | None:
-    """Of a message by its number, whatever follows."""
-    return type_of_message(TYPES, data)

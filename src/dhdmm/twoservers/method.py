@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -10,14 +10,14 @@ from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, MalformedMessage
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
+from dhdmm.aggregation.messages import HEADER_BYTES, VERSION
 from dhdmm.aggregation.method import (
     Checked,
+    Lookup,
     ParameterError,
     Phase,
     PublishedSum,
     RoundTerms,
-    Secrets,
-    Store,
 )
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
@@ -41,12 +41,14 @@ class TwoServers:
 
     sealing: Sealing = Sealing.HYBRID
 
-    version = m.VERSION
+    version = VERSION
     phases: tuple[Phase, ...] = (REPORTS, SETTLING)
     needs_pinned_roster = True
     has_helper = True
     announces_root = False
     parameter_names = FIELDS
+    coordinator = Leader
+    counted = CountedReports
 
     def choose(
         self, participants: int, corrupt_fraction: float, max_dropout: float
@@ -68,14 +70,8 @@ class TwoServers:
 
     def round(self, parameters: TwoServersParameters, terms: RoundTerms) -> TwoServersRound:
         return TwoServersRound(
-            plan_digest=terms.plan_digest,
-            round_id=terms.round_id,
-            roster_digest=terms.roster_digest,
-            participants=terms.participants,
+            **terms.agreed(),
             minimum_survivors=parameters.minimum_survivors,
-            modulus=terms.modulus,
-            length=terms.length,
-            scalar_modulus=terms.scalar_modulus,
             helper=terms.helper,
             sealing=self.sealing,
         )
@@ -96,28 +92,11 @@ class TwoServers:
 
         return Participant(round, identity, position, randomness, journal)
 
-    def coordinator(
-        self,
-        round: TwoServersRound,
-        roster: Roster,
-        randomness: Randomness,
-        store: Store,
-        shard: str = "only",
-    ) -> Leader:
-        return Leader(round, roster, randomness, store, shard)
-
-    def helper(
-        self,
-        round: TwoServersRound,
-        roster: Roster,
-        identity: Identity,
-        randomness: Randomness,
-        secrets: Secrets,
-        journal: Journal,
-    ) -> Helper:
+    @property
+    def helper(self) -> type[Helper]:
         from dhdmm.twoservers.helper import Helper
 
-        return Helper(round, roster, identity, randomness, secrets, journal)
+        return Helper
 
     def recorded_helper(
         self, round: TwoServersRound, account: bytes | None
@@ -142,14 +121,12 @@ class TwoServers:
         return [one.position for one in asked.reports] if isinstance(asked, m.Batch) else []
 
     def largest_message(self, round: TwoServersRound) -> int:
-        return m.HEADER_BYTES + 8 + round.input_bytes + 64
+        return HEADER_BYTES + 8 + round.input_bytes + 64
 
     def carries_input(self, data: bytes) -> bool:
         return m.type_of(data) is m.Report
 
-    def was_received(
-        self, record: Callable[[str], bytes | None], data: bytes, position: int
-    ) -> bool:
+    def was_received(self, record: Lookup, data: bytes, position: int) -> bool:
         message, known = m.decode(data), record(REPORTED + str(position))
         if known is None or not isinstance(message, m.Report):
             return False
@@ -159,17 +136,7 @@ class TwoServers:
     def abort_message(self, round: TwoServersRound, position: int, reason: AbortReason) -> bytes:
         return m.Aborted(round.session, position, reason).encode()
 
-    def counted(self, round: TwoServersRound) -> CountedReports:
-        return CountedReports(round)
-
-    def stand_in(
-        self,
-        round: TwoServersRound,
-        identity: Identity,
-        position: int,
-        randomness: Randomness,
-        gone: Collection[int],
-    ) -> NoReturn:
+    def stand_in(self, *_: object) -> NoReturn:
         raise LocalProtocolError("participants of two servers are quick: they have no stand-ins")
 
     def check_account(

@@ -7,9 +7,7 @@ from functools import cached_property
 
 from dhdmm.aggregation.derivation import session_of
 from dhdmm.aggregation.errors import LocalProtocolError
-from dhdmm.aggregation.group import Group
-from dhdmm.aggregation.method import ParameterError, ThreatModel
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.method import AgreedTerms, ParameterError, ThreatModel
 from dhdmm.aggregation.turnout import counts
 from dhdmm.twoservers.sealing import Sealing, sealed_bytes
 from dhdmm.twoservers.shares import SEED_BYTES
@@ -46,37 +44,25 @@ def choose(participants: int, corrupt_fraction: float, max_dropout: float) -> Tw
     return chosen
 
 
-@dataclass(frozen=True)
-class TwoServersRound:
+@dataclass(frozen=True, kw_only=True)
+class TwoServersRound(AgreedTerms):
     """One round of one plan; `helper` is the helper's Ed25519 identity."""
 
-    plan_digest: bytes
-    round_id: bytes
-    roster_digest: bytes
-    participants: int
     minimum_survivors: int
-    modulus: Modulus
-    length: int
     helper: bytes
     sealing: Sealing
-    scalar_modulus: int = 1
 
     def __post_init__(self) -> None:
-        named = self.plan_digest, self.round_id, self.roster_digest, self.helper
-        if tuple(map(len, named)) != (32, 16, 32, 32):
-            raise LocalProtocolError("a digest or a key of another length")
-        if not 2 <= self.minimum_survivors <= self.participants or self.length < 1:
+        super().__post_init__()
+        if len(self.helper) != 32:
+            raise LocalProtocolError("a helper's key has 32 bytes")
+        if not 2 <= self.minimum_survivors <= self.participants:
             raise LocalProtocolError("a sum over fewer than two survivors is not a sum")
 
     @cached_property
     def session(self) -> bytes:
         model = ThreatModel.TWO_SERVERS
         return session_of(self.plan_digest, self.round_id, model, self.roster_digest)
-
-    @cached_property
-    def group(self) -> Group:
-        """In which inputs are added up."""
-        return Group(self.modulus, self.length, self.scalar_modulus)
 
     @property
     def sealed_bytes(self) -> int:

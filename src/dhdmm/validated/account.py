@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-import cbor2
-
-from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
+from dhdmm.aggregation import wrapping
+from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.method import Checked, PublishedSum
 from dhdmm.aggregation.roster import Roster
 from dhdmm.validated.attachments import (
@@ -23,9 +22,11 @@ from dhdmm.validation.group import SCALAR_BYTES, EncodingError, Point, decode_po
 
 
 @dataclass(frozen=True)
-class Account:
+class Account(wrapping.Account):
     """The survivors' signed commitments in the order of the roster, who signed their root, the sum
     of the blindings, and whose inputs were refused and why."""
+
+    about = "validated inputs"
 
     signed: tuple[SignedCommitment, ...]
     agreed: Mapping[int, bytes]
@@ -34,7 +35,7 @@ class Account:
     below: bytes = b""
     """What the way to add up below says, where it says something."""
 
-    def encode(self) -> bytes:
+    def _fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "commitments": b"".join([one.encode() for one in self.signed]),
             "agreed": dict(self.agreed),
@@ -43,31 +44,20 @@ class Account:
         }
         if self.below:
             fields["below"] = self.below
-        return bytes(cbor2.dumps(fields, canonical=True))
+        return fields
 
     @classmethod
-    def decode(cls, encoded: bytes) -> Account:
-        try:
-            fields = cbor2.loads(encoded)
-            joined, agreed = fields["commitments"], fields["agreed"]
-            starts = range(0, len(joined), SIGNED_BYTES)
-            (blinding,) = decode_scalars(fields["blinding"])
-            account = cls(
-                tuple(SignedCommitment.decode(joined[at : at + SIGNED_BYTES]) for at in starts),
-                {_position(i): signature for i, signature in agreed.items()},
-                blinding,
-                {_position(i): str(why) for i, why in fields["refused"].items()},
-                bytes(fields.get("below", b"")),
-            )
-            canonical = account.encode() == encoded
-        except (cbor2.CBORDecodeError, EncodingError, *_UNEXPECTED):
-            canonical = False
-        if not canonical:
-            raise MalformedMessage("not an account of validated inputs")
-        return account
-
-
-_UNEXPECTED = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+    def _of(cls, fields: Any) -> Self:
+        joined, agreed = fields["commitments"], fields["agreed"]
+        starts = range(0, len(joined), SIGNED_BYTES)
+        (blinding,) = decode_scalars(fields["blinding"])
+        return cls(
+            tuple(SignedCommitment.decode(joined[at : at + SIGNED_BYTES]) for at in starts),
+            {_position(i): signature for i, signature in agreed.items()},
+            blinding,
+            {_position(i): str(why) for i, why in fields["refused"].items()},
+            bytes(fields.get("below", b"")),
+        )
 
 
 def _position(value: Any) -> int:

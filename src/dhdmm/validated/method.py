@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn
@@ -14,6 +14,7 @@ from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import (
     Checked,
     CountedRound,
+    Lookup,
     PublishedSum,
     RoundTerms,
     Secrets,
@@ -103,9 +104,7 @@ class ValidatedSum(MethodOver):
         attached = round.input_bytes - round.below.input_bytes
         return attached + self.below.largest_message(round.below)
 
-    def was_received(
-        self, record: Callable[[str], bytes | None], data: bytes, position: int
-    ) -> bool:
+    def was_received(self, record: Lookup, data: bytes, position: int) -> bool:
         return self.below.was_received(record, detach(data)[1], position)
 
     def abort_message(self, round: ValidatedRound, position: int, reason: AbortReason) -> bytes:
@@ -114,14 +113,7 @@ class ValidatedSum(MethodOver):
     def counted(self, round: ValidatedRound) -> CountedRound:
         return CountedAttachments(self.below.counted(round.below), self.phases, round)
 
-    def stand_in(
-        self,
-        round: ValidatedRound,
-        identity: Identity,
-        position: int,
-        randomness: Randomness,
-        gone: Collection[int],
-    ) -> NoReturn:
+    def stand_in(self, *_: object) -> NoReturn:
         raise LocalProtocolError("a coordinator that verifies inputs cannot be shown stand-ins")
 
     def check_account(

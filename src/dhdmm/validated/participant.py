@@ -12,7 +12,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
 from dhdmm.aggregation.method import ParticipantMachine
 from dhdmm.aggregation.randomness import Randomness
-from dhdmm.aggregation.wrapping import ParticipantOver, attach, detach
+from dhdmm.aggregation.wrapping import AttachingJournal, ParticipantOver, detach
 from dhdmm.validated.attachments import (
     ROOT_BYTES,
     SignedCommitment,
@@ -26,39 +26,12 @@ from dhdmm.validation.group import encode_point
 from dhdmm.validation.proving import BoundExceeded, prove
 
 
-class AttachingJournal:
-    """Between a machine and its journal: attaches to what leaves, before that is kept.
-
-    The root that the participant has accepted is kept behind the machine's own state.
-    """
-
-    def __init__(self, journal: Journal, attachment_to: Callable[[bytes], bytes]) -> None:
-        self._journal, self._attachment_to = journal, attachment_to
-        self.root = b""
-        self.outgoing: bytes | None = None
-
-    def write(self, state: bytes, outgoing: bytes) -> None:
-        sent = attach(self._attachment_to(outgoing), outgoing)
-        self._journal.write(state + self.root + len(self.root).to_bytes(1, "big"), sent)
-        self.outgoing = sent
-
-    def read(self) -> tuple[bytes, bytes] | None:
-        written = self._journal.read()
-        if written is None:
-            return None
-        kept, self.outgoing = written
-        end = len(kept) - 1 - kept[-1]
-        self.root = kept[end:-1]
-        return kept[:end], detach(self.outgoing)[1] if self.outgoing else b""
-
-
 class ValidatedParticipant(ParticipantOver):
     """One participant in one round, around the machine of the way to add up below.
 
+    Its journal keeps the root that it has accepted.
     `below` makes that machine with the journal that it is given.
     """
-
-    _journal: AttachingJournal
 
     def __init__(
         self,
@@ -74,9 +47,9 @@ class ValidatedParticipant(ParticipantOver):
         self._round, self._identity, self._position = round, identity, position
         self._randomness = randomness
         self._given: tuple[bytes, bytes] | None = None  # commitment and proof, about to leave
-        self._journal = AttachingJournal(journal, self._attachment_to)
+        self._journal = AttachingJournal(journal, self._attached_to)
         self.below = below(self._journal)
-        self.below.agree_also(self._journal.root)
+        self.below.agree_also(self._journal.kept)
 
     def agree_also(self, said: bytes) -> None:
         raise LocalProtocolError("what is agreed on beside the survivors is the root of the inputs")
@@ -86,10 +59,10 @@ class ValidatedParticipant(ParticipantOver):
         root, message = detach(data)
         if len(root) not in ((0, ROOT_BYTES) if self._round.list_is_agreed else (0,)):
             raise RemoteProtocolError(AbortReason.MALFORMED, "not a root of the inputs")
-        if root and self._journal.root not in (b"", root) and not self.over:
+        if root and self._journal.kept not in (b"", root) and not self.over:
             return self.abort(AbortReason.SECOND_BITMAP)
         if root and self.input_is_outgoing:
-            self._journal.root = root
+            self._journal.kept = root
             self.below.agree_also(root)
         return self._sent_or_nothing(self.below.receive(message))
 
@@ -115,7 +88,10 @@ class ValidatedParticipant(ParticipantOver):
         context = proof_context(self._round.session, self._position, self._identity.public)
         return prove(self._round.statement, context, entries, blinding, self._randomness)
 
-    def _attachment_to(self, outgoing: bytes) -> bytes:
+    def _attached_to(self, outgoing: bytes) -> tuple[bytes, bytes]:
+        return self._attachment(outgoing), self._journal.kept
+
+    def _attachment(self, outgoing: bytes) -> bytes:
         """Of the message that the machine below is about to keep and to give."""
         identity, session = self._identity, self._round.session
         if self.below.abort_reason is not None:
@@ -127,6 +103,6 @@ class ValidatedParticipant(ParticipantOver):
                 identity, session, self._position, commitment, proof, outgoing
             )
             return attached_to_input(signed, proof)
-        if self._journal.root:
-            return sign_agreement(identity, session, self._journal.root)
+        if self._journal.kept:
+            return sign_agreement(identity, session, self._journal.kept)
         return b""

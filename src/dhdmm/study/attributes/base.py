@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ class Attribute(ABC):
 
     name: str
     kind: ClassVar[str]
-    """The `type` in a study file."""
+    """The `type` in a study file, as the model has it."""
     model: ClassVar[type[AttributeModel]]
     example: ClassVar[str]
     """A domain, as a study file would have it: 'key: value'."""
@@ -91,6 +91,10 @@ class Attribute(ABC):
     """By which values can be grouped without a list of sets."""
     times: ClassVar[str] = ""
     """Of dates, what a value is: a day ("D") or an hour ("h")."""
+
+    def __init_subclass__(cls) -> None:
+        if "model" in vars(cls):
+            (cls.kind,) = get_args(cls.model.model_fields["type"].annotation)
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= LARGEST_SIZE:

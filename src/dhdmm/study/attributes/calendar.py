@@ -308,16 +308,13 @@ class DatetimeModel(AttributeModel):
 class DateAttribute(_CalendarAttribute):
     """Consecutive days."""
 
-    kind: ClassVar[str] = "date"
-    model: ClassVar[type[AttributeModel]] = DateModel
-    example: ClassVar[str] = "range: [2024-01-01, 2024-12-31]"
-    grouping_edges: ClassVar[Any] = Edges
-    units: ClassVar[tuple[str, ...]] = (
-        *("day", "week", "month", "quarter", "year", "weekday", "month of year"),
-    )
-    words: ClassVar[str] = "dates"
-    times: ClassVar[str] = "D"
-    sql_type: ClassVar[str] = "DATE"
+    model = DateModel
+    example = "range: [2024-01-01, 2024-12-31]"
+    grouping_edges = Edges
+    units = (*("day", "week", "month", "quarter", "year", "weekday", "month of year"),)
+    words = "dates"
+    times = "D"
+    sql_type = "DATE"
 
     @classmethod
     def draft(cls, column: SeenColumn) -> str | None:
@@ -357,14 +354,13 @@ class DateAttribute(_CalendarAttribute):
 class DatetimeAttribute(_CalendarAttribute):
     """Consecutive hours, each a bin of times."""
 
-    kind: ClassVar[str] = "datetime"
-    model: ClassVar[type[AttributeModel]] = DatetimeModel
-    example: ClassVar[str] = "range: [2024-01-01T00, 2024-12-31T23]"
-    grouping_edges: ClassVar[Any] = Edges
-    units: ClassVar[tuple[str, ...]] = (*DateAttribute.units, "hour")
-    words: ClassVar[str] = "dates with times"
-    times: ClassVar[str] = "h"
-    sql_type: ClassVar[str] = "TIMESTAMP"
+    model = DatetimeModel
+    example = "range: [2024-01-01T00, 2024-12-31T23]"
+    grouping_edges = Edges
+    units = (*DateAttribute.units, "hour")
+    words = "dates with times"
+    times = "h"
+    sql_type = "TIMESTAMP"
 
     @classmethod
     def draft(cls, column: SeenColumn) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -40,10 +40,9 @@ class CategoryAttribute(Attribute):
 
     values: tuple[Value, ...]
     labels: tuple[str, ...] = ()
-    kind: ClassVar[str] = "category"
-    model: ClassVar[type[AttributeModel]] = CategoryModel
-    example: ClassVar[str] = "values: [yes, no]"
-    ordered: ClassVar[bool] = False
+    model = CategoryModel
+    example = "values: [yes, no]"
+    ordered = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -46,11 +46,10 @@ class IntegerAttribute(Attribute):
 
     low: int
     high: int
-    kind: ClassVar[str] = "integer"
-    model: ClassVar[type[AttributeModel]] = IntegerModel
-    example: ClassVar[str] = "range: [0, 99]"
-    grouping_edges: ClassVar[Any] = Edges
-    reading: ClassVar[columns.Reading] = columns.WHOLE
+    model = IntegerModel
+    example = "range: [0, 99]"
+    grouping_edges = Edges
+    reading = columns.WHOLE
 
     @property
     def size(self) -> int:

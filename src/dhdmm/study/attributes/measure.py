@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,15 +77,11 @@ class MeasureAttribute(Attribute):
     low: Fraction
     high: Fraction
     step: Fraction
-    kind: ClassVar[str] = "measure"
-    model: ClassVar[type[AttributeModel]] = MeasureModel
-    example: ClassVar[str] = "range: [0, 1000], step: 10"
-    ordered: ClassVar[bool] = False
-    reading: ClassVar[columns.Reading] = columns.REAL
-
-    @property
-    def size(self) -> int:
-        return 2
+    model = MeasureModel
+    example = "range: [0, 1000], step: 10"
+    ordered = False
+    size = 2
+    reading = columns.REAL
 
     @property
     def divided(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class WithMissing(Attribute):
 
     known: Attribute
     called: str
-    ordered: ClassVar[bool] = False
+    ordered = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,11 +45,10 @@ class NumberAttribute(Attribute):
     """Consecutive bins [edge_i, edge_{i+1}); the last bin includes its upper edge."""
 
     edges: tuple[float, ...]
-    kind: ClassVar[str] = "number"
-    model: ClassVar[type[AttributeModel]] = NumberModel
-    example: ClassVar[str] = "edges: 0:100:5"
-    grouping_edges: ClassVar[Any] = Edges
-    reading: ClassVar[columns.Reading] = columns.REAL
+    model = NumberModel
+    example = "edges: 0:100:5"
+    grouping_edges = Edges
+    reading = columns.REAL
 
     @property
     def size(self) -> int:

@@ -166,6 +166,9 @@ const BUDGETS = [["epsilon", "ε and δ"], ["rho", "ρ"]];
 const RELATIONS = [["zero-out", "whether it is there"], ["replace", "what it says"]];
 const THREATS = [["malicious", "may break the protocol"], ["semi-honest", "follow it, but keep what they see"],
   ["two-servers", "one of two servers is honest"]];
+const VALIDATIONS = [["none", "taken as they are"], ["sum", "committed to, and the sum checked"], ["bounded", "proved to be short, too"]];
+const EXCESS = [["keep", "stays in the answers"], ["remove", "is removed again"]];
+const SEALINGS = [["mlkem768-x25519", "against quantum computers, too"], ["x25519", "with X25519 alone"]];
 const decimal = { inputmode: "decimal", size: 7 }, whole = { inputmode: "numeric", size: 9 };
 
 export function privacyCard(study, changed, render) {
@@ -198,5 +201,10 @@ export function aggregationCard(study, changed, render) {
       field("Records each, at most", input(given, "records", changed, whole), at("max_records_per_participant"))),
     make("div", { class: "row" },
       field("Share that may drop out", input(given, "dropout", changed, decimal), at("max_dropout")),
-      field("Parties", choice(given, "threat", THREATS, render), at("threat_model"))));
+      field("Parties", choice(given, "threat", THREATS, render), at("threat_model"))),
+    make("div", { class: "row" },
+      field("Inputs are", choice(given, "validation", VALIDATIONS, render), at("validation")),
+      given.threat === "two-servers"
+        ? field("Reports are sealed", choice(given, "sealing", SEALINGS, render), at("sealing"))
+        : field("Noise for participants who might have dropped out", choice(given, "excess", EXCESS, render), at("excess_noise"))));
 }

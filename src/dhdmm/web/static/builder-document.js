@@ -75,8 +75,16 @@ function sets(text) {
 }
 
 const UNITS = ["day", "week", "month", "quarter", "year", "weekday", "month of year"];
-const moments = ({ low, high, format }) => ({ range: [low.trim(), high.trim()], format: format.trim() || undefined });
-const readMoments = ({ range: [low, high], format = "" }) => ({ low, high, format });
+const calendar = (words, units, unit, size, [low, high], [text, form]) => ({
+  words, shape: "row", ordered: true, units,
+  fields: [
+    [`First ${unit}`, "low", { size, placeholder: low }, ["range"]],
+    [`Last ${unit}`, "high", { size, placeholder: high }, ["range", 1], "both included"],
+    ["Form of texts", "format", { size, placeholder: text }, ["format"], `if not as ${text}: ${form}`],
+  ],
+  write: ({ low, high, format }) => ({ range: [low.trim(), high.trim()], format: format.trim() || undefined }),
+  read: ({ range: [low, high], format = "" }) => ({ low, high, format }),
+});
 const NUMERIC = { inputmode: "numeric", size: 8 };
 
 /** What the builder knows of each type of attribute: its fields (label, key, properties, path and
@@ -94,26 +102,10 @@ export const TYPES = {
     write: ({ low, high }) => ({ range: [word(low), word(high)] }),
     read: ({ range: [low, high] }) => ({ low: String(low), high: String(high) }),
   },
-  date: {
-    words: "date", shape: "row", ordered: true, units: UNITS,
-    fields: [
-      ["First day", "low", { size: 12, placeholder: "2024-01-01" }, ["range"]],
-      ["Last day", "high", { size: 12, placeholder: "2024-12-31" }, ["range", 1], "both included"],
-      ["Form of texts", "format", { size: 12, placeholder: "2024-01-31" }, ["format"], "if not as 2024-01-31: %d.%m.%Y"],
-    ],
-    write: moments,
-    read: readMoments,
-  },
-  datetime: {
-    words: "date and hour", shape: "row", ordered: true, units: [...UNITS, "hour"],
-    fields: [
-      ["First hour", "low", { size: 14, placeholder: "2024-01-01T00" }, ["range"]],
-      ["Last hour", "high", { size: 14, placeholder: "2024-12-31T23" }, ["range", 1], "both included"],
-      ["Form of texts", "format", { size: 14, placeholder: "2024-01-31 13:45" }, ["format"], "if not as 2024-01-31 13:45: %d.%m.%Y %H:%M"],
-    ],
-    write: moments,
-    read: readMoments,
-  },
+  date: calendar("date", UNITS, "day", 12, ["2024-01-01", "2024-12-31"], ["2024-01-31", "%d.%m.%Y"]),
+  datetime: calendar(
+    "date and hour", [...UNITS, "hour"], "hour", 14, ["2024-01-01T00", "2024-12-31T23"], ["2024-01-31 13:45", "%d.%m.%Y %H:%M"],
+  ),
   number: {
     words: "number, in bins", shape: "row", ordered: true,
     fields: [["Edges of the bins", "edges", { placeholder: "0:100:5" }, ["edges"], "first:last:step, or a list such as 0, 18, 65, 120"]],
@@ -185,12 +177,18 @@ function privacy(given) {
   };
 }
 
+const SEALING = "mlkem768-x25519";
+
 function aggregation(given) {
+  const sealed = given.threat === "two-servers";
   return {
     threat_model: given.threat,
     participants: given.min === given.max && !given.ranged ? word(given.min) : { min: word(given.min), max: word(given.max) },
     max_dropout: word(given.dropout),
     max_records_per_participant: word(given.records),
+    validation: given.validation === "none" ? undefined : given.validation,
+    sealing: sealed && given.sealing !== SEALING ? given.sealing : undefined,
+    excess_noise: !sealed && given.excess === "remove" ? "remove" : undefined,
   };
 }
 
@@ -202,6 +200,7 @@ export function textOfStudy(study) {
     groupings: new Mapping(study.groupings.map((entry) => [entry.name, grouping(entry)])),
     workload: study.tables.map(item),
     objective: study.objective && study.objective !== "total" ? study.objective : undefined,
+    extra_measurements: study.extra,
     privacy: privacy(study.privacy),
     aggregation: aggregation(study.aggregation),
   });
@@ -271,6 +270,7 @@ function aggregationOf(given) {
   return {
     threat: given.threat_model, min: String(count.min ?? count), max: String(count.max ?? count), ranged: count.min !== undefined,
     dropout: String(given.max_dropout), records: String(given.max_records_per_participant),
+    validation: given.validation, sealing: given.sealing, excess: given.excess_noise,
   };
 }
 
@@ -284,6 +284,7 @@ export function studyOf(form) {
     groupings: Object.entries(form.groupings).map(groupingOf),
     tables: form.workload.map(tableOf),
     objective: form.objective,
+    extra: form.extra_measurements,
     privacy: privacyOf(form.privacy),
     aggregation: aggregationOf(form.aggregation),
   };
@@ -309,7 +310,11 @@ export function newStudy() {
       unit: "record", column: "", records: "1", participants: "1", budget: "epsilon",
       epsilon: "1", delta: "1e-6", rho: "0.05", corrupt: "0.05", relation: "zero-out",
     },
-    aggregation: { threat: "malicious", min: "100", max: "1000", ranged: false, dropout: "0.05", records: "100" },
+    extra: undefined,
+    aggregation: {
+      threat: "malicious", min: "100", max: "1000", ranged: false, dropout: "0.05", records: "100",
+      validation: "none", sealing: SEALING, excess: "keep",
+    },
   };
 }
 
