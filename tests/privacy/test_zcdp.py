@@ -185,3 +185,14 @@ def test_agrees_with_dp_accounting(rho):
     for delta in (1e-5, 1e-9):
         theirs, _ = rdp.compute_epsilon(orders, orders * rho, delta)
         assert CKS.epsilon(rho, delta) == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.parametrize("variance", [1.0, 9.0, 20.0, 400.0])
+@pytest.mark.parametrize("shares", [1, 2, 3, 32, 33, 34, 1000, 10**6])
+def test_tau_of_many_noises_is_never_below_its_sum(variance, shares) -> None:
+    """Only the first terms are computed; the last of them stands for the others."""
+    terms = [math.exp(-2 * math.pi**2 * variance * j / (j + 1)) for j in range(1, shares)]
+    truth, found = 10 * math.fsum(terms), sum_of_noises_tau(variance, shares)
+    assert found >= truth
+    if variance >= MINIMUM_VARIANCE or shares <= 33:
+        assert found <= truth * (1 + 2e-9)

@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from dhdmm.errors import PrivacyError
 from dhdmm.privacy.numeric import minimum
@@ -143,7 +144,12 @@ def certified_excess(
     """η = max(η₊, η₋) + kτ, the larger of both directions; τ is of h equal noises if not given."""
     s2 = float(variance) * honest_floor
     tau = sum_of_noises_tau(variance, honest_floor) if tau is None else tau
-    tau = rows * tau
+    return _certified_excess(s2, rows, log_slip, rows * tau)
+
+
+@lru_cache(maxsize=64)
+def _certified_excess(s2: float, rows: int, log_slip: float, tau: float) -> float:
+    """δ' is the same for nearly all ε that a search comes by."""
     above = _excess_above(s2, rows, tau - log_slip)
     below = _excess_below(s2, rows, -log_slip)
     return (max(above, below) + tau) * (1 + RELATIVE_ERROR)

@@ -6,14 +6,17 @@ Letters as in parameters.py. Everything is a natural logarithm. Sums are bounded
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from dhdmm.aggregation.method import ThreatModel
 from dhdmm.secagg import phantoms
+from dhdmm.secagg.sums import log_sums
 from dhdmm.secagg.tails import (
     TERMS,
     Array,
+    Numbers,
     is_below,
     log_binomial_tail,
     log_choose,
@@ -57,38 +60,41 @@ def e2_holds(n: int, c: int, s: int, k: int) -> bool:
 
 
 def e5b_holds(n: int, c: int, k: int, t: int) -> bool:
-    """E5b. It implies E5 (both of its bounds exceed E5's); a few sizes suffice to refute it."""
+    """E5b. It implies E5 (both of its bounds exceed E5's)."""
     m = (n - c) // 2
-    one, few = np.array([float(m)]), np.unique(np.linspace(1, m, 500).round())
-    every = np.arange(1.0, m + 1)
-    return all(
-        is_below(np.logaddexp.reduce(log_choose(n - c, sizes) + _two_bitmaps(n, c, k, t, sizes)),
-             SECURITY_BITS + 2)
-        for sizes in (one, few, every)
-    )  # fmt: skip
+    bound = partial(_two_bitmaps, n, c, k, t, _support_by_acceptors(n, c, k, t))
+    _, sums = log_sums(bound, m, SECURITY_BITS + 2)
+    return bool(is_below(np.logaddexp.reduce(sums, initial=-np.inf), SECURITY_BITS + 2))
 
 
-def _two_bitmaps(n: int, c: int, k: int, t: int, sizes: Array) -> Array:
-    """E5b's summand: ln of a bound on Pr[given s' participants release under the rarer bitmap].
+def _support_by_acceptors(n: int, c: int, k: int, t: int) -> Array:
+    """ln Pr[Hyp(n−1, κ−1+c, k) ≥ t] for κ = m, m−1, …: as many as a series has ratios."""
+    m = (n - c) // 2
+    kappas = np.arange(m, m - min(m - 1, TERMS) - 2, -1.0)
+    return log_hypergeometric_tail(n - 1, kappas - 1 + c, k, t)
 
-    They are closed at 2t−k; and each has t out-neighbours among the κ ≤ m participants that
-    accepted it or the corrupt ones: Σ_κ C(n−c−s', κ−s')·Pr[Hyp(n−1, κ−1+c, k) ≥ t]^{s'}, summed
-    from κ = m down. Its ratios decrease: the tail is the distribution function, at κ, of the
-    t-th smallest of k draws, which is log-concave.
+
+def _two_bitmaps(
+    n: int, c: int, k: int, t: int, supported: Array, low: Array, high: Array
+) -> Array:
+    """E5b's summands from low to high: ln of a bound on the chance that any s' release twice.
+
+    Given s' of them are closed at 2t−k; and each has t out-neighbours among the κ ≤ m participants
+    that accepted it or the corrupt ones: Σ_κ C(n−c−s', κ−s')·Pr[Hyp(n−1, κ−1+c, k) ≥ t]^{s'},
+    summed from κ = m down. Its ratios decrease: the tail is the distribution function, at κ, of the
+    t-th smallest of k draws, which is log-concave. Both decrease with s' but for the s' − 1 + c.
     """
     m = (n - c) // 2
-    terms = min(m - 1, TERMS)
-    closed = sizes * log_hypergeometric_tail(n - 1, sizes - 1 + c, k, 2 * t - k)
-    kappas = np.arange(m, m - terms - 2, -1.0)
-    supported = log_hypergeometric_tail(n - 1, kappas - 1 + c, k, t)
+    closed = low * log_hypergeometric_tail(n - 1, high - 1 + c, k, 2 * t - k)
     with np.errstate(invalid="ignore"):
         decay = np.nan_to_num(np.diff(supported), nan=-np.inf)  # impossible stays impossible
 
-    def ratio(j: int) -> Array:
-        return np.asarray((m - j - sizes) / (n - c - m + j + 1) * np.exp(sizes * decay[j]))
+    def ratio(j: Numbers) -> Array:
+        return np.asarray((m - j - low) / (n - c - m + j + 1) * np.exp(low * decay[j]))
 
-    log_first = log_choose(n - c - sizes, m - sizes) + sizes * supported[0]
-    return np.minimum(closed, log_series(log_first, ratio, terms))
+    log_first = log_choose(n - c - low, m - low) + low * supported[0]
+    accepted = log_series(log_first, ratio, len(supported) - 2)
+    return np.log(high - low + 1) + log_choose(n - c, high) + np.minimum(closed, accepted)
 
 
 def e6(n: int, k: int) -> float:

@@ -8,10 +8,11 @@ docs/proofs.md (step 6) says why there are no others than the two kinds counted 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from dhdmm.secagg.sums import log_sums
 from dhdmm.secagg.tails import (
     Array,
     is_below,
@@ -19,6 +20,9 @@ from dhdmm.secagg.tails import (
     log_choose,
     log_hypergeometric_tail,
 )
+
+TOGETHER = 32
+"""Sizes of a search that are looked at at once."""
 
 
 def margin(n: int, c: int, s: int, k: int, t: int, security_bits: int) -> int:
@@ -35,13 +39,17 @@ def unmet_phantoms(n: int, c: int, k: int, bits: int) -> int:
     more than m participants reveal.
     """
     m = (n - c) // 2
-    phantoms = np.arange(1.0, min(n - c - m, n - k))  # with more, a sum of m+1 is impossible
-    log_unaware = log_choose(n - 1 - phantoms, k) - log_choose(n - 1, k)
-    log_terms = log_choose(n - c, phantoms) + log_binomial_tail(
-        n - c - phantoms, log_unaware, m + 1
-    )
-    beyond = np.logaddexp.accumulate(log_terms[::-1])[::-1]  # beyond[f]: the sum over f' > f
-    return int(np.sum(~is_below(beyond, bits)))
+    most = min(n - c - m, n - k) - 1  # with more, a sum of m+1 is impossible
+
+    def bound(low: Array, high: Array) -> Array:
+        log_unaware = log_choose(n - 1 - low, k) - log_choose(n - 1, k)
+        tail = log_binomial_tail(n - c - low, log_unaware, m + 1)  # decreases
+        return np.log(high - low + 1) + log_choose(n - c, high) + tail
+
+    low, sums = log_sums(bound, most, bits)
+    beyond = np.logaddexp.accumulate(sums[::-1])[::-1]  # the sums from each run on
+    rare = is_below(beyond, bits)
+    return int(low[np.argmax(rare)]) - 1 if rare.any() else max(most, 0)
 
 
 def exposed_phantoms(n: int, c: int, s: int, k: int, t: int, unmet: int, bits: int) -> int:
@@ -54,10 +62,9 @@ def exposed_phantoms(n: int, c: int, s: int, k: int, t: int, unmet: int, bits: i
     """
     d = min(n - s + unmet, n - c)
     u = min(d + _supported(n, c, k, t, d, bits), n - c)
-    revealers = np.arange(1.0, u + 1)
     log_support = _log_support(n, c, k, t, u - 1)
-    log_chosen = log_choose(n - c, u) + log_choose(u, revealers)  # the missing, then the revealers
-    r = _before_first(is_below(log_chosen + revealers * log_support, bits))
+    missing = log_choose(n - c, u)
+    r = _before_first(lambda r: missing + log_choose(u, r) + r * log_support, u, bits)
     return _supported(n, c, k, t, r, bits)
 
 
@@ -66,9 +73,10 @@ def _supported(n: int, c: int, k: int, t: int, holders: int, bits: int) -> int:
     whichever these are; none if nobody has t − holders corrupt out-neighbours."""
     if is_below(math.log(n) + _log_support(n, c, k, t - holders, 0), bits):
         return 0
-    sizes = np.arange(1.0, n - c + 1)
-    log_chosen = log_choose(n - c, holders) + log_choose(n - c, sizes)
-    return _before_first(is_below(log_chosen + sizes * _log_support(n, c, k, t, holders), bits))
+    log_support, chosen = _log_support(n, c, k, t, holders), log_choose(n - c, holders)
+    return _before_first(
+        lambda sizes: chosen + log_choose(n - c, sizes) + sizes * log_support, n - c, bits
+    )
 
 
 def _log_support(n: int, c: int, k: int, t: int, holders: int) -> Array:
@@ -76,7 +84,16 @@ def _log_support(n: int, c: int, k: int, t: int, holders: int) -> Array:
     return log_hypergeometric_tail(n - 1, np.asarray(float(c + holders)), k, t)
 
 
-def _before_first(rare: npt.NDArray[np.bool_]) -> int:
-    """The largest size before the first that is too rare; if a size is, so are all larger ones,
-    because a larger set contains one of that size."""
-    return int(np.argmax(rare)) if rare.any() else len(rare)
+def _before_first(log_chance: Callable[[Array], Array], most: int, bits: int) -> int:
+    """The largest size up to `most` before the first that is too rare.
+
+    If a size is, so are all larger ones: logarithms of chances here are concave functions of the
+    size that are not negative at 0.
+    """
+    low, high = 0, most + 1
+    while high - low > 1:
+        sizes = np.arange(low + 1.0, high, max(1, (high - low) // TOGETHER))
+        rare = is_below(log_chance(sizes), bits)
+        low = max(low, int(sizes[~rare].max(initial=0)))
+        high = min(high, int(sizes[rare].min(initial=high)))
+    return low

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.float64]
+Numbers: TypeAlias = npt.NDArray[np.int64]
 
 TERMS = 64  # of a series before its geometric remainder
 _SLACK = 1e-6
@@ -53,7 +54,7 @@ def log_hypergeometric_tail(population: int, marked: Array, k: int, x: int) -> A
     some = np.where(possible & ~certain, marked, x)  # any value inside the support
     rest = np.where(possible & ~certain, unmarked, k)
 
-    def ratio(j: int) -> Array:
+    def ratio(j: Numbers) -> Array:
         y = x + j
         return np.asarray((some - y) * (k - y) / ((y + 1) * (rest - k + y + 1)))
 
@@ -70,20 +71,24 @@ def log_binomial_tail(trials: Array, log_chance: Array, x: int) -> Array:
     odds = np.exp(log_chance - log_miss)
     log_first = log_choose(some, x) + x * log_chance + (some - x) * log_miss
 
-    def ratio(j: int) -> Array:
+    def ratio(j: Numbers) -> Array:
         return np.asarray((some - x - j) / (x + j + 1) * odds)
 
     return np.where(possible, log_series(log_first, ratio, TERMS), -np.inf)
 
 
-def log_series(log_first: Array, ratio: Callable[[int], Array], terms: int) -> Array:
+def log_series(log_first: Array, ratio: Callable[[Numbers], Array], terms: int) -> Array:
     """ln of first·(1 + r₀(1 + r₁(1 + …))), at most 0, for a probability's decreasing ratios r_j.
 
-    After `terms` of them the rest is bounded by the geometric series of the next ratio.
+    After `terms` of them the rest is bounded by the geometric series of the next ratio. `ratio`
+    takes all j at once, along a new first axis.
     """
-    with np.errstate(divide="ignore", over="ignore"):
-        next_ratio = ratio(terms)
-        total = np.where(next_ratio < 1, 1 / np.abs(1 - next_ratio), np.inf)
-        for j in reversed(range(terms)):
-            total = 1 + ratio(j) * total
+    j = np.arange(terms + 1).reshape(-1, *[1] * np.ndim(log_first))
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        ratios = ratio(j)
+        next_ratio = ratios[terms]
+        rest = np.where(next_ratio < 1, 1 / np.abs(1 - next_ratio), np.inf)
+        products = np.cumprod(ratios[:terms], axis=0)
+        total = 1 + products[:-1].sum(axis=0) + products[-1] * rest if terms else rest
+        total = np.where(np.isnan(total), np.inf, total)  # more than a double holds
         return np.minimum(0.0, log_first + np.log(total))
