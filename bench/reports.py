@@ -45,7 +45,7 @@ from dhdmm.study.histogram import Histogram
 from dhdmm.twoservers import messages as m
 
 STUDY = Path(__file__).parents[1] / "examples" / "census-sf1" / "study.yaml"
-CONNECTIONS = 64
+CONNECTIONS = 256
 START_SECONDS, END_SECONDS, PHASE_SECONDS = 300.0, 600.0, 3600.0
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 

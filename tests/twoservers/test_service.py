@@ -110,7 +110,7 @@ def test_a_round_over_tls_ends_with_a_release_that_anybody_can_verify(
         }
         with served.database.reading() as connection:
             names = [entry.name for entry in read_log(connection, served.round_id.hex())]
-        assert len([name for name in names if name.startswith(REPORTED)]) == 12  # taken, settled
+        assert len([name for name in names if name.startswith(REPORTED)]) == 6
         assert not [name for name in names if name.startswith(PENDING)]
 
 

@@ -97,7 +97,7 @@ class TakesTheFirstOf(Leader):
     """Another report of the same participant replaces the first."""
 
     def receive(self, position: int, data: bytes) -> object:
-        self._store.pop(f"reported/{position}", None)
+        self._reported[position] = False
         return super().receive(position, data)
 
 

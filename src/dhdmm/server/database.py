@@ -48,6 +48,8 @@ BUSY_SECONDS = 30
 CONNECT_SECONDS, ANSWER_SECONDS = 10, 30
 """After these a server that is silent is gone: for a connection, and for what was sent to it."""
 NO_ROOM = frozenset([errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS])
+_SQLITE = ("page_size=16384", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
+"""The size of pages counts when a file is made: what is written most are messages of some kB."""
 _WRITING = "dhdmm_writing"
 _MIGRATION_LOCK = 0x6468646D6D  # an advisory lock's number: "dhdmm"
 
@@ -186,7 +188,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in _SQLITE:
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
     @event.listens_for(engine, "begin")

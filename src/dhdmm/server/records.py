@@ -61,11 +61,10 @@ class RoundRecords(MutableMapping[str, bytes]):
             turn.forget(self._forgotten)
             self._forgotten = []
         if new:
-            first = self._sequence + 1
-            self._sequence = turn.append(new)
-            for i, (name, _) in enumerate(new, first):
+            for place, name in turn.append(new):
+                self._sequence = place
                 if _passes(name):
-                    self._places[name] = i
+                    self._places[name] = place
                     self._spare(name)
             for name, value in sums.items():
                 turn.put_shard(name, value)

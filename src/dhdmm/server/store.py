@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     bindparam,
-    delete,
     func,
     insert,
     select,
@@ -31,10 +30,10 @@ from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.method import ABORTED, ENROLMENT, OVER
 from dhdmm.errors import DhdmmError
 from dhdmm.network.status import Status
+from dhdmm.server.runs import joined, rows_with, separated
 from dhdmm.server.tables import agreements, enrolments, log, releases, rounds, shards, studies
 
 _SAVED = "saved/"
-_FORGOTTEN_AT_ONCE = 500
 _READ_AT_ONCE = 1000
 
 
@@ -139,6 +138,7 @@ _READ_LOG = (
     .order_by(log.c.sequence)
 )
 _APPEND = "INSERT INTO records (round, sequence, name, value) VALUES ({0}, {0}, {0}, {0})"
+_FORGET = "DELETE FROM records WHERE round = {0} AND sequence BETWEEN {0} AND {0}"
 """As text: all that SQLAlchemy would do for a row of bytes takes longer than SQLite does."""
 _PLACEHOLDER = {"sqlite": "?", "postgresql": "%s"}
 
@@ -157,22 +157,28 @@ class Turn:
         here = (log.c.round == self.row.id) & (log.c.sequence == sequence)
         return bytes(self.connection.execute(select(log.c.value).where(here)).scalar_one())
 
-    def append(self, records: Iterable[tuple[str, bytes]]) -> int:
-        """At the end of the log; the last entry's sequence."""
-        first = self.row.sequence + 1
-        entries = [(self.row.id, i, name, value) for i, (name, value) in enumerate(records, first)]
-        if entries:
-            append = _APPEND.format(_PLACEHOLDER[self.connection.dialect.name])
-            self.connection.exec_driver_sql(append, entries)
+    def append(self, records: Iterable[tuple[str, bytes]]) -> list[tuple[int, str]]:
+        """At the end of the log; sequence and name of the rows that they have there."""
+        rows = list(enumerate(joined(records), self.row.sequence + 1))
+        if rows:
+            entries = [(self.row.id, i, name, value) for i, (name, value) in rows]
+            self._execute(_APPEND, entries)
             self.row.sequence += len(entries)
-        return self.row.sequence
+        return [(i, name) for i, (name, _) in rows]
 
-    def forget(self, sequences: Sequence[int]) -> None:
-        """Delete these entries of the log."""
-        for start in range(0, len(sequences), _FORGOTTEN_AT_ONCE):
-            some = sequences[start : start + _FORGOTTEN_AT_ONCE]
-            here = (log.c.round == self.row.id) & log.c.sequence.in_(some)
-            self.connection.execute(delete(log).where(here))
+    def forget(self, sequences: Iterable[int]) -> None:
+        """Delete these rows of the log; most follow each other."""
+        ranges = list[tuple[str, int, int]]()
+        for sequence in sorted(sequences):
+            if ranges and ranges[-1][2] == sequence - 1:
+                ranges[-1] = (self.row.id, ranges[-1][1], sequence)
+            else:
+                ranges.append((self.row.id, sequence, sequence))
+        self._execute(_FORGET, ranges)
+
+    def _execute(self, statement: str, values: list[tuple[Any, ...]]) -> None:
+        placeholder = _PLACEHOLDER[self.connection.dialect.name]
+        self.connection.exec_driver_sql(statement.format(placeholder), values)
 
     def shards(self) -> list[tuple[str, bytes]]:
         found = select(shards.c.name, shards.c.value).where(shards.c.round == self.row.id)
@@ -218,20 +224,23 @@ def read_version(connection: Connection, round_id: str) -> int:
 def read_log(connection: Connection, round_id: str, after: int = 0) -> Iterator[LogEntry]:
     options = {} if after else {"yield_per": _READ_AT_ONCE}  # a whole log may be long
     these = {"this": round_id, "last": after}
-    for row in connection.execute(_READ_LOG, these, execution_options=options):
-        yield LogEntry(*row)
+    for sequence, *row in connection.execute(_READ_LOG, these, execution_options=options):
+        for name, value in separated(*row):
+            yield LogEntry(sequence, name, value)
 
 
 def read_record(connection: Connection, round_id: str, name: str) -> bytes | None:
     """What the log says last under this name."""
     found = (
-        select(log.c.value)
-        .where((log.c.round == round_id) & (log.c.name == name))
+        select(log.c.name, log.c.value)
+        .where((log.c.round == round_id) & log.c.name.in_(rows_with(name)))
         .order_by(log.c.sequence.desc())
-        .limit(1)
     )
-    value: bytes | None = connection.execute(found).scalar_one_or_none()
-    return value
+    for row in connection.execute(found):
+        known = dict(separated(*row)).get(name)
+        if known is not None:
+            return known
+    return None
 
 
 def read_agreement(connection: Connection, round_id: str) -> Agreement | None:

@@ -21,7 +21,7 @@ class CompactRecords(MutableMapping[str, bytes]):
         self._others: dict[str, bytes] = {}
 
     def __setitem__(self, name: str, value: bytes) -> None:
-        family, number = _split(name)
+        family, number = split_name(name)
         if number is not None and len(value) <= LONGEST:
             rows = self._families.setdefault(family, _Family(len(value)))
             if len(value) == rows.size:
@@ -32,7 +32,7 @@ class CompactRecords(MutableMapping[str, bytes]):
         self._others[name] = value
 
     def __getitem__(self, name: str) -> bytes:
-        family, number = _split(name)
+        family, number = split_name(name)
         if number is not None and family in self._families:
             found = self._families[family].get(number)
             if found is not None:
@@ -40,7 +40,7 @@ class CompactRecords(MutableMapping[str, bytes]):
         return self._others[name]
 
     def __delitem__(self, name: str) -> None:
-        if not self._remove(*_split(name)):
+        if not self._remove(*split_name(name)):
             del self._others[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -89,7 +89,7 @@ class _Family:
         return (number for number, known in enumerate(self._known) if known)
 
 
-def _split(name: str) -> tuple[str, int | None]:
+def split_name(name: str) -> tuple[str, int | None]:
     """Family and number; None unless the number is a participant's, written in the usual way."""
     family, slash, digits = name.rpartition("/")
     return family, int(digits) if slash and _NUMBER.fullmatch(digits) else None

@@ -10,7 +10,7 @@ any of them may settle what any has taken, and each adds to a shard of the sum o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from hashlib import sha256
 from itertools import islice
 
@@ -49,10 +49,10 @@ REPORTS = Phase(
 )
 SETTLING = Phase("adding-up", "Two servers", "Both servers add up what both have accepted.")
 REPORTED, LEFT = "reported/", "left/"
-"""Names in the store, before a position: of a report's hash and what became of it, and of why
-somebody left. A report that is not settled is under `PENDING`."""
+"""Names in the store, before a position: of a settled report's hash and what became of it, and of
+why somebody left. A report that is not settled is under `PENDING`, whole."""
 _KEY, _SALT, _CLOSING, _ANSWER = "helper/key", "helper/salt", "helper/closing", "helper/sum"
-_WAITING, _COUNTED, _REFUSED = b"?", b"+", b"-"
+_COUNTED, _REFUSED = b"+", b"-"
 REMEMBERED = 2 * LARGEST_BATCH
 """Of so many waiting reports memory has what the helper will be shown; others are read again."""
 _Seen = tuple[m.Reported, bytes]  # and the sealed seed
@@ -88,8 +88,8 @@ class Leader:
             store[STATE] = self.state.encode()
         if self._shard in store:
             self._sum = round.group.load(store[self._shard])
-        known = [name for name in store if name.startswith((REPORTED, LEFT))]
-        self.follow((name, store[name]) for name in known)
+        known = [name for name in store if name.startswith((PENDING, REPORTED, LEFT))]
+        self.follow((name, b"" if name.startswith(PENDING) else store[name]) for name in known)
 
     # Who is where
 
@@ -119,20 +119,17 @@ class Leader:
             return self._let_go(message)
         if not isinstance(message, m.Report):
             raise RemoteProtocolError(AbortReason.WRONG_PHASE, status_hint=409)
-        reported, name = seen_by_helper(message), REPORTED + str(position)
-        known = shares.report_hash(self._round.session, reported, message.sealed)
-        if name in self._store:
-            if self._store[name][:-1] == known:
+        if self._reported[position]:
+            if was_received(self._store.get, message, data):
                 return Reply.REPEATED
             raise RemoteProtocolError(AbortReason.CONFLICTING_MESSAGE, status_hint=409)
         if self.state != REPORTS.name:
             raise RemoteProtocolError(AbortReason.WRONG_PHASE, status_hint=409)
+        reported = seen_by_helper(message)
         self._check(reported, message)
         self._store[PENDING + str(position)] = data
-        self._store[name] = known + _WAITING
-        self._note(position, known + _WAITING)
-        if len(self._pending) <= REMEMBERED:
-            self._pending[position] = reported, message.sealed
+        seen = (reported, message.sealed) if len(self._pending) < REMEMBERED else None
+        self._note_waiting(position, seen)
         return Reply.WAITING
 
     def message_for(self, position: int) -> bytes | None:
@@ -219,19 +216,21 @@ class Leader:
         if accepted.size != len(batch.reports):
             raise RemoteProtocolError(AbortReason.MALFORMED, "not a word about each report")
         counted: dict[int, bytes] = {}
-        group = self._round.group
+        group, size = self._round.group, self._round.sealed_bytes
         for index, reported in enumerate(batch.reports):
             position = reported.position
             if position not in self._pending:
                 continue  # settled before
-            data, name = self._store[PENDING + str(position)], REPORTED + str(position)
             if index in accepted:
+                data = self._store[PENDING + str(position)]
                 vector = m.vector_in(data, group.packed_size)
                 group.add(self._sum, group.unpack(vector))
                 counted[position], self._sum_is_ahead = data, True
-            record = self._store[name][:-1] + (_COUNTED if index in accepted else _REFUSED)
-            self._store[name] = record
-            self._note(position, record)
+            sealed = batch.sealed[size * index : size * (index + 1)]
+            known = shares.report_hash(self._round.session, reported, sealed)
+            record = known + (_COUNTED if index in accepted else _REFUSED)
+            self._store[REPORTED + str(position)] = record
+            self._note_settled(position, record)
             del self._store[PENDING + str(position)]
         return counted
 
@@ -300,24 +299,26 @@ class Leader:
         """What others have recorded, in their order; or all there is, in any."""
         for name, value in records:
             kind, _, place = name.partition("/")
-            if kind + "/" == REPORTED:
-                self._note(int(place), value)
-                if value[-1:] != _WAITING:
-                    self._store.pop(PENDING + place, None)  # settled by another
+            if kind + "/" == PENDING:
+                self._note_waiting(int(place), None)
+            elif kind + "/" == REPORTED:
+                self._note_settled(int(place), value)
+                self._store.pop(PENDING + place, None)  # settled by another
             elif kind + "/" == LEFT:
                 self._note_departure(int(place), AbortReason(value.decode()))
         self._recall_state(self._store[STATE].decode())
 
-    def _note(self, position: int, record: bytes) -> None:
-        known, became = record[:-1], record[-1:]
+    def _note_waiting(self, position: int, seen: _Seen | None) -> None:
         self._reported[position] = True
         self._absent.discard(position)
-        if became == _WAITING:
-            self._pending[position] = None
-        else:
-            self._pending.pop(position, None)
-        if became == _COUNTED:
-            self._counted.add([(position, known)])
+        self._pending[position] = seen
+
+    def _note_settled(self, position: int, record: bytes) -> None:
+        self._reported[position] = True
+        self._absent.discard(position)
+        self._pending.pop(position, None)
+        if record[-1:] == _COUNTED:
+            self._counted.add([(position, record[:-1])])
 
     def _note_departure(self, position: int, reason: AbortReason) -> None:
         self.departed[position] = reason
@@ -356,6 +357,15 @@ class Leader:
 
     def _shards(self) -> Iterator[str]:
         return (name for name in self._store if name.startswith(SUM) and name != self._shard)
+
+
+def was_received(record: Callable[[str], bytes | None], message: m.Report, data: bytes) -> bool:
+    """Whether this very report is waiting or settled."""
+    known = record(REPORTED + str(message.position))
+    if known is None:
+        return record(PENDING + str(message.position)) == data
+    reported = seen_by_helper(message)
+    return known[:-1] == shares.report_hash(message.session, reported, message.sealed)
 
 
 def seen_by_helper(report: m.Report) -> m.Reported:

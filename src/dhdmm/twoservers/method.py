@@ -23,10 +23,9 @@ from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import round as numbers
-from dhdmm.twoservers import shares
 from dhdmm.twoservers.account import Account, check_account
 from dhdmm.twoservers.counted import CountedReports
-from dhdmm.twoservers.leader import REPORTED, REPORTS, SETTLING, Leader, seen_by_helper
+from dhdmm.twoservers.leader import REPORTS, SETTLING, Leader, was_received
 from dhdmm.twoservers.round import FIELDS, TwoServersParameters, TwoServersRound
 from dhdmm.twoservers.sealing import Sealing
 
@@ -127,11 +126,10 @@ class TwoServers:
         return m.type_of(data) is m.Report
 
     def was_received(self, record: Lookup, data: bytes, position: int) -> bool:
-        message, known = m.decode(data), record(REPORTED + str(position))
-        if known is None or not isinstance(message, m.Report):
+        message = m.decode(data)
+        if not isinstance(message, m.Report) or message.position != position:
             return False
-        reported = seen_by_helper(message)
-        return known[:-1] == shares.report_hash(message.session, reported, message.sealed)
+        return was_received(record, message, data)
 
     def abort_message(self, round: TwoServersRound, position: int, reason: AbortReason) -> bytes:
         return m.Aborted(round.session, position, reason).encode()

@@ -11,7 +11,7 @@ import pytest
 from dhdmm.server import records as records_module
 from dhdmm.server.database import Database
 from dhdmm.server.records import RoundRecords
-from dhdmm.server.store import StoredStudy, add_round, add_study
+from dhdmm.server.store import StoredStudy, add_round, add_study, read_record
 from dhdmm.session.compact import CompactRecords
 
 STUDY = StoredStudy("00", "any", "two-servers", 3, 3, b"")
@@ -76,3 +76,32 @@ def test_messages_that_wait_are_read_from_the_log_if_they_are_many(
         assert {name: again[name] for name in again} == left | {"reported/3": b"+"}
         held = [value for value in again._passing.values() if value is not None]
         assert sum(map(len, held)) <= kept + 100
+
+
+def test_what_is_noted_of_many_is_one_row_of_the_log(tmp_path: Path) -> None:
+    """Beside messages, of which each has a row; whoever looks for one record finds the last."""
+    database = Database(f"sqlite:///{tmp_path / 'store.db'}")
+    database.migrate()
+    with database.writing() as connection:
+        add_study(connection, STUDY)
+        round_id = add_round(connection, STUDY).id
+    records = RoundRecords()
+    pending = {f"pending/{i}": bytes([i]) * 100 for i in range(3)}
+    noted = {f"reported/{7 * i}": bytes([i]) * 33 for i in range(100)}
+    with database.turn(round_id) as turn:
+        records.load(turn)
+        records.update(pending | noted)
+        records.write(turn)
+        assert turn.row.sequence == 4
+    with database.turn(round_id) as turn:
+        assert records.read(turn) == []
+        records["reported/7"] = b"!" * 33
+        del records["pending/0"], records["pending/1"]
+        records.write(turn)
+    again = RoundRecords()
+    with database.turn(round_id) as turn:
+        again.load(turn)
+        left = {"pending/2": pending["pending/2"]}
+        assert dict(again) == noted | {"reported/7": b"!" * 33} | left
+        found = [read_record(turn.connection, round_id, f"reported/{i}") for i in (0, 7, 693, 1)]
+    assert found == [noted["reported/0"], b"!" * 33, noted["reported/693"], None]

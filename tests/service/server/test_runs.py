@@ -1,0 +1,45 @@
+"""Rows of the log with many records in them."""
+
+from __future__ import annotations
+
+from dhdmm.aggregation.method import STATE
+from dhdmm.server.runs import FEWEST, joined, rows_with, separated
+
+Record = tuple[str, bytes]
+
+
+def _all(rows: list[Record]) -> list[Record]:
+    return [record for row in rows for record in separated(*row)]
+
+
+def _notes(family: str, count: int, size: int = 33) -> list[Record]:
+    return [(f"{family}/{7 * i}", bytes([i % 256]) * size) for i in range(count)]
+
+
+def test_what_is_noted_of_many_is_one_row_and_comes_back_in_its_order() -> None:
+    records = [*_notes("reported", FEWEST), (STATE, b"x"), *_notes("transcript/reports", 1000, 32)]
+    rows = list(joined(records))
+    assert [name for name, _ in rows] == ["reported/*", STATE, "transcript/reports/*"]
+    assert _all(rows) == records
+
+
+def test_the_later_of_two_records_of_one_name_stays_the_later() -> None:
+    records = [*_notes("reported", FEWEST), ("reported/0", b"!" * 33)]
+    rows = list(joined(records))
+    assert len(rows) == 1
+    assert dict(_all(rows))["reported/0"] == b"!" * 33
+
+
+def test_few_long_and_unnumbered_records_have_a_row_each() -> None:
+    few, long = _notes("left", FEWEST - 1), _notes("pending", 2 * FEWEST, 65)
+    others = [("transcript/date", b"now")] * FEWEST
+    sizes = [(f"sizes/{i}", bytes(i % 2)) for i in range(2 * FEWEST)]
+    records = [*few, *long, *others, *sizes]
+    assert list(joined(records)) == records
+
+
+def test_a_record_is_looked_for_in_both_kinds_of_rows() -> None:
+    records = _notes("reported", FEWEST)
+    (row,) = joined(records)
+    assert row[0] in rows_with("reported/7")
+    assert "reported/7" in rows_with("reported/7")
