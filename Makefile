@@ -61,8 +61,8 @@ format: $(DEV_STAMP)  ## rewrite files as `check` wants them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-soak: $(DEV_STAMP)  ## the long tests: many more seeds and samples
-	$(BIN)/python -m pytest -n auto -m soak
+soak: $(DEV_STAMP)  ## the long tests, and every property: many more seeds, samples and examples
+	$(BIN)/python -m pytest -n auto --hypothesis-profile soak -m "soak or hypothesis"
 
 bench: $(DEV_STAMP)  ## time, error and bytes, as ratios within one run
 	$(BIN)/python -m bench

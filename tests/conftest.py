@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.amounts import SOAK_PROFILE
 from tests.forked import forking
 
 if TYPE_CHECKING:
     from tests.participant.postgres import Server
 
 settings.register_profile("dhdmm", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile(SOAK_PROFILE, settings.get_profile("dhdmm"), max_examples=1000)
 settings.load_profile("dhdmm")
 
 # Workers, and the processes that they start, share the cores: a thread each for linear algebra.
@@ -24,6 +27,19 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Modules are compiled once, not again by each worker and each process that a test starts.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Collecting makes millions of objects that all stay: a third of its time was looking for garbage.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Nor is it looked for among them while tests run."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

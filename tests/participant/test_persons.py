@@ -29,6 +29,7 @@ from dhdmm.participant.tabulate import Tabulation, count_for, tabulate
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import Schema
+from tests.amounts import examples
 from tests.participant.histograms import contents
 from tests.participant.identifiers import (
     BLANK,
@@ -103,7 +104,7 @@ def require_one_record_each(tabulation: Tabulation, persons: list[Any], where: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=examples(2, 30), deadline=None, derandomize=True)
 @given(data=st.data())
 def test_all_tables_agree_on_who_is_a_person(tmp_path_factory, name, data):
     values, folder = data.draw(columns(name)), tmp_path_factory.mktemp("tables")
@@ -251,7 +252,7 @@ SMALL = Schema((IntegerAttribute("x", 0, 3),))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", [lambda given: given, pa.Table.to_pandas, in_duckdb])
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=examples(6, 100), deadline=None, derandomize=True)
 @given(rows=ROWS, max_records=st.integers(1, 3))
 def test_one_person_changes_the_histogram_by_at_most_the_bound(place, rows, max_records):
     """Whether the person is named or not: a row without an identifier may be anybody's."""

@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dhdmm.participant.policy import PolicyRefusal, review
+from tests.amounts import examples
 from tests.participant.data_holder import POLICY, ROSTER
 from tests.planning.studies import planned
 
@@ -70,19 +71,19 @@ NATURALS = sorted(name for name, value in FIELDS.items() if type(value) is int)
 
 
 @pytest.mark.fault(41)
-@settings(max_examples=100)
+@settings(max_examples=examples(40, 1000))
 @given(EDITS)
 def test_edited_bytes(edits):
     refused_or_the_same(edited(planned().to_bytes(), edits))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(40, 1000))
 @given(st.sampled_from(sorted(FIELDS)), VALUES)
 def test_any_value_in_any_field(name, value):
     refused_or_the_same(cbor2.dumps(FIELDS | {name: value}, canonical=True))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25, 600))
 @given(st.dictionaries(st.sampled_from(NATURALS), st.integers(0, 2**63 - 1), min_size=1))
 @example({"participants": 2**62, "degree": 2**62 - 1})
 @example({"participants": 2**62, "minimum_survivors": 2**62, "margin": 0})
@@ -90,7 +91,7 @@ def test_any_numbers(changes):
     refused_or_the_same(cbor2.dumps(FIELDS | changes, canonical=True))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(25, 600))
 @given(*[st.tuples(st.integers(1, 2**256 - 1), st.integers(1, 2**256 - 1))] * 2)
 def test_any_budget_and_noise(rho, variance):
     changes = {"rho": list(rho), "variance": list(variance)}
@@ -98,7 +99,7 @@ def test_any_budget_and_noise(rho, variance):
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=examples(40, 1000))
 @given(st.sampled_from(["study", "strategy"]), EDITS)
 def test_edited_study_or_strategy_inside_a_plan(part, edits):
     inner = edited(FIELDS[part], edits)
@@ -106,7 +107,7 @@ def test_edited_study_or_strategy_inside_a_plan(part, edits):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=examples(25, 600))
 @given(st.data())
 def test_any_value_inside_the_strategy(data):
     """The strategy's own fields, down to the packed arrays, replaced one at a time."""

@@ -24,6 +24,7 @@ from dhdmm.errors import DataError
 from dhdmm.participant.tabulate import OnUnknown, tabulate
 from dhdmm.study.attributes import Attribute, CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.schema import Schema
+from tests.amounts import examples
 from tests.participant.histograms import contents
 
 HOSTILE = ("it's", '"; DROP TABLE x; --', "{0}", "a,b", "Größe")
@@ -96,7 +97,7 @@ def write_csv(path: Path, records: list[Record], delimiter: str = ",") -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 300), deadline=None)
 @given(st.lists(RECORD, max_size=30))
 def test_drop_counts_exactly_the_records_that_the_schema_can_encode(records):
     tabulation = tabulate(arrow(records), SCHEMA, on_unknown=OnUnknown.DROP, threads=1)
@@ -110,7 +111,7 @@ def test_drop_counts_exactly_the_records_that_the_schema_can_encode(records):
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(3, 60), deadline=None)
 @given(st.lists(KNOWN, min_size=1, max_size=20))
 def test_every_kind_of_source_gives_the_same_histogram(tmp_path_factory, records):
     folder, table = tmp_path_factory.mktemp("tables"), arrow(records)
@@ -137,7 +138,7 @@ def test_every_kind_of_source_gives_the_same_histogram(tmp_path_factory, records
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 250), deadline=None)
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=200, unique=True).map(sorted),
     st.lists(st.floats(-1.1e6, 1.1e6) | st.sampled_from([np.nan, np.inf, -np.inf]), max_size=50),

@@ -14,6 +14,7 @@ from dhdmm.participant.tabulate import tabulate
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import Schema
+from tests.amounts import examples
 from tests.participant.histograms import contents
 
 RACE = CategoryAttribute("race", ("White", "Black", "Other"))
@@ -75,7 +76,7 @@ def person_table(rows: list[tuple[str, int, str]]) -> pa.Table:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 200), deadline=None)
 @given(PERSONS, st.integers(1, 6), st.randoms(use_true_random=False))
 def test_nobody_has_more_than_the_bound_and_the_order_of_rows_is_irrelevant(rows, bound, random):
     unit = person("id", bound)
@@ -93,7 +94,7 @@ def test_nobody_has_more_than_the_bound_and_the_order_of_rows_is_irrelevant(rows
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(10, 200), deadline=None)
 @given(PERSONS, st.integers(1, 4))
 def test_removing_one_person_changes_the_histogram_by_at_most_the_bound(rows, bound):
     """What the sensitivity p·max‖a′_u‖ of `unit: person` rests on."""

@@ -27,6 +27,7 @@ from dhdmm.planning.draft import plan as make_plan
 from dhdmm.planning.plan import NO_ROSTER, Plan
 from dhdmm.privacy.zcdp import release_rho
 from dhdmm.study.spec import Study
+from tests.amounts import examples
 from tests.planning.studies import planned, replanned, study, with_triangle
 from tests.protocol.network import roster_of
 
@@ -144,7 +145,7 @@ def test_other_bytes_are_no_plan(change, fault):
 # ---- what is promised ---------------------------------------------------------------------------
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8, 100))
 @given(
     epsilon=st.floats(0.05, 8),
     log_delta=st.floats(-11, -4),

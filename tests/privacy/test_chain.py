@@ -15,6 +15,7 @@ from dhdmm.errors import Refused
 from dhdmm.privacy.chain import Kind, conclusion, first_entry, replay, reservation
 from dhdmm.privacy.ledger import Ledger
 from dhdmm.privacy.protection import NOT_RECORDED, Protection
+from tests.amounts import examples
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 PLAN, BYTES = sha256(b"plan").digest(), sha256(b"masked input").digest()
@@ -289,7 +290,7 @@ def test_every_history_that_a_ledger_writes_is_replayed(calls):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(25, 600), deadline=None, derandomize=True, database=None)
 @given(calls=CALLS, position=st.integers(0, 8), change=CHANGES)
 def test_a_changed_history_is_accepted_only_if_a_ledger_would_write_it(calls, position, change):
     entries = made_by(calls)

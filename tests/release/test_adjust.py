@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dhdmm.errors import DhdmmError
 from dhdmm.release import effect as effects
 from dhdmm.release.release import Release
+from tests.amounts import examples
 from tests.release.releases import plan_of, records, release_of
 
 RULES = [
@@ -179,7 +180,7 @@ def test_effect_counts_what_moved_and_speaks_of_bias(release):
     assert adjusted.bias.shape == release.answers.shape
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(40, 1000), deadline=None, derandomize=True)
 @given(
     st.integers(2, 6).flatmap(
         lambda answers: st.lists(

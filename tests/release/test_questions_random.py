@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release.release import Release
+from tests.amounts import examples
 from tests.release.random_questions import (
     SURVIVORS,
     Question,
@@ -63,11 +64,11 @@ def check_question(seed: int, question: Question) -> str:
     return "answered"
 
 
-def ask_at_random(examples: int, studies: int) -> Counter[str]:
+def ask_at_random(count: int, studies: int) -> Counter[str]:
     """What happened to so many questions, each compared with the dense computation."""
     found: Counter[str] = Counter()
 
-    @settings(max_examples=examples)
+    @settings(max_examples=count)
     @given(st.data())
     def ask(data: st.DataObject) -> None:
         seed = data.draw(st.integers(0, studies - 1))
@@ -90,7 +91,7 @@ def test_many_more_questions_to_many_more_studies() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=examples(15, 400))
 @given(st.data())
 def test_cube_is_its_grouping_sets_one_after_another(data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, STUDIES - 1))

@@ -19,6 +19,7 @@ from dhdmm.secagg.parameters import (
     choose,
     counts,
 )
+from tests.amounts import examples
 
 SEMI_HONEST, MALICIOUS = ThreatModel.SEMI_HONEST, ThreatModel.MALICIOUS
 SIZES = (100, 1_000, 3_000, 10_000, 100_000, 1_000_000)
@@ -277,7 +278,7 @@ def degree_or_none(n, gamma, delta, model):
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 400), deadline=None)
 @given(round_sizes, percent, percent, st.sampled_from(MODELS))
 def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta, model):
     base = degree_or_none(n, gamma, delta, model)
@@ -292,7 +293,7 @@ def test_more_corruption_or_dropout_never_needs_fewer_neighbours(n, gamma, delta
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20, 400), deadline=None)
 @given(round_sizes, percent, percent, st.sampled_from(MODELS))
 def test_whatever_is_chosen_passes_the_participants_check(n, gamma, delta, model):
     chosen = degree_or_none(n, gamma, delta, model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from fractions import Fraction
 from unittest import mock
 
@@ -47,10 +46,11 @@ def unweighted(w: Workload) -> np.ndarray:
 
 
 def replace_squared(A: np.ndarray) -> int:
-    exact = A.astype(object)
-    pairs = itertools.combinations(range(A.shape[1]), 2)
-    apart = [int(np.square(exact[:, u] - exact[:, v]).sum()) for u, v in pairs]
-    return max([*apart, *(int(n) for n in np.square(exact).sum(axis=0))])
+    """The largest squared distance of two columns, or length of one: in integers."""
+    fits = 4 * len(A) * int(np.abs(A).max()) ** 2 < 2**62
+    gram = (lambda B: B.T @ B)(A.astype(np.int64 if fits else object))
+    norms = np.diagonal(gram)
+    return int(max((norms[:, None] + norms - 2 * gram).max(), norms.max()))
 
 
 def check_against_dense(strategy: Strategy, w: Workload, more_rows: int = 0) -> None:

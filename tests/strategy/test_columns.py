@@ -16,6 +16,7 @@ from dhdmm.strategy.basis import kronecker_rows
 from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges
+from tests.amounts import seeds
 
 
 def random_tables(seed: int) -> list[np.ndarray]:
@@ -33,7 +34,7 @@ def written_out(tables: list[np.ndarray]) -> np.ndarray:
     return kronecker_rows(ids, tables)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(10, 30))
 def test_columns_are_those_of_all_cells(seed: int) -> None:
     tables = random_tables(seed)
     found, K = Columns.of(tables), written_out(tables)
@@ -44,7 +45,7 @@ def test_columns_are_those_of_all_cells(seed: int) -> None:
     assert np.array_equal(np.unique(K[:, at], axis=1).T, different)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(10, 30))
 def test_norms_are_exact_whatever_the_size_of_entries(seed: int) -> None:
     tables = random_tables(seed)
     found, K = Columns.of(tables), written_out(tables).astype(object)
@@ -92,7 +93,7 @@ def conditions(seed: int, count: int = 6):
 
 
 @pytest.mark.parametrize("way", ["all columns", "one after the other"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(3, 10))
 def test_conditions_get_the_optimum(monkeypatch, seed: int, way: str) -> None:
     w = conditions(seed)
     best = optimise(w)

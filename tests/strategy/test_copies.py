@@ -22,6 +22,7 @@ from dhdmm.strategy.symmetry import orbits, reduce_workload
 from dhdmm.study.factor import Ranges, Rows
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
+from tests.amounts import seeds
 
 
 def tables(sizes: tuple[int, ...], ways: int) -> Workload:
@@ -104,7 +105,15 @@ def test_copies_taken_apart_are_the_same_strategy(name: str) -> None:
     assert Strategy.from_bytes(single.to_bytes()).format == single.format
 
 
-@pytest.mark.parametrize(("sizes", "ways"), [((2,) * 70, 2), ((5,) * 30, 2), ((10,) * 12, 3)])
+@pytest.mark.parametrize(
+    ("sizes", "ways"),
+    [
+        ((2,) * 30, 2),
+        ((5,) * 30, 2),
+        ((10,) * 12, 3),
+        pytest.param((2,) * 70, 2, marks=pytest.mark.soak),
+    ],
+)
 def test_any_number_of_cells_reaches_the_closed_form(sizes: tuple[int, ...], ways: int) -> None:
     asked = tables(sizes, ways)
     strategy = optimise(asked)
@@ -180,7 +189,7 @@ def test_a_strategy_without_copies_is_not_written_in_the_later_format() -> None:
         Strategy.from_bytes(cbor2.dumps(document, canonical=True))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(8, 20))
 def test_orbits_are_those_of_all_swaps(seed: int) -> None:
     """Against the definition: both rows and both columns of every Gram, value by value."""
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from dhdmm.effort import Limit, limited
 from dhdmm.strategy import exact, split
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges
+from tests.amounts import seeds
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,7 @@ def components_only(monkeypatch):
     monkeypatch.setattr(exact, "LARGEST_STEP", 0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(12, 40))
 def test_components_match_dense_arithmetic(components_only, seed):
     w = random_workload(seed)
     strategy = optimise(w)

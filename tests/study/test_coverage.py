@@ -26,6 +26,7 @@ from dhdmm.study.histogram import Histogram
 from dhdmm.study.models import PersonModel
 from dhdmm.study.schema import Schema
 from dhdmm.study.spec import Study
+from tests.amounts import examples
 
 TEXT = """
 study: covered
@@ -63,7 +64,7 @@ ROWS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(10, 200))
 @given(ROWS)
 def test_a_row_is_counted_or_left_out_and_every_answer_is_of_the_counted_ones(rows):
     study, strategy = covered(), strategy_of_covered()
@@ -89,7 +90,7 @@ def test_sensitivity_is_the_largest_change_by_one_row_whether_counted_or_left_ou
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=examples(10, 200))
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["F", "M", "x"])), max_size=24))
 def test_one_person_changes_counted_and_left_out_rows_by_at_most_the_bound_together(rows):
     unit = PersonModel(column="id", max_records=2, max_participants=1)

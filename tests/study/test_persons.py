@@ -31,6 +31,7 @@ from dhdmm.study.division import divided
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.persons import FIRST, MOST_MARKS
 from dhdmm.study.spec import Study
+from tests.amounts import examples
 from tests.participant.histograms import contents
 
 TEXT = """
@@ -120,7 +121,7 @@ def kept_records(rows: list[Row], on_unknown: str) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(15, 300), deadline=None, derandomize=True)
 @given(ROWS, POLICIES)
 def test_without_noise_persons_are_those_that_pandas_finds(rows, on_unknown):
     if on_unknown == "other":  # an age beyond the range has no "other" to be counted as
@@ -151,7 +152,7 @@ def test_without_noise_persons_are_those_that_pandas_finds(rows, on_unknown):
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(6, 100), deadline=None, derandomize=True)
 @given(ROWS, POLICIES, st.randoms(use_true_random=False))
 def test_warehouses_and_the_order_of_the_rows_change_nothing(rows, on_unknown, random):
     if on_unknown == "other":
@@ -174,7 +175,7 @@ def changes(rows: list[Row]) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=examples(4, 80), deadline=None, derandomize=True)
 @given(ROWS)
 def test_one_person_changes_no_more_than_its_own_records(rows):
     assert changes([row for row in rows if row[1] != "nowhere"]) <= 3

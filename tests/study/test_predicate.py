@@ -19,6 +19,7 @@ from dhdmm.study.attributes import Attribute, CategoryAttribute, IntegerAttribut
 from dhdmm.study.names import column, literal, number_text
 from dhdmm.study.predicate import BOX_LIMIT, boxes, mask
 from dhdmm.study.schema import Schema
+from tests.amounts import examples
 
 ATTRIBUTES = (
     IntegerAttribute("age", -2, 3),
@@ -118,17 +119,9 @@ schemas = st.lists(st.sampled_from(ATTRIBUTES), min_size=1, max_size=3, unique=T
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(40, 3000), deadline=None, derandomize=True)
 @given(st.data())
 def test_sum_of_boxes_is_what_duckdb_selects(data: st.DataObject) -> None:
-    check_against_duckdb(data)
-
-
-@pytest.mark.slow
-@pytest.mark.soak
-@settings(max_examples=3_000, deadline=None, derandomize=True)
-@given(st.data())
-def test_sum_of_boxes_is_what_duckdb_selects_thoroughly(data: st.DataObject) -> None:
     check_against_duckdb(data)
 
 
@@ -144,7 +137,7 @@ def check_against_duckdb(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(25, 600), deadline=None, derandomize=True)
 @given(st.data())
 def test_product_of_predicates_is_one_box(data: st.DataObject) -> None:
     schema = data.draw(schemas)

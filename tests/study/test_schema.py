@@ -10,6 +10,7 @@ from dhdmm.errors import DataError, StudyError
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.names import RESERVED, column, literal
 from dhdmm.study.schema import Schema
+from tests.amounts import examples
 
 AGE = IntegerAttribute("age", 17, 91)
 RACE = CategoryAttribute("race", ("White", "Black", "Other"))
@@ -118,7 +119,7 @@ def test_names_that_sql_would_misread_are_quoted():
     assert {word for (word,) in known} <= RESERVED
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=examples(25, 500), deadline=None, derandomize=True)
 @given(
     st.one_of(st.text(st.characters(codec="utf-8", exclude_characters="\0")), st.integers(-9, 9))
 )

@@ -14,6 +14,7 @@ from dhdmm.errors import StudyError
 from dhdmm.study.attributes import CategoryAttribute, IntegerAttribute, NumberAttribute
 from dhdmm.study.schema import Schema
 from dhdmm.study.sql import parse_query
+from tests.amounts import examples
 
 SCHEMA = Schema(
     (
@@ -54,7 +55,7 @@ def one_record() -> duckdb.DuckDBPyConnection:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(40, 1000), deadline=None, derandomize=True)
 @given(group_by)
 def test_grouping_sets_are_those_of_duckdb(clause: str) -> None:
     ours = parse_query(f"SELECT COUNT(*) FROM data GROUP BY {clause}", SCHEMA, GROUPINGS)

@@ -10,6 +10,7 @@ from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.skeleton import example
 from dhdmm.study.spec import Study
+from tests.amounts import examples
 
 TEXT = example()
 VALUES, _ = document.parse(TEXT, "study.yaml")
@@ -33,7 +34,7 @@ SNIPPETS = [
 ]
 SNIPPETS += ["---\n", "? ", "| ", "0:1:0", "1e999", "-", ".nan", "é", "\ud800", "9" * 400, "null"]
 
-fuzzed = settings(max_examples=60, deadline=None, derandomize=True)
+fuzzed = settings(max_examples=examples(30, 1000), deadline=None, derandomize=True)
 
 
 def load(text):

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, seed, settings
+from hypothesis import assume, given, settings
 
 from dhdmm.errors import StudyError
 from dhdmm.study import document
 from dhdmm.study.spec import Study
+from tests.amounts import examples
 from tests.study.one_record_tables import duckdb_matrix
 from tests.study.study_files import studies
 
@@ -39,22 +40,14 @@ def check_against_duckdb(values):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(25, 1000), deadline=None, derandomize=True)
 @given(studies())
 def test_matrix_equals_duckdb_on_every_one_record_table(values):
     check_against_duckdb(values)
 
 
-@pytest.mark.soak
-@seed(20240607)
-@settings(max_examples=1000, deadline=None, database=None)
-@given(studies())
-def test_matrix_equals_duckdb_on_many_more_studies(values):
-    check_against_duckdb(values)
-
-
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(25, 1000), deadline=None, derandomize=True)
 @given(studies())
 def test_writing_a_study_and_reading_it_back_keeps_its_canonical_bytes(values):
     study = load_or_discard(values)

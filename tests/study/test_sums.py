@@ -29,6 +29,7 @@ from dhdmm.study.describe import describe
 from dhdmm.study.division import divided
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
+from tests.amounts import examples
 
 TEXT = """\
 study: visits
@@ -206,7 +207,7 @@ def brute_force(study: Study) -> int:
     return max(norms)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=examples(10, 250), deadline=None, derandomize=True)
 @given(small_measured())
 def test_sensitivity_of_measured_and_weighted_rows_equals_brute_force(study: Study) -> None:
     assert unit_sensitivity_squared(study, optimise(study.workload)) == brute_force(study)

@@ -12,9 +12,10 @@ from scipy import sparse
 from dhdmm.errors import StudyError
 from dhdmm.study.factor import Ranges, Rows, factor_of, restricted, with_total
 from dhdmm.study.workload import Workload
+from tests.amounts import examples
 from tests.study.one_record_tables import duckdb_matrix
 
-seeded = settings(max_examples=50, deadline=None, derandomize=True)
+seeded = settings(max_examples=examples(25, 500), deadline=None, derandomize=True)
 matrices = st.integers(1, 4).flatmap(
     lambda size: st.lists(
         st.lists(st.sampled_from([0, 0, 1, 1, 1, -1, 2]), min_size=size, max_size=size),
@@ -68,7 +69,7 @@ def test_rows_are_restricted_and_totalled_like_matrices(rows, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=examples(12, 250), deadline=None, derandomize=True)
 @given(matrices, matrices, st.sampled_from([1, Fraction(1, 2), Fraction(-3, 4)]))
 def test_sql_of_any_matrix_is_what_the_matrix_says(left, right, scale):
     scaled = np.array(left, object) * scale
