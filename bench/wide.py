@@ -149,6 +149,7 @@ WIDE: dict[str, Callable[[], Workload]] = {
     "100,000 uneven": lambda: tree(50, 200, 10, even=False),
     "1000 on six": lambda: conditions(1000, CONDITIONS),
     "AllRange 2048": lambda: product(Ranges.all(2048)),
+    "Prefix 2048": lambda: product(Ranges.prefixes(2048)),
     "AllRange 4096": lambda: product(Ranges.all(4096)),
     "AllRange 100,000": lambda: product(Ranges.all(100_000)),
     "Prefix 4096": lambda: product(Ranges.prefixes(4096)),

@@ -66,6 +66,14 @@ def test_sf1_reaches_its_figures():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [Ranges.prefixes, Ranges.all])
+def test_ranges_of_2048_values_are_within_a_fifth_of_a_percent_in_100_kilobytes(kind):
+    strategy = optimise(one_attribute(kind(2048)))
+    assert strategy.ratio <= 1.002
+    assert len(strategy.to_bytes()) < 100_000
+
+
+@pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.parametrize("name", SLOW)
 def test_reaches_its_figures_on_larger_workloads(name):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
 LARGEST_VALUES = 2**17
-LARGEST_REACH = 4
+LARGEST_REACH = 5
 Numbers = NDArray[Any]
 
 

@@ -40,9 +40,10 @@ LARGEST_LOSS_OF_PRODUCTS = 0.0015
 """The same for products, whose entries are products of small ones."""
 MOST_WRITTEN_OUT = 1024
 """Values of an attribute of which prefixes or ranges have a matrix of all of them."""
-REACH, BITS = 3, 8
-"""Neighbours on both sides that T·H of dyadic.py looks at, and bits of its diagonal: together they
-cost half a percent at 4,096 values."""
+REACH, BITS = (5, 3), (11, 8)
+"""Neighbours on both sides that T·H of dyadic.py looks at, and bits of its diagonal: up to
+MOST_IN_DETAIL values, where together they cost a quarter of a percent, and beyond."""
+MOST_IN_DETAIL = 4096
 FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
 FINEST_SCALE, FINEST_SCALE_OF_PRODUCTS = 2.0**26, 2.0**36
 
@@ -180,7 +181,8 @@ def _by_halves(workload: Workload, objective: Objective, a: int, watch: Watch) -
     (product,) = workload.terms[0].products
     factor, sizes = product.factors[a], workload.schema.shape
     require_few_values(sizes[a])
-    found = optimum(Line(sizes[a], factor.shape[0] > sizes[a]), REACH, watch)
+    is_long = sizes[a] > MOST_IN_DETAIL
+    found = optimum(Line(sizes[a], factor.shape[0] > sizes[a]), REACH[is_long], watch)
     axes = []
     for b, size in enumerate(sizes):
         merged = np.arange(size) if b == a else np.zeros(size, np.int64)
@@ -188,7 +190,7 @@ def _by_halves(workload: Workload, objective: Objective, a: int, watch: Watch) -
         tree = Tree.flat(np.arange(orbits))
         axes.append(MeasuredAxis(merged, tree, np.zeros((0, orbits), np.int64)))
     basis = Basis.plain(1 + np.arange(sizes[a])[:, None])
-    block = Block((), (Side((a,), basis, rounded(found.matrix, BITS)),))
+    block = Block((), (Side((a,), basis, rounded(found.matrix, BITS[is_long])),))
     weight = objective.weights(workload)[0] * abs(float(product.coefficient))
     bound = objective.figure(objective.average(workload, objective.bound(weight * found.bound)))
     strategy = Strategy(tuple(axes), (block,), workload, bound, objective)
