@@ -81,6 +81,17 @@ def test_sum_is_never_below_the_truth_and_hardly_above_it() -> None:
             assert not is_below(np.logaddexp.reduce(found), BITS)
 
 
+def test_runs_are_cut_until_they_are_negligible() -> None:
+    """Terms fall slowly: runs of them are far above their sums, and far below the threshold."""
+
+    def bound(low, high):
+        return np.log(high - low + 1) - (BITS + low / 4) * math.log(2)
+
+    truth = math.fsum(2.0 ** -(BITS + size / 4) for size in range(1, 401))
+    total = math.exp(np.logaddexp.reduce(log_sums(bound, 400, BITS)[1]))
+    assert truth * (1 - 1e-9) <= total <= truth + 2.0 ** -(BITS + 20)
+
+
 @pytest.mark.parametrize("n", [30, 300, 3000, 30_000])
 @pytest.mark.parametrize(("share", "k"), [(20, 24), (20, 68), (5, 90), (3, 27)])
 def test_unmet_phantoms_are_those_of_the_sum_over_every_size(n, share, k) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import cbor2
 import numpy as np
 import pytest
@@ -211,3 +213,45 @@ def test_any_changed_byte_is_refused_or_another_canonical_strategy(position, val
 def test_packing_round_trips(values):
     array = np.array(values, np.int64)
     assert np.array_equal(unpack(pack(array), len(values), "it"), array)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, encoding.FEW])
+@pytest.mark.parametrize("largest", [0, 1, 5, 2**40])
+def test_few_numbers_are_read_like_many(monkeypatch, count, largest) -> None:
+    values = np.arange(count) * (largest // max(count, 1)) * (-1) ** np.arange(count)
+    data = pack(values)
+    few = unpack(data, count, "it")
+    monkeypatch.setattr(encoding, "FEW", -1)
+    many = unpack(data, count, "it")
+    assert few.dtype == many.dtype == np.int64
+    assert few.tolist() == many.tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("few", [encoding.FEW, -1])
+@pytest.mark.parametrize(
+    "data",
+    [bytes([2, 0b100]), bytes([3, 0b0010, 0]), bytes([1, 0b1001]), bytes([3, 0, 0b10])],
+    ids=["too few bits", "a bit too wide", "padding", "padding in the last byte"],
+)
+def test_numbers_are_packed_in_one_way(monkeypatch, few, data) -> None:
+    monkeypatch.setattr(encoding, "FEW", few)
+    with pytest.raises(StrategyError, match="it"):
+        unpack(data, 3, "it")
+
+
+def test_pieces_written_out_together_are_those_written_out_alone() -> None:
+    strategy = optimise(
+        plain((4, 3), [[Ranges.each(4), Ranges.prefixes(3)], [Ranges.all(4), Ranges.total(3)]])
+    )
+    for factor in (1, 2**20, 2**29):  # the last are too large for what is done together
+        first, *others = strategy.blocks[0].sides
+        larger = replace(first, T=first.triangle * factor)
+        blocks = replace(strategy.blocks[0], sides=(larger, *others)), *strategy.blocks[1:]
+        together = [side for block in Strategy(strategy.axes, blocks)._pieces for side in block]
+        alone = [side.pieces(strategy.axes) for block in blocks for side in block.sides]
+        assert any("table" in vars(piece) for found in together for piece in found) == (factor < 9)
+        for found, one in zip(together, alone, strict=True):
+            for piece, other in zip(found, one, strict=True):
+                assert np.array_equal(piece.table, other.table)
+                assert np.array_equal(piece.squared_norms, other.squared_norms)
+                assert (piece.largest, piece.largest_norm) == (other.largest, other.largest_norm)

@@ -204,3 +204,16 @@ def test_a_row_that_is_there_twice_is_noticed() -> None:
     repeated = replace(block, sides=(replace(side, basis=replace(side.basis, ids=ids)),))
     with pytest.raises(StrategyError, match="depend on each other"):
         Membership(strategy.axes, (repeated,), b"seed").contains(*marginals((3,), 1).terms)
+
+
+@pytest.mark.parametrize("limit", [0, 2**14])
+def test_rows_are_written_out_or_not_with_one_verdict(monkeypatch, limit) -> None:
+    """Sparse and dense matrices say the same of what is asked for."""
+    monkeypatch.setattr(asked, "SMALL_MATRIX", limit)
+    whole = sf1()
+    strategy = optimise(whole)
+    space = Membership(strategy.axes, strategy.blocks, b"seed")
+    assert space.contains(*whole.terms)
+    assert nothing_more(space, whole.terms)
+    fewer = whole.terms[: len(whole.terms) // 2]
+    assert not nothing_more(Membership(strategy.axes, strategy.blocks, b"seed"), fewer)

@@ -38,6 +38,8 @@ from dhdmm.study.workload import Term
 
 LARGEST_COMPARISON = 2**26
 """Terms times blocks that are compared."""
+SMALL_MATRIX = 2**14
+"""Entries up to which a matrix is better written out."""
 
 
 def nothing_more(membership: Membership, terms: Sequence[Term]) -> bool:
@@ -209,6 +211,37 @@ def _connected(ranges: Ranges) -> Integers:
 
 def _orthogonal_to_rows(factor: Rows, x: AxisProbe, name: str, seed: bytes) -> Integers:
     """By elimination, for the sums over values of equal columns; a sum held alone is zero."""
+    small = math.prod(factor.matrix.shape) <= SMALL_MATRIX
+    first, group, known, rest = (_written_out if small else _by_columns)(factor, x)
+    z = random_residues(name, len(group), x.p, seed).copy()
+    sums = added(z, group, len(first), x.p)
+    wanted = sums.copy()
+    wanted[:, known] = 0
+    wanted[:, ~known] = [
+        _solved_for_pivots(rest % prime, free, int(prime))
+        for prime, free in zip(x.p, wanted[:, ~known], strict=True)
+    ]
+    z[:, first] = reduced(z[:, first] + wanted - sums, x.p)
+    return z
+
+
+Reduced = tuple[Integers, Integers, Booleans, Integers]
+"""Of a factor's columns at merged values: the first of each different one, which one each value
+has, which of them some row holds alone, and the different other rows over the other columns."""
+
+
+def _written_out(factor: Rows, x: AxisProbe) -> Reduced:
+    borrow(3 * math.prod(factor.matrix.shape))
+    columns, group = different_rows(factor.matrix.toarray().T[x.axis.representatives])
+    first = np.unique(group, return_index=True)[1]
+    matrix = columns.T
+    single = np.count_nonzero(matrix, axis=1) == 1
+    known = np.zeros(len(first), np.bool_)
+    known[np.nonzero(matrix[single])[1]] = True
+    return first, group, known, different_rows(matrix[~single][:, ~known])[0]
+
+
+def _by_columns(factor: Rows, x: AxisProbe) -> Reduced:
     borrow(8 * factor.matrix.nnz + 8 * len(x.axis.orbit))
     matrix = factor.matrix[:, x.axis.representatives]
     prints = column_fingerprints(Rows(matrix))
@@ -219,17 +252,7 @@ def _orthogonal_to_rows(factor: Rows, x: AxisProbe, name: str, seed: bytes) -> I
     known[matrix.indices[matrix.indptr[:-1][single]]] = True
     matrix = matrix[~single][:, ~known]
     borrow(3 * math.prod(matrix.shape))
-    rest, _ = different_rows(matrix.toarray())
-    z = random_residues(name, len(group), x.p, seed).copy()
-    sums = added(z, group.ravel(), len(first), x.p)
-    wanted = sums.copy()
-    wanted[:, known] = 0
-    wanted[:, ~known] = [
-        _solved_for_pivots(rest % prime, free, int(prime))
-        for prime, free in zip(x.p, wanted[:, ~known], strict=True)
-    ]
-    z[:, first] = reduced(z[:, first] + wanted - sums, x.p)
-    return z
+    return first, group.ravel(), known, different_rows(matrix.toarray())[0]
 
 
 def _solved_for_pivots(rows: Integers, z: Integers, prime: int) -> Integers:

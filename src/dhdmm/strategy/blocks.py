@@ -36,6 +36,8 @@ LARGEST_ROWS = 2**26
 """Rows of a strategy: a participant sends one number for each."""
 LARGEST_TABLE = 2**24
 """Entries of a block written out over all orbits of its axes at once."""
+SMALL_TABLE = 2**12
+"""Entries up to which calls of NumPy cost more than what they compute."""
 CHEAP_TABLE = 2**21
 """Entries up to which a table is better than its products, one cell at a time."""
 
@@ -155,6 +157,34 @@ class Piece:
     def largest_norm(self) -> int:
         """Squared, of any column."""
         return int(self.squared_norms.max())
+
+
+def write_out_together(pieces: Iterable[Piece]) -> None:
+    """Tables, their largest entries and norms of many small pieces of the same products, at once.
+
+    They are what each piece would find by itself, and most of a strategy's sides share theirs.
+    """
+    alike: dict[tuple[int, tuple[int, ...], bytes], list[Piece]] = {}
+    for piece in pieces:
+        key = len(piece.mixing), piece.axes, piece.ids.tobytes()
+        if piece.entries <= SMALL_TABLE:
+            alike.setdefault(key, []).append(piece)
+    for same in alike.values():
+        first = same[0]
+        work(OBJECT)
+        allocate(len(same) * first.entries)
+        K = kronecker_rows(first.ids, first.vectors)
+        mixing = np.concatenate([piece.mixing for piece in same])
+        bound = largest(mixing) * largest(K) * len(K)
+        if bound**2 * len(first.mixing) >= 2**53:
+            continue  # one by one, with as large numbers as it takes
+        tables = multiply(mixing, K).reshape(len(same), len(first.mixing), -1)
+        norms = np.einsum("pij,pij->pj", tables, tables)
+        entries = np.abs(tables).max(axis=(1, 2)).tolist()
+        shape = tuple(vectors.shape[1] for vectors in first.vectors)
+        for piece, table, norm, entry in zip(same, tables, norms, entries, strict=True):
+            known = {"largest": entry, "squared_norms": norm.reshape(shape)}
+            vars(piece).update(table=table.reshape(-1, *shape), **known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -77,6 +76,8 @@ LARGEST_VECTOR_TABLES = 2**25
 """Entries of all attributes' vectors together, the common ones included: 256 MiB."""
 LARGEST_NUMBER = 2**40
 """Bound for every integer written down."""
+FEW = 40
+"""Entries of a packed array that are read one by one."""
 
 
 Parts = tuple[tuple[MeasuredAxis, ...], tuple[Block, ...]]
@@ -166,6 +167,8 @@ def unpack(data: Any, count: int, what: str) -> Integers:
     borrow(4 * count)
     work(10 * count)
     allocate(2 * count)
+    if count <= FEW:
+        return np.array(_unpack_few(data, count, what), np.int64)
     place = np.arange(count) * width
     # The eight bytes from each byte on: a code of at most 42 bits begins in the first of them.
     words = np.ndarray(len(data), "<u8", data[1:] + bytes(8), strides=(1,))
@@ -174,6 +177,16 @@ def unpack(data: Any, count: int, what: str) -> Integers:
         raise refused(f"{what}: not the canonical encoding")
     signed = codes.astype(np.int64)
     return np.asarray((signed >> 1) ^ -(signed & 1))
+
+
+def _unpack_few(data: bytes, count: int, what: str) -> list[int]:
+    """The same without arrays, which take longer to make than a few numbers to read."""
+    width, bits = data[0], int.from_bytes(data[1:], "little")
+    codes = [(bits >> place) & ((1 << width) - 1) for place in range(0, count * width, width or 1)]
+    codes = codes or [0] * count
+    if max(codes, default=0).bit_length() != width or _padding(data, count * width):
+        raise refused(f"{what}: not the canonical encoding")
+    return [(code >> 1) ^ -(code & 1) for code in codes]
 
 
 def _padding(data: bytes, bits: int) -> int:
@@ -326,14 +339,11 @@ def _read_block(document: Any, parts: _Parts, version: int) -> Block:
     work(20 * OBJECT)
     axes = parts.axes
     residuals, held, *others = _array(document, 1 + min(version, 2), "a block")
-    block = Block(
-        tuple(parts.residual(r) for r in _list(residuals, len(axes), "the residuals")),
-        tuple(parts.side(side) for side in _list(held, len(axes) + 1, "the sides")),
-    )
-    if not block.sides:
+    residuals = tuple(parts.residual(r) for r in _list(residuals, len(axes), "the residuals"))
+    sides = tuple(parts.side(side) for side in _list(held, len(axes) + 1, "the sides"))
+    if not sides:
         raise refused("a block without a side")
-    if others:
-        block = replace(block, others=_read_others(others[0], len(block.residuals)))
+    block = Block(residuals, sides, *(_read_others(one, len(residuals)) for one in others))
     _check_places(block, axes)
     return block
 

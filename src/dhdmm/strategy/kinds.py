@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -121,15 +122,12 @@ def find_kinds(
         # A part of two values has two equal columns, none of them special.
         marks = [axis.orbit, *_last_children(axis.tree, mine), ends & (WHOLE in mine)]
         order = axis.tree.order  # the first of a kind is below first children wherever it may
+        name = reduce(lambda number, mark: 2 * number + mark, marks)  # of at most 22 levels
         _, first, kind, count = np.unique(
-            np.stack(marks, axis=1).astype(np.int64)[order],
-            axis=0,
-            return_index=True,
-            return_inverse=True,
-            return_counts=True,
+            name[order], return_index=True, return_inverse=True, return_counts=True
         )
         of_values = np.empty(len(order), np.int64)
-        of_values[order] = kind.ravel()
+        of_values[order] = kind
         found.append(Kinds(axis, order[first], count, of_values))
     return found
 

@@ -84,7 +84,9 @@ class InnerProducts:
     @memoised
     def _residual(self, residual: Residual) -> list[NormTable]:
         a = residual.attribute
-        return [((a,), self.pairs[a].inner(residual, self.dtype))]
+        pairs = self.pairs[a]
+        own = pairs.kinds.norms if self.own else pairs.inner
+        return [((a,), own(residual, self.dtype))]
 
     @memoised
     def _side(self, pieces: tuple[Piece | DyadicPiece, ...]) -> list[NormTable]:
@@ -93,7 +95,7 @@ class InnerProducts:
             held = tuple(sorted({*left.axes, *right.axes}))
             mine = [self.pairs[a] for a in held]
             borrow((2 if self.own else 3) * math.prod(len(pairs.i) for pairs in mine))
-            first = np.ix_(*(pairs.kinds.orbit[pairs.i] for pairs in mine))
+            first = self._index(held)
             if self.own and left is right:  # without a Gram of all orbits
                 values, index = left.squared_norms, first
             else:
@@ -103,6 +105,11 @@ class InnerProducts:
                 index = (*(u[a] for a in left.axes), *(v[a] for a in right.axes))
             shares.append((held, np.asarray(values.astype(self.dtype)[index], self.dtype)))
         return shares
+
+    @memoised
+    def _index(self, held: tuple[int, ...]) -> tuple[Integers, ...]:
+        """The orbits of the first of each pair, of every combination."""
+        return np.ix_(*(self.pairs[a].kinds.orbit[self.pairs[a].i] for a in held))
 
 
 def _stacked(tables: Sequence[NormTable]) -> NormTable:

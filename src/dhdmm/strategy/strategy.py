@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import sensitivity
-from dhdmm.strategy.blocks import Block, MeasuredAxis, SidePieces, entry_bound
+from dhdmm.strategy.blocks import (
+    Block,
+    MeasuredAxis,
+    Piece,
+    SidePieces,
+    entry_bound,
+    write_out_together,
+)
 from dhdmm.strategy.encoding import decode, encode, format_of, refused
 from dhdmm.strategy.estimate import Estimate
 from dhdmm.strategy.matrix import Floats, Integers
@@ -30,6 +36,7 @@ from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
 from dhdmm.summary import Summarised
+from dhdmm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -84,7 +91,7 @@ class Strategy(Summarised):
     @cached_property
     def replace_sensitivity_squared(self) -> int:
         """Squared L2 sensitivity to one record replaced: max of ‖a_u‖² and ‖a_u − a_v‖²."""
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
 
     @cached_property
@@ -101,6 +108,8 @@ class Strategy(Summarised):
     def _pieces(self) -> list[SidePieces]:
         sides = {side for block in self.blocks for side in block.sides}  # equal ones are the same
         known = {side: side.pieces(self.axes) for side in sides}
+        every = (piece for side in known.values() for piece in side)
+        write_out_together(piece for piece in every if isinstance(piece, Piece))
         return [[known[side] for side in block.sides] for block in self.blocks]
 
     @cached_property
@@ -303,7 +312,7 @@ class Strategy(Summarised):
     def _variances(self) -> Floats:
         terms = self._attached().terms
         allocate(4 * sum(term.queries for term in terms))
-        with threadpool_limits(limits=1, user_api="blas"):  # many small products
+        with one_blas_thread():
             return np.concatenate([self.reconstruction.variances(term) for term in terms])
 
     @property
@@ -323,7 +332,7 @@ class Strategy(Summarised):
     @memoised
     def _error(self, objective: Objective) -> float:
         workload = self._attached()
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             value = objective.judge(workload, self.reconstruction)
         return objective.figure(self.sensitivity_squared * value)
 

@@ -209,7 +209,7 @@ def _parts(model: ItemModel, schema: Schema, place: Place) -> Iterator[tuple[Ter
         for i, part in enumerate(model.terms):
             yield part, place / "terms" / i
     else:
-        yield TermModel(total=True), place
+        yield TermModel.model_construct(total=True), place  # no need to build its validator
 
 
 def _marginals(model: MarginalsModel, schema: Schema, place: Place) -> Sequence[Sequence[str]]:
