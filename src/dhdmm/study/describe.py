@@ -210,10 +210,10 @@ def privacy_words(privacy: PrivacyModel) -> str:
 
 
 def aggregation_words(aggregation: AggregationModel) -> str:
-    count = aggregation.participants
+    count, most = aggregation.participants, aggregation.max_records_per_participant
     some = f"{count:,}" if isinstance(count, int) else f"{count.min:,} to {count.max:,}"
     return (
-        f"{some} participants with up to {aggregation.max_records_per_participant:,} records each;"
+        f"{some} participants with up to {most:,} record{'s' * (most > 1)} each;"
         f" up to {_percent(aggregation.max_dropout)} of them may drop out; safe against"
         f" {THREATS[aggregation.threat_model]}{VALIDATIONS[aggregation.validation]}"
         f"{EXCESS[aggregation.excess_noise]}."
