@@ -5,7 +5,8 @@ are made beforehand and kept in a file; this process then plays them over severa
 loopback, whoever has something to send next taking the next connection. In the same run a server
 of TLS that only reads the same bytes and answers shows what sockets alone cost. Processor time is
 what the operating system counts for each process: other work on the machine is not in it, though
-it slows down what is counted by the clock.
+it slows down what is counted by the clock. With `--roster M` there are M people on the roster, of
+whom N send: such a round does not end, and what is measured is the memory that both servers take.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter, process_time, sleep
 from typing import Any, NamedTuple
@@ -32,7 +34,7 @@ import uvloop
 from bench.lines import END, LENGTH
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.roster import Roster
-from dhdmm.client.http import CoordinatorClient
+from dhdmm.client.http import CoordinatorClient, Unreachable
 from dhdmm.cohort.workers import ONE_THREAD
 from dhdmm.network import identity as identities
 from dhdmm.network.certificates import self_signed
@@ -305,15 +307,19 @@ async def bare_server(folder: Path) -> None:
 # ---- the figures --------------------------------------------------------------------------------
 
 
-def measure(count: int, study: Path, store: str) -> None:
+def measure(count: int, study: Path, store: str, enrolled: int = 0) -> None:
+    """Reports of `count` people; with more `enrolled`, the others are silent."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         asked = folder / "study.yaml"
-        asked.write_text(_of_two_servers(study, count), encoding="utf-8")
+        asked.write_text(_of_two_servers(study, max(count, enrolled)), encoding="utf-8")
         who = people(count)
-        roster = Roster(tuple(map(str, range(count))), tuple(one.public for one in who))
+        keys = [one.public for one in who]
+        keys += [sha256(b"silent %d" % i).digest() for i in range(count, enrolled)]
+        roster = Roster(tuple(map(str, range(len(keys)))), tuple(keys))
         registrar = Identity.generate(os.urandom)
         (folder / "roster.json").write_bytes(RosterFile.signed(roster, registrar).to_bytes())
+        del roster, keys
         spool = Spool(folder / "requests")
         with two_servers(folder, asked, store) as (leader, helper, port):
             _measure_servers(folder, leader, helper, port, who, spool)
@@ -345,8 +351,10 @@ def _measure_servers(
     ):
         round_id = bytes.fromhex(operator.rounds()[0].round)
         plan = Plan.from_bytes(operator.plan(round_id))
-        while (key := first.message(round_id, "")) is None:
-            pass
+        key = None
+        while key is None:
+            with contextlib.suppress(Unreachable):  # a long roster takes its time
+                key = first.message(round_id, "")
         used = process_time()
         spool.fill(requests(plan, round_id, key, who))
         made = (process_time() - used) / len(spool)
@@ -355,20 +363,17 @@ def _measure_servers(
         empty = leader.megabytes("VmRSS"), helper.megabytes("VmRSS")
         seconds, driver = play(port, certificate, spool)
         settled = operator.status(round_id).settled or 0
-        started = perf_counter()
-        while not (status := operator.status(round_id)).over:
+        started, count = perf_counter(), len(spool)
+        while not (status := operator.status(round_id)).over and plan.participants == count:
             sleep(0.1)
-        count = len(spool)
         print(
             f"{count:,} reports of {spool.mean_bytes / 1000:.1f} kB, made in {1000 * made:.2f} ms"
-            f" each; {status.state} with {status.alive:,}\n"
+            f" each; {plan.participants:,} on the roster\n"
             f"  {count / seconds:,.0f} durable reports/s by the clock; {settled:,} were settled by"
-            f" then, and the round was over {perf_counter() - started:.1f} s later\n"
+            f" then, and the round was {status.state} {perf_counter() - started:.1f} s later\n"
             f"  sending them took {1000 * driver / count:.3f} ms of processor time a report\n"
-            f"  leader {_cost(leader, count)}, {leader.megabytes():.0f} MB at most,"
-            f" {empty[0]:.0f} before\n"
-            f"  helper {_cost(helper, count)}, {helper.megabytes():.0f} MB at most,"
-            f" {empty[1]:.0f} before",
+            f"  leader {_cost(leader, count)}, {_memory(leader)}, {empty[0]:.0f} before\n"
+            f"  helper {_cost(helper, count)}, {_memory(helper)}, {empty[1]:.0f} before",
             flush=True,
         )
 
@@ -388,6 +393,10 @@ def _measure_sockets(folder: Path, spool: Spool) -> None:
 
 def _cost(server: Measured, count: int) -> str:
     return f"{1000 * server.seconds / count:.3f} ms of processor time a report"
+
+
+def _memory(server: Measured) -> str:
+    return f"{server.megabytes():.0f} MB at most, {server.megabytes('VmRSS'):.0f} now"
 
 
 if __name__ == "__main__":

@@ -496,6 +496,9 @@ def main() -> None:
     parser.add_argument("--two-servers", type=int, metavar="N")
     parser.add_argument("--study", type=Path, default=reports.STUDY, help="with --two-servers")
     parser.add_argument("--store", default="", help="the leader's, with --two-servers")
+    parser.add_argument(
+        "--roster", type=int, default=0, help="people on it, with --two-servers; N of them send"
+    )
     parser.add_argument("--coordinate", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.coordinate:
@@ -505,7 +508,7 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if asked.two_servers:
-        reports.measure(asked.two_servers, asked.study, asked.store)
+        reports.measure(asked.two_servers, asked.study, asked.store, asked.roster)
         return
     if asked.cost:
         for driver in (lean, shipped):

@@ -54,22 +54,22 @@ class MerkleTree:
         n = len(contents)
         if not n:
             raise LocalProtocolError("a tree without leaves")
-        level, levels, odd = bytearray(), list[bytearray](), list[int]()
+        level, nodes, starts, fillers = bytearray(), bytearray(), list[int](), list[int]()
         for i, content in enumerate(contents):
             level += leaf_hash(content, i, n)
+        # all nodes below the root in one array, odd levels filled up: siblings differ in one bit
         while (count := len(level) // NODE_BYTES) > 1:
-            levels.append(level)
-            odd.append(count % 2)
+            starts.append(len(nodes) // NODE_BYTES)
+            nodes += level
+            if count % 2:
+                fillers.append(len(nodes) // NODE_BYTES)
+                nodes += bytes(NODE_BYTES)
             level = _level_above(level)
         self.root, self.size = bytes(level), n
-        # all nodes below the root in one array, odd levels filled up: siblings differ in one bit
-        for filled, missing in zip(levels, odd, strict=True):
-            filled += bytes(NODE_BYTES * missing)
-        ends = np.cumsum([len(filled) // NODE_BYTES for filled in levels], dtype=np.int64)
-        self._starts = ends - np.diff(ends, prepend=0)
-        self._nodes = np.frombuffer(b"".join(levels), dtype=f"V{NODE_BYTES}")
+        self._starts = np.array(starts, np.int64)
+        self._nodes = np.frombuffer(nodes, dtype=f"V{NODE_BYTES}")
         self._is_node = np.ones(len(self._nodes), dtype=np.bool_)
-        self._is_node[[e - 1 for e, missing in zip(ends, odd, strict=True) if missing]] = False
+        self._is_node[fillers] = False
 
     def multiproof(self, positions: Iterable[int]) -> bytes:
         """The nodes that turn the leaves at `positions` into the root, 32 bytes each."""

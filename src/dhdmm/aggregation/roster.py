@@ -19,6 +19,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
+from dhdmm.aggregation.identity import KEY_BYTES
+from dhdmm.aggregation.lists import Slots
 from dhdmm.aggregation.merkle import Computed, MerkleTree, verify_multiproof
 
 _LEAF = b"dhdmm roster 2"
@@ -60,8 +62,15 @@ class KeyIndex:
     """Where keys are, found by halving: a dictionary of a million takes 100 MB more."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
-        self._keys = np.frombuffer(b"".join(keys), "S32")
+        joined = keys.data if isinstance(keys, Slots) else b"".join(keys)
+        self._keys = np.frombuffer(joined, "S32")
         self._order = np.argsort(self._keys)
+
+    @property
+    def distinct(self) -> bool:
+        """Whether every key is there once."""
+        ascending = self._keys[self._order]
+        return not np.any(ascending[1:] == ascending[:-1])
 
     def find(self, key: bytes) -> int | None:
         place = int(np.searchsorted(self._keys, np.bytes_(key), sorter=self._order))
@@ -79,9 +88,9 @@ class Roster:
     identities: Sequence[bytes] = field(repr=False)
 
     def __post_init__(self) -> None:
-        if len(self.names) != len(self.identities) or any(len(k) != 32 for k in self.identities):
+        if len(self.names) != len(self.identities) or not _are_keys(self.identities):
             raise LocalProtocolError("a roster pairs every name with a 32-byte identity key")
-        if len(set(self.names)) < len(self) or len(set(self.identities)) < len(self):
+        if len(set(self.names)) < len(self) or not self.keys.distinct:
             raise LocalProtocolError("a name or an identity key appears twice in the roster")
 
     def __len__(self) -> int:
@@ -100,9 +109,9 @@ class Roster:
     def flat_digest(self) -> bytes:
         """What dhdmm 0.1.0 had instead: it can be computed from the whole roster only."""
         hasher = hashlib.sha256(b"dhdmm roster 1" + len(self).to_bytes(4, "little"))
-        for name, identity in zip(self.names, self.identities, strict=True):
-            encoded = name.encode()
-            hasher.update(len(encoded).to_bytes(4, "little") + encoded + identity)
+        for i in range(len(self)):
+            encoded = self.names[i].encode()
+            hasher.update(len(encoded).to_bytes(4, "little") + encoded + self.identities[i])
         return hasher.digest()
 
     @property
@@ -125,6 +134,12 @@ class Roster:
 
     def learn(self, entries: Entries, proof: bytes) -> None:
         """Nothing is new to who has all of it."""
+
+
+def _are_keys(identities: Sequence[bytes]) -> bool:
+    if isinstance(identities, Slots):
+        return identities.size == KEY_BYTES
+    return all(len(key) == KEY_BYTES for key in identities)
 
 
 class PartOfRoster:

@@ -104,8 +104,7 @@ def _draw(screen: Console, simulation: Simulation, document: dict[str, Any]) -> 
     screen.print(
         f"[bold]{escape(document['study'])}[/bold]: {document['participants']:,} participants"
         f" ({document['survivors']:,} to the end), {document['threat_model']};"
-        f" {document['rows']:,} sums,\ndegree {document['degree']},"
-        f" threshold {document['threshold']}. {_verdict(document['sum_correct'])}\n"
+        f" {document['rows']:,} sums{_graph(document)}. {_verdict(document['sum_correct'])}\n"
     )
     _draw_phases(screen, simulation, document)
     screen.print(
@@ -118,6 +117,13 @@ def _draw(screen: Console, simulation: Simulation, document: dict[str, Any]) -> 
         f"Simulated in {document['wall_s']:.1f} s ({document['cpu_s']:.1f} s of processor time,"
         f" {_size(document['peak_bytes'])} of memory)."
     )
+
+
+def _graph(document: dict[str, Any]) -> str:
+    """Two servers have none."""
+    if "degree" not in document:
+        return ""
+    return f",\ndegree {document['degree']}, threshold {document['threshold']}"
 
 
 def _verdict(correct: bool | None) -> str:

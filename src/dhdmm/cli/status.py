@@ -45,7 +45,7 @@ def _draw(screen: Console, rounds: list[dict[str, Any]], more: bool) -> None:
         return
     table = output.table("study", "state", "enrolled", "alive", "closes in", "round")
     for entry in rounds:
-        state = printable(entry["state"])
+        state = printable(entry["state"]).removeprefix("collecting-")
         left = entry["remaining_s"]
         table.add_row(
             printable(entry["study"]),

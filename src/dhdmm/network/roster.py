@@ -16,12 +16,14 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any
+from weakref import WeakValueDictionary
 
 from pydantic import Field, TypeAdapter
 
@@ -43,6 +45,7 @@ from dhdmm.network.identity import (
 SIGNATURE_LABEL = b"dhdmm1 roster"
 EDITION_LABEL = b"dhdmm2 roster"
 LARGEST_SERIAL = 2**53 - 1
+_NOBODY, _AT_ONCE = b'"members": []', 1000
 _MEMBERS = re.compile(rb'"members"\s*:\s*\[')
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _SOME = re.compile(rb'(?:\s*+\{[^{}"]*+(?:' + _STRING + rb'[^{}"]*+)*+\}\s*+,){1,1000}+')
@@ -161,15 +164,15 @@ class RosterFile(Vouched):
 
     def to_bytes(self, number: int | None = None) -> bytes:
         """The file, in the format with this number or in the newest."""
-        pairs = zip(self.roster.names, self.roster.identities, strict=True)
         document = _RosterFile(
-            members=[PublicIdentity(name=name, key=key.hex()) for name, key in pairs],
+            members=[],
             registrar=self.registrar.hex() if self.registrar else None,
             signature=self.signature.hex() if self.signature else None,
             **({} if self.edition is None else asdict(self.edition)),
         )
         bare = () if self.edition else tuple(Edition.__dataclass_fields__)
-        return document.to_bytes(number, indent=1, without=bare)
+        before, _, after = document.to_bytes(number, indent=1, without=bare).partition(_NOBODY)
+        return b"".join([before, b'"members": [', b",".join(_written(self.roster)), b"\n ]", after])
 
     @classmethod
     def load(cls, path: Path) -> RosterFile:
@@ -180,7 +183,19 @@ class RosterFile(Vouched):
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str = "roster") -> RosterFile:
-        """The roster with this encoding; a signature that does not hold is refused at once."""
+        """The roster with this encoding; a signature that does not hold is refused at once.
+
+        While somebody has it, it is the same object: of a million people it is large, and several
+        parts of a server have it.
+        """
+        digest = sha256(content).digest()
+        made = _IN_USE.get(digest)
+        if made is None:
+            made = _IN_USE[digest] = cls._read(content, where)
+        return made
+
+    @classmethod
+    def _read(cls, content: bytes, where: str) -> RosterFile:
         names, keys, document = _read_apart(content, where) or _read(content, where)
         made = cls(
             _roster(names, keys, where),
@@ -193,6 +208,20 @@ class RosterFile(Vouched):
         if made.registrar is not None and not made.vouched_for_by(made.registrar):
             raise Refused("the registrar's signature does not hold", where=where)
         return made
+
+
+_IN_USE = WeakValueDictionary[bytes, RosterFile]()
+
+
+def _written(roster: Roster) -> Iterator[bytes]:
+    """The members as a file has them, a thousand at a time: as objects they take a gigabyte."""
+    for start in range(0, len(roster), _AT_ONCE):
+        some = range(start, min(start + _AT_ONCE, len(roster)))
+        entries = [roster.entry(i) for i in some]
+        members = [PublicIdentity(name=one.name, key=one.identity.hex()) for one in entries]
+        listed = [member.model_dump() for member in members]
+        text = json.dumps(listed, indent=1, ensure_ascii=False)
+        yield text[1:-2].replace("\n", "\n ").encode()
 
 
 def _signed_bytes(digest: bytes, edition: Edition | None) -> bytes:

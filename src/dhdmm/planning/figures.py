@@ -132,9 +132,12 @@ def validation_words(made: Plan, items: list[dict[str, Any]]) -> str:
     """What a participant, or a coordinator, that lies can do to the answers."""
     level = made.study.aggregation.validation
     if level == "none":
+        who = (
+            "either server's part of the sum" if made.method.has_helper else "the coordinator's sum"
+        )
         return (
             "nothing is checked: one participant with another program can move every answer as it"
-            " likes, and the coordinator's sum is its word"
+            f" likes, and {who} is its word"
         )
     if level == "sum":
         return (

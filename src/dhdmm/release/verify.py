@@ -81,9 +81,10 @@ def verify(transcript: Transcript, key: bytes | None = None, *, proofs: bool = F
     parameters = _parameters(account, plan)
     _check_sets(account, plan.method, parameters)
     release = _release(account, plan, transcript)
+    derived = "noise and modulus" if plan.method.has_helper else "noise, graph and modulus"
     checks = [
         f"{len(transcript.entries)} entries linked by hash and signed",
-        f"plan {plan.digest.hex()}: noise, graph and modulus keep its promise",
+        f"plan {plan.digest.hex()}: {derived} keep its promise",
         f"session of this plan, round and roster of {plan.participants:,} participants",
         f"{release.survivors:,} survivors, at least {parameters.minimum_survivors:,} needed;"
         " each phase's senders are among those before",

@@ -162,8 +162,10 @@ class HelperService:
             if known is not None and known != opened:
                 raise Problem(409, Reason.TAKEN, "the round is open with another plan")
             if known is None:
-                await in_thread(lambda: self._checked(opened, round_id))
+                checked = await in_thread(lambda: self._checked(opened, round_id))
                 await in_thread(lambda: self._store.add(round_id, opened))
+                made = await in_thread(lambda: self._made(checked, opened.leader, round_id))
+                self._rounds[round_id] = made
                 logger().info("round opened", round=round_id)
         await self._round(leader, round_id)
 
@@ -173,7 +175,9 @@ class HelperService:
                 opened = await in_thread(lambda: self._store.find(round_id))
                 if opened is None:
                     raise not_found("round")
-                self._rounds[round_id] = await in_thread(lambda: self._made(opened, round_id))
+                checked = await in_thread(lambda: self._checked(opened, round_id))
+                made = await in_thread(lambda: self._made(checked, opened.leader, round_id))
+                self._rounds[round_id] = made
         one = self._rounds[round_id]
         if one.leader != leader.hex():
             raise not_found("round")
@@ -198,8 +202,8 @@ class HelperService:
             raise Problem(422, Reason.INVALID, f"not a round for this helper: {error}") from None
         return plan, file
 
-    def _made(self, opened: Opened, round_id: str) -> _Round:
-        plan, file = self._checked(opened, round_id)
+    def _made(self, checked: tuple[Plan, RosterFile], leader: str, round_id: str) -> _Round:
+        plan, file = checked
         secrets = SecretFile(self._folder, round_id)
         machine = plan.method.helper(
             plan.round(bytes.fromhex(round_id)),
@@ -209,7 +213,7 @@ class HelperService:
             secrets,
             self._store.journal(round_id),
         )
-        return _Round(machine, secrets, opened.leader)
+        return _Round(machine, secrets, leader)
 
 
 def _counts(machine: HelperMachine) -> tuple[int, int, int]:

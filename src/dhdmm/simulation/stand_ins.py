@@ -84,6 +84,11 @@ def stand_ins(population: Population, silent: Silent) -> Iterator[list[Cohort]]:
             "stand-ins add no noise, and in this study they would have to remove some",
             hint="simulate it with another engine, or with 'excess_noise: keep'",
         )
+    if population.plan.method.has_helper:
+        raise DataError(
+            "participants of two servers are quick: they have no stand-ins",
+            hint="simulate it with another engine",
+        )
     method, gone = population.plan.method, set[int]()
     names = [phase.name for phase in method.phases]
     for name in names[: names.index(input_phase(method).name) + 1]:

@@ -215,9 +215,8 @@ def _holdings(person: PersonModel) -> str:
 
 
 def aggregation_words(aggregation: AggregationModel) -> str:
-    count = aggregation.participants
+    count, most = aggregation.participants, aggregation.max_records_per_participant
     some = f"{count:,}" if isinstance(count, int) else f"{count.min:,} to {count.max:,}"
-    most = aggregation.max_records_per_participant
     records = "one record" if most == 1 else f"up to {most:,} records"
     gone = (
         f"up to {_percent(aggregation.max_dropout)} of them" if aggregation.max_dropout else "none"
