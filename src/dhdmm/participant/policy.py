@@ -15,8 +15,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Protocol
 
-from threadpoolctl import threadpool_limits
-
 from dhdmm.aggregation.method import ParameterError
 from dhdmm.aggregation.roster import KnownRoster, PartOfRoster
 from dhdmm.effort import Limit, borrow, limited
@@ -44,6 +42,7 @@ from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.strategy.asked import nothing_more
 from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.optimise import rank
+from dhdmm.strategy.threads import one_thread
 
 __all__ = ["Policy", "PolicyReason", "PolicyRefusal", "Review", "review", "review_preview"]
 
@@ -160,7 +159,7 @@ def _limit(study_digest: bytes, policy: Policy) -> Limit:
 def _refusing() -> Iterator[None]:
     """Whatever is wrong with a plan is a reason to stay out."""
     try:
-        with threadpool_limits(limits=1, user_api="blas"):  # many small products
+        with one_thread():  # many small products
             yield
     except PlanError as error:
         canonical = error.fault is not PlanFault.NOT_CANONICAL

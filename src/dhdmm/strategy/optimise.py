@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
@@ -25,6 +24,7 @@ from dhdmm.strategy.dyadic import require_few_values
 from dhdmm.strategy.objective import Largest, Objective, chosen_objective
 from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import reduce_workload
+from dhdmm.strategy.threads import one_thread
 from dhdmm.strategy.tree import Tree
 from dhdmm.strategy.watch import Report, Watch, nobody
 from dhdmm.study.factor import Ranges, is_total
@@ -86,7 +86,7 @@ def optimise(
     import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
 
     chosen, watch = chosen_objective(objective, targets), Watch(seconds, report)
-    with threadpool_limits(limits=1, user_api="blas"), _in_words():
+    with one_thread(), _in_words():
         if isinstance(chosen, Largest):
             return _largest(workload, chosen, watch)
         return _least_total(workload, chosen, watch)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError
@@ -27,6 +26,7 @@ from dhdmm.strategy.measuring import Cells, Parts, columns_at, measure_blocks, t
 from dhdmm.strategy.membership import Membership
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
+from dhdmm.strategy.threads import one_thread
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.workload import Workload
 from dhdmm.summary import Summarised
@@ -84,7 +84,7 @@ class Strategy(Summarised):
     @cached_property
     def replace_sensitivity_squared(self) -> int:
         """Squared L2 sensitivity to one record replaced: max of ‖a_u‖² and ‖a_u − a_v‖²."""
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             return sensitivity.replace_sensitivity_squared(self.axes, self.blocks, self._pieces)
 
     @cached_property
@@ -303,7 +303,7 @@ class Strategy(Summarised):
     def _variances(self) -> Floats:
         terms = self._attached().terms
         allocate(4 * sum(term.queries for term in terms))
-        with threadpool_limits(limits=1, user_api="blas"):  # many small products
+        with one_thread():  # many small products
             return np.concatenate([self.reconstruction.variances(term) for term in terms])
 
     @property
@@ -323,7 +323,7 @@ class Strategy(Summarised):
     @memoised
     def _error(self, objective: Objective) -> float:
         workload = self._attached()
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_thread():
             value = objective.judge(workload, self.reconstruction)
         return objective.figure(self.sensitivity_squared * value)
 
