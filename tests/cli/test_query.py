@@ -54,6 +54,7 @@ def test_what_was_not_measured_is_refused_with_what_was(saved):
     assert "GROUP BY band, value" in error.value.hint
 
 
+@pytest.mark.slow
 def test_adjusted_tables_have_raw_and_adjusted_columns(saved, tmp_path):
     said = called(
         adjust, saved, "--nonnegative", "--integers", "--replicates", 2, "--out", tmp_path / "a"

@@ -42,6 +42,7 @@ def shell(
 DEALT = ["study.yaml", "--data", "table.csv", "--participants", "12"]
 
 
+@pytest.mark.slow
 def test_json_has_what_scripts_rely_on(shell: Shell) -> None:
     said = shell("run", *DEALT, "--dropout", "0.1", "--truth", "--json")
     assert (said.code, said.err) == (0, "")
@@ -52,6 +53,7 @@ def test_json_has_what_scripts_rely_on(shell: Shell) -> None:
     assert document["epsilon"] <= 1.0
 
 
+@pytest.mark.slow
 def test_release_is_where_json_says_and_gives_its_error(shell: Shell) -> None:
     document = json.loads(shell("run", *DEALT, "--json").out)
     release = Release.load(document["release"])
@@ -60,6 +62,7 @@ def test_release_is_where_json_says_and_gives_its_error(shell: Shell) -> None:
     assert document["expected_rmse"] == release.plan.expected_error(release.survivors).rmse
 
 
+@pytest.mark.slow
 def test_actual_error_is_of_the_size_expected(shell: Shell) -> None:
     """30 answers: three times the expected error has a probability below 10⁻¹⁰."""
     document = json.loads(shell("run", *DEALT, "--truth", "--json").out)
@@ -71,6 +74,7 @@ def test_threat_model_of_the_command_line_counts(shell: Shell) -> None:
     assert json.loads(said.out)["threat_model"] == "semi-honest"
 
 
+@pytest.mark.slow
 def test_people_see_tables_costs_and_where_the_release_is_at_80_columns(shell: Shell) -> None:
     said = shell("run", *DEALT, "--out", "answers", "--truth")
     assert said.err.startswith("nothing is accounted for: no data set is named")

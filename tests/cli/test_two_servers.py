@@ -34,7 +34,7 @@ def shell(
 def test_what_is_asked_and_planned_names_both_servers(shell: Shell) -> None:
     described = shell("describe", "study.yaml")
     assert described.code == 0
-    assert "up to 1 record each" in described.out
+    assert "with one record each" in described.out
     words = " ".join(described.out.split())
     assert "while one of the two servers, coordinator and helper, is honest" in words
     planned = " ".join(shell("plan", "study.yaml").out.split())

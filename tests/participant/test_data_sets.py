@@ -49,6 +49,7 @@ def spent() -> Fraction:
     return DataSets().named("visits").ledger().spent()
 
 
+@pytest.mark.slow
 def test_two_studies_and_a_copy_share_the_budget_of_the_table(shell: Shell, folder: Path) -> None:
     named(folder)
     rho = dhdmm.plan(dhdmm.Study.load(folder / "study.yaml")).rho
@@ -66,6 +67,7 @@ def test_two_studies_and_a_copy_share_the_budget_of_the_table(shell: Shell, fold
     assert not list(folder.glob("*.ledger"))
 
 
+@pytest.mark.slow
 def test_python_run_and_join_debit_the_same_budget(folder: Path) -> None:
     named(folder, "rho=0.1")
     study = dhdmm.Study.load(folder / "study.yaml")
@@ -139,6 +141,7 @@ def test_files_of_a_named_folder_pay_from_its_budget(folder: Path) -> None:
     assert ledger.path == DataSets().named("wards").ledger().path
 
 
+@pytest.mark.slow
 def test_another_ledger_cannot_pay_for_a_named_table(shell: Shell, folder: Path) -> None:
     named(folder)
     arguments = ["run", "study.yaml", "--data", "visits.csv", *ROUND]

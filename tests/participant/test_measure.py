@@ -33,6 +33,7 @@ def drawn(plan: Plan, key: bytes) -> np.ndarray:
     return DiscreteGaussian(plan.participant_variance).sample(plan.strategy.rows, stream)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.integers(0, 4), max_size=3), st.binary(min_size=32, max_size=32))
 def test_a_measurement_is_the_exact_one_plus_noise(values, key):

@@ -158,6 +158,7 @@ def test_a_frame_of_objects_may_lack_an_identifier_in_many_ways(missing):
     require_one_record_each(one_each(frame), ["a", None, None, "a"], "pandas")
 
 
+@pytest.mark.slow
 def test_uuids_and_enumerations_name_persons(tmp_path):
     values = [*UUIDS, None]
     arrow = table(pa.uuid(), [value and value.bytes for value in values])

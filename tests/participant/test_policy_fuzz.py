@@ -70,6 +70,7 @@ FIELDS: dict[str, Any] = cbor2.loads(planned().to_bytes())
 NATURALS = sorted(name for name, value in FIELDS.items() if type(value) is int)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(41)
 @settings(max_examples=examples(40, 1000))
 @given(EDITS)
@@ -77,12 +78,14 @@ def test_edited_bytes(edits):
     refused_or_the_same(edited(planned().to_bytes(), edits))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40, 1000))
 @given(st.sampled_from(sorted(FIELDS)), VALUES)
 def test_any_value_in_any_field(name, value):
     refused_or_the_same(cbor2.dumps(FIELDS | {name: value}, canonical=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25, 600))
 @given(st.dictionaries(st.sampled_from(NATURALS), st.integers(0, 2**63 - 1), min_size=1))
 @example({"participants": 2**62, "degree": 2**62 - 1})
@@ -91,6 +94,7 @@ def test_any_numbers(changes):
     refused_or_the_same(cbor2.dumps(FIELDS | changes, canonical=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25, 600))
 @given(*[st.tuples(st.integers(1, 2**256 - 1), st.integers(1, 2**256 - 1))] * 2)
 def test_any_budget_and_noise(rho, variance):

@@ -81,6 +81,7 @@ def test_a_plan_says_what_a_liar_can_do(level: str, said: str) -> None:
     assert figures["liars"] == validation_words(plan, items)
 
 
+@pytest.mark.slow
 def test_inputs_are_as_large_as_is_said() -> None:
     none, sums, bounded = (small_plan(validation=level) for level in ("none", "sum", "bounded"))
     assert none.input_bytes < sums.input_bytes < bounded.input_bytes

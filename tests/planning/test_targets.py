@@ -22,6 +22,7 @@ from tests.round.small import small_text
 SMALL = Study.from_text(small_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "targets",
     [Targets({"both": 3.0}), Targets({"both": 40.0, "young": 30.0}), Targets({}, 1.5)],
@@ -75,6 +76,7 @@ def test_guessed_answers_of_a_measure_are_in_its_units():
     assert guessed[study.workload.rows["both"]] == pytest.approx([5.0] * 20)
 
 
+@pytest.mark.slow
 def test_plan_takes_another_budget_a_target_and_a_total(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -99,6 +101,7 @@ def test_plan_takes_another_budget_a_target_and_a_total(
 WANTED = {"both": 40.0, "young": 6.0}
 
 
+@pytest.mark.slow
 def test_a_plan_for_targets_reaches_them_with_less_budget_than_the_least_total_error() -> None:
     made = plan(SMALL, targets=WANTED)
     errors = made.expected_error().by_item()
@@ -122,6 +125,7 @@ def test_targets_of_a_study_are_planned_at_its_own_budget() -> None:
     assert read.strategy.error == pytest.approx(made.strategy.error)
 
 
+@pytest.mark.slow
 def test_a_study_says_what_is_made_small_and_older_ones_keep_their_digest() -> None:
     text = small_text()
     changed = Study.from_text(text + "objective: max\n")
@@ -162,6 +166,7 @@ def test_an_objective_beside_targets_is_refused() -> None:
         SMALL.with_objective("largest")
 
 
+@pytest.mark.slow
 def test_plan_says_what_was_made_small_and_what_targets_take(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

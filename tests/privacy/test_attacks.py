@@ -135,6 +135,7 @@ def test_paper_prose_variance_breaks_the_claim_elevenfold():
     assert verdict.rho == pytest.approx(0.5 / (0.1 * 0.9), rel=0.05)
 
 
+@pytest.mark.slow
 def test_paper_algorithm_without_dropouts_keeps_its_claim():
     """The control: the audit does not cry wolf at the variance of the algorithm."""
     protocol = PaperProtocol(clients=20, rho=0.5, theta=0.1, gamma=100)

@@ -279,6 +279,7 @@ def written_again(entries):
         return list(ledger.entries())
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(calls=CALLS)
 def test_every_history_that_a_ledger_writes_is_replayed(calls):

@@ -133,6 +133,7 @@ def test_excess_shrinks_with_the_square_of_the_integer_scale():
     assert coarse / fine == pytest.approx(100, rel=0.01)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.floats(0.05, 20),
@@ -150,6 +151,7 @@ def test_budget_for_a_promise_keeps_it_and_wastes_little(epsilon, delta, rows, f
     assert rho <= Conversion.GAUSSIAN.rho(epsilon, delta)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(1, 10**6), st.integers(10, 10**5), st.integers(1, 100), st.integers(1, 5000))
 def test_promise_is_monotone(sensitivity_squared, variance, floor, rows):

@@ -170,6 +170,7 @@ def test_refuses_noise_without_sensitivity_budget_or_floor(values):
         honest_variance(*values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [1e-4, 0.01, 0.1, 1.0, 5.0])
 def test_agrees_with_dp_accounting(rho):
     reason = "dp-accounting, the reference implementation, is in the bench group"

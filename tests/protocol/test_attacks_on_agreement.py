@@ -90,6 +90,7 @@ class InflatesTheRoster(Adversary):
         return self.corrupt | {0, 1, 2}
 
 
+@pytest.mark.slow
 @pytest.mark.fault(17, 19)
 def test_more_participants_than_the_pinned_roster_has_are_refused() -> None:
     with pytest.raises(LocalProtocolError, match="unpinned-roster"):
@@ -149,6 +150,7 @@ class FloodsTheTarget(Adversary):
         return {j: Direction(around.get(j, 0) | Direction.IN) for j in others}
 
 
+@pytest.mark.slow
 @pytest.mark.fault(18)
 def test_more_neighbours_than_an_honest_graph_has_are_refused() -> None:
     adversary = FloodsTheTarget().run()

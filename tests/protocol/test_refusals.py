@@ -143,6 +143,7 @@ def test_participant_leaves_and_reveals_nothing(
     assert not victim._memory.held
 
 
+@pytest.mark.slow
 def test_the_same_round_without_a_lie_finishes() -> None:
     chosen = setting(50, degree=10, threshold=7, minimum_survivors=40)
     assert_sum_is_of_announced_survivors(Network.of(chosen).run())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pytest
 
 import dhdmm
 from dhdmm.release.release import Release
@@ -36,6 +37,15 @@ privacy: {unit: record, epsilon: 2.0, delta: 1e-5, corrupt_fraction: 0.05}
 aggregation:
   {threat_model: semi-honest, participants: 60, max_dropout: 0.1, max_records_per_participant: 100}
 """
+
+
+ROUNDS = [400, pytest.param(1000, marks=pytest.mark.soak)]
+"""In which the intervals are counted that hold the truth."""
+
+
+def slack(rounds: int) -> float:
+    """So near to 95 % is the coverage over so many rounds, but for a probability of 0.4 %."""
+    return 0.02 * (1000 / rounds) ** 0.5
 
 
 def study_of(items: str, values: str = "[Female, Male]") -> str:

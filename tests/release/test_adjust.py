@@ -60,6 +60,7 @@ def release():
     return release_of()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consistent", [True, False])
 @pytest.mark.parametrize("rules", RULES)
 def test_answers_are_what_was_asked_for(release, rules, consistent):
@@ -70,6 +71,7 @@ def test_answers_are_what_was_asked_for(release, rules, consistent):
         assert np.array_equal(answers, np.rint(answers))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES)
 def test_consistent_totals_are_the_sums_of_their_parts(release, rules):
     adjusted = release.adjusted(**rules, replicates=0)
@@ -88,6 +90,7 @@ def test_answers_adjusted_one_by_one_disagree_and_say_by_how_much(release):
     assert f"{adjusted.effect.disagreement:.3g}" in str(adjusted.effect)
 
 
+@pytest.mark.slow
 def test_raw_answers_stay_beside_the_adjusted_ones(release):
     adjusted = release.adjusted(nonnegative=True, replicates=2)
     table = adjusted["crossed"].to_arrow()
@@ -117,6 +120,7 @@ def test_accurate_answers_are_fitted_as_closely_as_their_errors_say():
     assert np.abs(adjusted.answers / exact.answers - 1).max() < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [{"nonnegative": True}, {"integers": True}])
 def test_adjusted_answers_are_nearer_to_the_truth_than_raw_ones(rules):
     plan, errors = plan_of(PAIRS), []
@@ -135,6 +139,7 @@ def test_the_total_is_held(release):
     assert adjusted["everyone"].values == pytest.approx(release["everyone"].values)
 
 
+@pytest.mark.slow
 def test_a_domain_of_any_size_is_adjusted():
     """10¹⁵ cells, of which tables of two attributes were measured."""
     names = [f"q{i}" for i in range(15)]

@@ -60,6 +60,7 @@ def test_tables_agree_as_well_as_error_bars_allow(made):
         assert report.inside > 0.85
 
 
+@pytest.mark.slow
 def test_exchanging_records_brings_their_tables_nearer(release):
     fitted = fitted_terms(release)
     raw = [release.estimate.term(one.term) for one in fitted]
@@ -84,6 +85,7 @@ def test_attributes_that_nobody_asked_about_are_named_and_even(made):
     assert shares == pytest.approx([0.5, 0.5], abs=0.05)
 
 
+@pytest.mark.slow
 def test_another_number_and_another_seed(release):
     few, others = release.synthesize(50), release.synthesize(50, seed=2)
     assert len(few) == len(others) == 50

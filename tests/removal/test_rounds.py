@@ -45,6 +45,7 @@ def study(threat_model: str = "malicious", validation: str = "none") -> Study:
     return Study.from_text(STUDY.format(threat_model=threat_model, validation=validation))
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("level", ["none", "sum", "bounded"])
 @pytest.mark.parametrize("gone", [0, 1, 3])
@@ -159,6 +160,7 @@ def test_coordinators_that_share_a_round_or_restart_find_the_same(threat_model) 
         assert machine.account == other.account
 
 
+@pytest.mark.slow
 @BOTH
 def test_a_simulated_round_adds_up_with_the_noise_that_is_left(threat_model) -> None:
     asked = study(threat_model.value)

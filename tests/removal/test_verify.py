@@ -34,6 +34,7 @@ def reread(transcript: Transcript) -> Transcript:
     return Transcript.from_bytes(transcript.to_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threat_model", ["semi-honest", "malicious"])
 @pytest.mark.parametrize("validation", ["none", "sum"])
 def test_the_release_is_derived_anew(threat_model, validation, tmp_path) -> None:
@@ -110,6 +111,7 @@ def _other_seeds(account):
     return replace(account, inputs=replace(said, seeds=bytes(len(said.seeds))).encode())
 
 
+@pytest.mark.slow
 def test_nobody_removes_who_is_not_in_the_sum() -> None:
     histograms = [Histogram.of_records(np.array([[i], [7]])) for i in range(10)]
     made = plan(study())

@@ -101,6 +101,7 @@ def of_dhdmm(owner: Any) -> set[str]:
     return {f"{t.__module__}.{t.__qualname__}" for t in found if t.__module__.startswith("dhdmm")}
 
 
+@pytest.mark.slow
 def test_every_type_in_a_public_signature_is_exported_or_documented():
     known = {named(path) for path, _ in DOCUMENTED}
     known |= {getattr(dhdmm, name) for name in dhdmm.__all__ if name != "errors"}

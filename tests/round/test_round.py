@@ -28,6 +28,7 @@ def test_real_protocol_and_ideal_sum_agree_to_the_bit(threat_model: str, silent:
     assert np.array_equal(real, ideal_measurement(enrolment, histograms, silent))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["sum", "bounded"])
 def test_validation_changes_nothing_of_an_honest_round(level: str) -> None:
     """With the same noise the sum is that of a round without validation, to the bit, and the noise

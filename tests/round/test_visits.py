@@ -67,6 +67,7 @@ def test_raw_table_check_mapping_run(shell: Shell, visits: Path) -> None:
         assert truth[label] * 0.985 < value < truth[label] * 1.005
 
 
+@pytest.mark.slow
 def test_the_silent_case_is_refused_on_the_command_line_and_leaves_nothing(shell: Shell) -> None:
     before = shell.files()
     said = shell("run", "study.yaml", "--data", "data", *RENAMED, "--on-unknown", "drop")
@@ -77,6 +78,7 @@ def test_the_silent_case_is_refused_on_the_command_line_and_leaves_nothing(shell
     assert shell.files() == before
 
 
+@pytest.mark.slow
 def test_an_accepted_loss_is_said_in_text_and_json(shell: Shell) -> None:
     arguments = ["run", "study.yaml", "--data", "data", *RENAMED, "--on-unknown", "drop"]
     said = shell(*arguments, "--accept-loss", "77.3%", "--out", "accepted", "--json")
@@ -84,6 +86,7 @@ def test_an_accepted_loss_is_said_in_text_and_json(shell: Shell) -> None:
     assert "30,913 left out" in said.err
 
 
+@pytest.mark.slow
 def test_python_refuses_what_nobody_accepted_and_warns_of_the_rest(
     visits: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
@@ -96,6 +99,7 @@ def test_python_refuses_what_nobody_accepted_and_warns_of_the_rest(
         dhdmm.run(dhdmm.plan(study), tables, columns=renamed, on_unknown="drop", accept_loss=0.78)
 
 
+@pytest.mark.slow
 def test_a_check_shows_nothing_of_the_table_by_itself(visits: Path) -> None:
     study = dhdmm.Study.load(visits / "study.yaml")
     table = visits / "data" / "hospital-01.csv"

@@ -59,6 +59,7 @@ def test_trace_is_saved(study: Path, tmp_path: Path) -> None:
     assert Trace.load(tmp_path / "trace.npz").participants == 12
 
 
+@pytest.mark.slow
 def test_a_table_is_dealt_out(study: Path, tmp_path: Path) -> None:
     table = tmp_path / "people.csv"
     table.write_text("age,sex\n" + "3,F\n4,M\n" * 12, encoding="utf-8")

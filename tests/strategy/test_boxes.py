@@ -66,6 +66,7 @@ def test_the_longest_column_is_exact_whatever_the_size_of_entries(monkeypatch, e
     assert found == int(np.square(A).sum(axis=0).max())
 
 
+@pytest.mark.slow
 def test_more_sums_than_participants_could_write_out_are_refused_before_the_search() -> None:
     asked = conditions(300, CONDITIONS)
     with pytest.raises(StrategyError, match=r"300 sums over .* 16,777,216") as error:

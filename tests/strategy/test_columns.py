@@ -106,6 +106,7 @@ def test_conditions_get_the_optimum(monkeypatch, seed: int, way: str) -> None:
     assert strategy.ratio <= 1.006
 
 
+@pytest.mark.slow
 def test_conditions_beside_tables_get_the_optimum(monkeypatch) -> None:
     """Residual blocks see one orbit of an attribute only."""
     sizes = (5, 4, 3)

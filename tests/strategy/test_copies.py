@@ -80,6 +80,7 @@ SMALL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_everything_that_it_says_of_itself_is_true(name: str) -> None:
     strategy = optimise(SMALL[name])
@@ -105,6 +106,7 @@ def test_copies_taken_apart_are_the_same_strategy(name: str) -> None:
     assert Strategy.from_bytes(single.to_bytes()).format == single.format
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "ways"),
     [
@@ -125,6 +127,7 @@ def test_any_number_of_cells_reaches_the_closed_form(sizes: tuple[int, ...], way
     assert len(strategy.to_bytes()) < 8000
 
 
+@pytest.mark.slow
 def test_answers_without_noise_are_exact_over_ten_to_the_twentyone_cells() -> None:
     asked = tables((2,) * 70, 1)
     strategy = optimise(asked)

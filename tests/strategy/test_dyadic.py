@@ -58,6 +58,7 @@ def matrices(draw: Any) -> Dyadic:
     return Dyadic(halves, tuple(rows))
 
 
+@pytest.mark.slow
 @given(matrices())
 def test_everything_about_a_matrix_is_that_of_its_entries(matrix):
     n = len(matrix)
@@ -85,6 +86,7 @@ def test_everything_about_a_matrix_is_that_of_its_entries(matrix):
     assert np.isclose(inverse.total(ranges, ranges), expected.sum(), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [5, 8, 21, 33])
 def test_everything_that_a_strategy_says_of_itself_is_true(kind, n):
@@ -95,6 +97,7 @@ def test_everything_that_a_strategy_says_of_itself_is_true(kind, n):
     check_against_dense(strategy, w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [6, 32, 45])
 def test_the_bound_is_below_the_dense_optimum_and_nearly_reached(kind, n):
@@ -158,6 +161,7 @@ def test_other_attributes_of_which_only_the_total_is_asked_stay_out():
     check_against_dense(optimise(w), w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["per-table", "max"])
 def test_other_objectives_are_served(objective, monkeypatch):
     monkeypatch.setattr("dhdmm.strategy.exact.LONGEST_AXIS", 4)
@@ -185,6 +189,7 @@ def test_bytes_are_read_back_and_measure_exactly_what_is_asked():
     assert read.rescaled(5000).sensitivity_squared >= 5000**2
 
 
+@pytest.mark.slow
 def test_bytes_grow_about_as_the_values():
     sizes = [len(optimise(asked("prefixes", n)).to_bytes()) / n for n in (64, 256)]
     assert sizes[1] < 2 * sizes[0]

@@ -196,6 +196,7 @@ def test_a_rescaled_strategy_has_bytes_of_its_own():
     assert Strategy.from_bytes(larger.to_bytes()).sensitivity_squared == larger.sensitivity_squared
 
 
+@pytest.mark.slow
 @given(st.integers(0, len(DATA) - 1), st.integers(0, 255))
 @settings(max_examples=300, deadline=None, derandomize=True)
 def test_any_changed_byte_is_refused_or_another_canonical_strategy(position, value):
@@ -208,6 +209,7 @@ def test_any_changed_byte_is_refused_or_another_canonical_strategy(position, val
     assert strategy.sensitivity_squared > 0
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(-(2**40), 2**40), max_size=30))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_packing_round_trips(values):

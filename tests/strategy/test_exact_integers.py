@@ -145,6 +145,7 @@ def test_sensitivity_of_large_pieces_is_exact_and_entries_are_bounded(monkeypatc
     assert pieced.replace_sensitivity_squared == replace_squared(A)
 
 
+@pytest.mark.slow
 def test_some_sides_fall_into_pieces_and_their_entries_add_up(monkeypatch) -> None:
     """Otherwise the test before this one shows nothing."""
     monkeypatch.setattr(blocks_module, "LARGEST_TABLE", 0)

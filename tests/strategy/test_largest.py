@@ -62,6 +62,7 @@ def test_largest_variance_is_within_one_percent_of_the_dense_optimum(name: str) 
     assert found.ratio**2 < 1.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(8, 25))
 def test_random_workloads_reach_the_dense_optimum_and_never_bound_above_it(seed: int) -> None:
     w = random_workload(seed)
@@ -175,6 +176,7 @@ def test_an_optimum_for_total_error_takes_more_budget_for_the_same_targets() -> 
     assert judged.error**2 > 1.2 * found.error**2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["products", "components"])
 def test_larger_workloads_are_reweighted_by_term(path: str, monkeypatch) -> None:
     """Better than the least total error, and the bound still holds."""
@@ -243,6 +245,7 @@ def test_rows_of_equal_sums_and_other_lengths_are_classes_apart() -> None:
     assert sorted(classes.counts(0).tolist()) == [1, 4]
 
 
+@pytest.mark.slow
 def test_where_a_matrix_of_cells_is_too_large_terms_are_weighed(monkeypatch) -> None:
     """Marginals have few ranks and many cells: bases fit, and matrices of cells do not."""
     study = Study.from_text(

@@ -43,6 +43,7 @@ def test_counts_are_added_exactly_beyond_doubles(monkeypatch, count: int) -> Non
     assert measured.tolist() == [6 * count * entry]
 
 
+@pytest.mark.slow
 def test_attributes_are_counted_once_and_fewer_from_more() -> None:
     """Only the 91 pairs of attributes are counted from the records."""
     strategy = optimise(marginals(ADULT_14, 2))

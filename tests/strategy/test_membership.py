@@ -86,6 +86,7 @@ def test_what_is_said_to_be_all_that_was_asked_for_is(seed: int) -> None:
         assert nothing_more(exact, part.terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked_for",
     [

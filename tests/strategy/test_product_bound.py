@@ -66,6 +66,7 @@ def test_an_unmixed_gram_lies_below_the_gram(seed: int) -> None:
         assert np.linalg.eigvalsh(gram - below)[0] > -1e-9
 
 
+@pytest.mark.slow
 def test_the_root_of_the_trace_is_that_of_the_workload_written_out() -> None:
     for seed in range(12):
         w = random_workload(seed)

@@ -83,6 +83,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_everything_that_it_says_of_itself_is_true(name: str) -> None:
     w = SMALL[name]
@@ -189,6 +190,7 @@ def test_a_nested_contrast_by_its_structure_is_the_matrix(nest: Nest) -> None:
         assert np.isclose(contrast.largest_inverse, worst)
 
 
+@pytest.mark.slow
 def test_the_cost_grows_with_the_different_subtrees() -> None:
     """A thousand even states of ten counties with ten tracts are four blocks."""
     strategy = optimise(alone(hierarchy([[10] * 10] * 1000)))
@@ -199,6 +201,7 @@ def test_the_cost_grows_with_the_different_subtrees() -> None:
     assert len(axis.sizes) <= 50 * 7
 
 
+@pytest.mark.slow
 def test_groups_that_are_all_different_are_refused_in_words() -> None:
     different = [[[1 + (s + t) % 4 for t in range(1 + s % 60)] for s in range(1600)]]
     with pytest.raises(StrategyError, match=r"6,212 kinds of values, more than 3,000"):

@@ -157,6 +157,7 @@ def test_coverage_adds_one_sum_and_costs_other_answers_next_to_nothing():
     assert np.linalg.norm(errors[0]) <= 1.02 * np.linalg.norm(errors[1])
 
 
+@pytest.mark.slow
 def test_a_release_says_how_many_rows_were_left_out(tmp_path: Path):
     study = covered()
     rows = [(age % 6, "FM"[age % 2]) for age in range(36)]  # every sixth is outside the domain

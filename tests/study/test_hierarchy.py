@@ -47,6 +47,7 @@ def test_levels_are_groupings_and_their_table_is_part_of_the_study(tmp_path: Pat
     assert described["sha256"] != describe(Study.load(tmp_path / "study.yaml"))["hierarchies"][0]
 
 
+@pytest.mark.slow
 def test_any_number_of_levels_over_a_hundred_thousand_codes(tmp_path: Path) -> None:
     codes = np.arange(100_000)
     lines = [f"{c:06},{c // 10},{c // 100},{c // 5000},x" for c in codes.tolist()]

@@ -99,6 +99,7 @@ def test_the_missing_value_is_in_no_range_and_no_comparison() -> None:
     assert said == [[1, 1, 0], [0, 0, 1]]
 
 
+@pytest.mark.slow
 def test_the_missing_value_has_its_label_and_sql() -> None:
     study = Study.from_text(TEXT)
     assert study.workload.query(50)[1:] == (

@@ -181,6 +181,7 @@ def test_one_person_changes_no_more_than_its_own_records(rows):
     assert changes([row for row in rows if row[1] != "nowhere"]) <= 3
 
 
+@pytest.mark.slow
 def test_first_records_of_groups_instead_of_persons_would_let_one_change_others(monkeypatch):
     """The weakened variant: whoever comes first in a group is marked, whosever record it is."""
     crowd: list[Row] = [(person, "A", person % 6, 1) for person in range(12)]
@@ -256,6 +257,7 @@ def test_no_person_changes_the_measurement_by_more_than_its_sensitivity(relation
     assert lengths.max() >= bound / 4, "the bound is at most max_records times too large"
 
 
+@pytest.mark.slow
 def test_a_round_counts_persons_and_its_release_answers_in_sql(tmp_path):
     rows = [(person, "ABC"[visit % 3], visit, 2) for person in range(40) for visit in range(3)]
     release = run(plan(STUDY), [table(rows)] * 5)
@@ -276,6 +278,7 @@ def test_a_round_counts_persons_and_its_release_answers_in_sql(tmp_path):
     assert guessed_answers(STUDY, 60.0)[:5] == pytest.approx([60, *[15] * 4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "message"),
     [

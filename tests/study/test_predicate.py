@@ -205,6 +205,7 @@ def test_parser_is_not_imported_before_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+@pytest.mark.slow
 def test_number_of_boxes_is_limited() -> None:
     diagonal = [f"a0 = {i} AND b0 = {i}" for i in range(BOX_LIMIT + 1)]
     assert len(boxes(" OR ".join(diagonal[:-1]), WIDE)) == BOX_LIMIT

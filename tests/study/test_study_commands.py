@@ -118,6 +118,7 @@ def test_tables_that_cannot_be_drafted_are_refused(tmp_path, raw, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.slow
 def test_a_draft_folds_case_declares_missing_values_and_lists_as_many_as_told(tmp_path):
     texts = ["Female", "FEMALE", "male", "NA", None]
     rows = {"sex": texts * 20, "code": [f"c{i}" for i in range(100)], "age": [1, 2, 3, 4, 5] * 20}

@@ -142,6 +142,7 @@ def test_values_are_clipped_to_the_range_and_counted(place: str, tmp_path: Path)
     assert parts[1] == 0 + steps + 0 + 201, "0.3 is rounded to the step of 0.5"
 
 
+@pytest.mark.slow
 def test_a_round_answers_sums_within_its_error_bars() -> None:
     study = Study.from_text(TEXT).with_privacy(rho=1000.0)
     table = records()
@@ -207,12 +208,14 @@ def brute_force(study: Study) -> int:
     return max(norms)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(10, 250), deadline=None, derandomize=True)
 @given(small_measured())
 def test_sensitivity_of_measured_and_weighted_rows_equals_brute_force(study: Study) -> None:
     assert unit_sensitivity_squared(study, optimise(study.workload)) == brute_force(study)
 
 
+@pytest.mark.slow
 def test_brute_force_would_notice_records_that_count_as_one_part() -> None:
     study = Study.from_text(TEXT.split("  hours")[0].replace("0.5", "100") + PLAIN)
     strategy = optimise(study.workload)
@@ -259,6 +262,7 @@ STUDIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", STUDIES.values(), ids=STUDIES)
 def test_errors_are_within_a_hundredth_of_the_best_possible(asked: str) -> None:
     study = Study.from_text(

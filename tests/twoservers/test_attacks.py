@@ -63,6 +63,7 @@ def test_the_leader_cannot_open_the_seed() -> None:
     assert leader_opens(Parties(make_participant=weakened.SealedToEverybody))
 
 
+@pytest.mark.slow
 def test_shares_of_a_fixed_input_are_uniform() -> None:
     """χ² over the top four bits of both shares; false alarms: below 1 in 10⁶ (seeded)."""
     parties = Parties("uniform")

@@ -42,6 +42,7 @@ def test_the_honest_floor_is_what_is_certain_to_remain() -> None:
         TwoServers().choose(4, 0.5, 0.25)
 
 
+@pytest.mark.slow
 def test_a_plan_names_its_helper_and_comes_back_as_it_was() -> None:
     helper = bytes([3]) * 32
     plan = dhdmm.plan(Study.from_text(small_text(**TWO)), helper=helper)
@@ -80,6 +81,7 @@ def test_a_round_in_one_process_is_verified_from_its_full_transcript(sealing: st
     assert any("falsified" in open_ for open_ in found.unproven)
 
 
+@pytest.mark.slow
 def test_a_leader_that_publishes_another_sum_is_found_out() -> None:
     outcome = run_round(enrol(small_plan(**TWO)), people(12))
     account = outcome.release.transcript.account
@@ -91,6 +93,7 @@ def test_a_leader_that_publishes_another_sum_is_found_out() -> None:
     assert verify(kept).release.survivors == 12
 
 
+@pytest.mark.slow
 def test_a_report_is_one_function() -> None:
     """All that a participant does; the leader takes it, and the sum is right."""
     random = Stream("report")
@@ -137,6 +140,7 @@ def test_the_page_lists_every_message_and_field() -> None:
         assert described == fields
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["sum", "bounded"])
 def test_a_validated_round_is_checked_by_anybody(level: str) -> None:
     """Both servers verify; the sum is the one that was committed to, whatever a server says."""

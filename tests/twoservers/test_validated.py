@@ -98,6 +98,7 @@ class Setting:
         self.leader.close_phase()
 
 
+@pytest.mark.slow
 def test_a_helper_that_answers_a_wrong_sum_is_found_out_with_validation() -> None:
     """Without it nobody notices, as docs/threat-model.md says."""
     unchecked = Setting("none", LyingHelper)
@@ -155,6 +156,7 @@ def test_the_helper_verifies_proofs_whatever_the_leader_says() -> None:
     assert m.decode(below.answer(batch)).accepted.members() == (0,)
 
 
+@pytest.mark.slow
 def test_whoever_does_not_come_is_not_missed() -> None:
     setting = Setting("bounded")
     for position in range(COUNT - 1):

@@ -126,6 +126,7 @@ def test_a_long_vector_with_a_forged_proof_is_not_counted_and_the_round_goes_on(
     assert "the input of participant 5 was refused: the projections" in table.checked()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stolen_from", ["another participant", "another round"])
 def test_somebody_elses_commitment_and_proof_are_refused(stolen_from: str) -> None:
     table, sent = Table(), dict[int, bytes]()

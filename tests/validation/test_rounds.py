@@ -100,6 +100,7 @@ def test_participants_that_were_told_different_lists_do_not_unmask() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("threat_model", MODELS)
 def test_a_coordinator_that_restarts_after_every_message_comes_to_the_same_sum(

@@ -12,11 +12,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import Floats
 from dhdmm.study.workload import Item, Product, Term
+from dhdmm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -42,7 +42,7 @@ def variances(release: Release, term: Term) -> Floats:
 
 def row_covariances(release: Release, left: Term, right: Term) -> Floats:
     """Row by row, of the answers of two terms with as many rows."""
-    with threadpool_limits(limits=1, user_api="blas"):  # many small products
+    with one_blas_thread():  # many small products
         unit = release.plan.strategy.reconstruction.covariances(left, right)
     return np.asarray(release.measurement_variance * unit)
 

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dhdmm.release.covariance import variances
 from dhdmm.release.intervals import Floats
 from dhdmm.strategy.estimate import Estimate, mode_product, on_merged
 from dhdmm.study.factor import Factor, Integers, Ranges, Rows
 from dhdmm.study.workload import Product, Term
+from dhdmm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -284,7 +284,7 @@ def fit(fitted: Sequence[FittedTerm], raw: Sequence[Floats], start: Start) -> Mi
     ]
     logits.append(np.full(count, math.log(start.total / count), np.float32))
     queries = sum(values.size for values in wanted)
-    with threadpool_limits(limits=1, user_api="blas"):  # many small products
+    with one_blas_thread():  # many small products
         for steps in STAGES:
             loss = _descend(fitted, wanted, logits, start, steps)
             if loss <= queries:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import UnknownTable
 from dhdmm.planning.plan import Plan
@@ -26,6 +25,7 @@ from dhdmm.strategy.estimate import Estimate
 from dhdmm.study.names import nearest
 from dhdmm.study.workload import Item
 from dhdmm.summary import Summarised
+from dhdmm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
@@ -217,7 +217,7 @@ class Release(Summarised, Mapping[str, Table]):
     @cached_property
     def estimate(self) -> Estimate:
         """The least-squares histogram x̂ = A'⁺ M̂, from which every answer is computed."""
-        with threadpool_limits(limits=1, user_api="blas"):  # the same bits on any number of cores
+        with one_blas_thread():  # the same bits on any number of cores
             return self.plan.strategy.estimate(self.measurement)
 
     def query(self, sql: str, *, level: float = DEFAULT_LEVEL, joint: bool = False) -> Table:

@@ -23,7 +23,6 @@ from functools import cached_property
 
 import numpy as np
 from scipy import optimize
-from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.matrix import Floats, Integers
@@ -31,6 +30,7 @@ from dhdmm.strategy.maximise import NormTable, maximum
 from dhdmm.strategy.symmetry import ReducedAxis, Reduction, reduce_workload
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.workload import Workload
+from dhdmm.threads import one_blas_thread
 
 Pair = tuple[int, int]
 """Numbers of two factors of an attribute, naming their Gram FᵢᵀFⱼ."""
@@ -62,7 +62,7 @@ def compare(workload: Workload, rank: int) -> list[Baseline]:
 
     `rank` is that of W or at least that: the rows of any strategy that answers it without bias.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         grams = GramSum(reduce_workload(workload))
         return [
             identity(workload, grams),

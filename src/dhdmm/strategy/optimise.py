@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
@@ -29,6 +28,7 @@ from dhdmm.strategy.tree import Tree
 from dhdmm.strategy.watch import Report, Watch, nobody
 from dhdmm.study.factor import Ranges, is_total
 from dhdmm.study.workload import Workload
+from dhdmm.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from dhdmm.strategy.exact import SymmetricProblem
@@ -87,7 +87,7 @@ def optimise(
     import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
 
     chosen, watch = chosen_objective(objective, targets), Watch(seconds, report)
-    with threadpool_limits(limits=1, user_api="blas"), _in_words():
+    with one_blas_thread(), _in_words():
         if isinstance(chosen, Largest):
             return _largest(workload, chosen, watch)
         return _least_total(workload, chosen, watch)

@@ -87,6 +87,7 @@ def test_a_retry_after_the_end_gets_the_reply_that_was_lost(tmp_path: Path) -> N
     play(tmp_path, scene, "semi-honest")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(5)
 def test_who_asks_while_the_last_turn_ends_gets_the_receipt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,6 +128,7 @@ def test_who_asks_while_the_last_turn_ends_gets_the_receipt(
     play(tmp_path, scene, "semi-honest")
 
 
+@pytest.mark.slow
 @pytest.mark.fault(5)
 def test_a_message_is_answered_with_the_next_one_and_again_if_that_was_lost(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
@@ -149,6 +151,7 @@ def test_a_message_is_answered_with_the_next_one_and_again_if_that_was_lost(tmp_
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(9)
 def test_a_second_message_that_differs_is_refused_and_the_first_kept(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
@@ -175,6 +178,7 @@ def test_of_two_different_messages_at_once_exactly_one_counts(tmp_path: Path) ->
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(10)
 def test_late_and_early_messages_are_refused_by_phase(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
@@ -319,6 +323,7 @@ def test_every_message_of_a_round_fits_into_the_allowed_size(tmp_path: Path) -> 
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 def test_a_message_is_sent_again_to_whoever_lost_it(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator, people: list[Visitor]) -> None:
         for visitor in people:

@@ -93,6 +93,7 @@ def test_a_round_is_read_by_its_members_and_the_operator(tmp_path: Path, public:
     play(tmp_path, scene, roster=roster_file(), public=public)
 
 
+@pytest.mark.slow
 @pytest.mark.fault(56)
 def test_a_stranger_cannot_tell_a_round_that_is_there_from_one_that_is_not(tmp_path: Path) -> None:
     async def scene(coordinator: Coordinator) -> None:
@@ -123,6 +124,7 @@ def test_a_member_of_one_round_reads_nothing_of_another(tmp_path: Path) -> None:
     play(tmp_path, scene, roster=roster_file())
 
 
+@pytest.mark.slow
 @pytest.mark.fault(56)
 def test_whoever_holds_a_token_reviews_before_it_enrols(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -33,6 +33,7 @@ def test_compact_records_are_a_mapping_whatever_comes() -> None:
     assert len(compact) == len(plain)
 
 
+@pytest.mark.slow
 def test_a_participant_of_two_servers_takes_a_hundred_bytes() -> None:
     count = 20_000
     tracemalloc.start()
