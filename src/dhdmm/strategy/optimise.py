@@ -15,7 +15,6 @@ from threadpoolctl import threadpool_limits
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import (
-    LARGEST_TABLE,
     Block,
     MeasuredAxis,
     Side,
@@ -200,7 +199,6 @@ def _by_halves(workload: Workload, objective: Objective, a: int, watch: Watch) -
 
 def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
-    _require_small_tables(problem)
     optimum = problem.solve(watch.part(0.6 if problem.largest_known is None else 0.8))
     round_at, objective = partial(problem.round, optimum), problem.reduction.objective
     search = _ScaleSearch(
@@ -209,19 +207,6 @@ def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strat
     if problem.largest_known is not None:
         search = replace(search, largest=problem.largest_known)
     return search.smallest(optimum.achieved, FIRST_SCALE)
-
-
-def _require_small_tables(problem: SymmetricProblem) -> None:
-    """A participant writes the rows of a block out over the orbits of each group of attributes."""
-    for block in problem.blocks:
-        basis = problem.builder.basis(block)
-        entries = Side(block.axes, basis, np.eye(1, dtype=np.int64)).largest_table(problem.axes)
-        if entries > LARGEST_TABLE:
-            raise StrategyError(
-                f"{basis.rows:,} sums over {entries // basis.rows:,} combinations of values are too"
-                f" many to measure: {LARGEST_TABLE:,} numbers can be applied",
-                hint="ask for fewer conditions at once, or group the values of long attributes",
-            )
 
 
 def _by_products(workload: Workload, given: SymmetricProblem, watch: Watch) -> Strategy:
