@@ -5,16 +5,21 @@ about to make an array, or to begin a loop, of a size that somebody else chose c
 `allocate` counts array entries of eight bytes, `work` elementary operations. Inside `limited`, too
 much of either raises `TooCostly` before it is done; elsewhere nothing is limited. Counts are not
 times, so every participant comes to the same verdict about a plan, on every machine.
+
+Who makes a plan has a clock instead: inside `within`, the first of these calls after so many
+seconds raises `TooLong`.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from dhdmm.errors import TooCostly
+from dhdmm.errors import TooCostly, TooLong
 
 ENTRY_BYTES = 8
 OPERATIONS_PER_SECOND = 3 * 10**8
@@ -51,6 +56,24 @@ def limited(limit: Limit) -> Iterator[None]:
         _spent.reset(token)
 
 
+_end: ContextVar[float] = ContextVar("end", default=math.inf)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Everything in the block ends after so many seconds by the clock, or raises `TooLong`."""
+    token = _end.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _end.reset(token)
+
+
+def _check_time() -> None:
+    if time.monotonic() > _end.get():
+        raise TooLong("no strategy was found in the time allowed")
+
+
 def allocate(entries: float) -> None:
     """So many array entries are about to be made; making them is work, too.
 
@@ -62,6 +85,7 @@ def allocate(entries: float) -> None:
     """
     spent = _spent.get()
     if spent is None:
+        _check_time()
         return
     spent.entries += entries
     if spent.entries * ENTRY_BYTES > spent.limit.megabytes * 1e6:
@@ -72,9 +96,9 @@ def allocate(entries: float) -> None:
 def borrow(entries: float) -> None:
     """So many array entries are about to be made, and soon forgotten."""
     spent = _spent.get()
-    if spent is not None:
-        before = spent.entries
-        allocate(entries)
+    before = spent.entries if spent else 0.0
+    allocate(entries)
+    if spent:
         spent.entries = before
 
 
@@ -82,6 +106,7 @@ def work(operations: float) -> None:
     """So many elementary operations are about to be done."""
     spent = _spent.get()
     if spent is None:
+        _check_time()
         return
     spent.operations += operations
     if spent.operations > spent.limit.seconds * OPERATIONS_PER_SECOND:

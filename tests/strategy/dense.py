@@ -71,6 +71,8 @@ def check_against_dense(strategy: Strategy, w: Workload, more_rows: int = 0) -> 
     assert np.array_equal(measured, A @ x.ravel())
     with mock.patch.object(measuring, "FEW_ENTRIES", 0):
         assert np.array_equal(strategy.measure(x), measured), "grouped"
+        with mock.patch.object(measuring, "ENTRIES_TOGETHER", 1):
+            assert np.array_equal(strategy.measure(x), measured), "cell by cell"
     assert np.allclose(strategy.reconstruct(measured), plain @ x.ravel(), atol=1e-7)
     cells = strategy.estimate(measured).product([Ranges.each(n) for n in strategy.shape])
     assert np.allclose(A @ cells.ravel(), measured, atol=1e-6)

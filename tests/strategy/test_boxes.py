@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
+from dense import check_against_dense, dense_optimum
 
-from bench.wide import CONDITIONS, conditions
+from bench.wide import CONDITIONS, conditions, union
 from dhdmm.errors import StrategyError
-from dhdmm.strategy import sensitivity
+from dhdmm.strategy import exact, sensitivity
 from dhdmm.strategy.basis import Basis, kronecker_rows
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
+from dhdmm.strategy.blocks import LARGEST_WRITTEN, Block, MeasuredAxis, Side
+from dhdmm.strategy.box_dual import BoxDual
 from dhdmm.strategy.boxes import Boxes
 from dhdmm.strategy.columns import Columns
 from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.strategy import Histogram, Strategy
 from dhdmm.strategy.tree import Tree
+from dhdmm.study.factor import Factor, Ranges
 
 
 def ranges(rng: np.random.Generator, products: int, size: int) -> np.ndarray:
@@ -66,9 +72,73 @@ def test_the_longest_column_is_exact_whatever_the_size_of_entries(monkeypatch, e
     assert found == int(np.square(A).sum(axis=0).max())
 
 
-@pytest.mark.slow
-def test_more_sums_than_participants_could_write_out_are_refused_before_the_search() -> None:
-    asked = conditions(300, CONDITIONS)
-    with pytest.raises(StrategyError, match=r"300 sums over .* 16,777,216") as error:
-        optimise(asked, seconds=1)
-    assert "fewer conditions" in str(error.value.hint)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_gram_of_weights_is_that_of_all_columns(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    tables = [ranges(rng, 9, size) for size in (4, 1, 5, 3)]
+    boxes = Boxes.of(tables)
+    assert boxes is not None
+    K = kronecker_rows(np.tile(np.arange(9)[:, None], 4), tables)
+    d = rng.dirichlet(np.full(K.shape[1], 0.1))
+    expected = (K * d) @ K.T
+    assert np.abs(boxes.gram(d) - expected).max() <= boxes.gram_error
+    assert np.allclose(boxes.gram(d.astype(np.float32)), expected, atol=1e-5)
+
+
+@pytest.fixture
+def weights_everywhere(monkeypatch) -> None:
+    """Small conditions are solved as hundreds of them are: no columns are listed."""
+    for name in ("FEW_CELLS", "LARGEST_MATRICES", "MANY_BOXES"):
+        monkeypatch.setattr(exact, name, 0)
+    monkeypatch.setattr(exact.SymmetricProblem, "_fits", lambda self, ranks, sizes: sizes[0] == 1)
+
+
+@pytest.mark.usefixtures("weights_everywhere")
+@pytest.mark.parametrize("seed", range(6))
+def test_weights_on_all_cells_find_the_optimum(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes, terms = (5, 4, 6), []
+    for _ in range(7):
+        factors: list[Factor] = [Ranges.total(n) for n in sizes]
+        for a in rng.choice(3, 2, replace=False):
+            low, high = np.sort(rng.choice(sizes[a] + 1, 2, replace=False))
+            factors[a] = Ranges(np.array([low]), np.array([high]), sizes[a])
+        terms.append([(1, factors)])
+    w = union(sizes, terms)
+    with mock.patch.object(BoxDual, "solve", autospec=True, side_effect=BoxDual.solve) as solved:
+        strategy = optimise(w)
+    assert solved.called
+    check_against_dense(strategy, w)
+    bound, reached = (
+        value / np.sqrt(w.queries) for value in dense_optimum(w.to_sparse().toarray())
+    )
+    assert strategy.lower_bound <= reached
+    assert strategy.lower_bound >= 0.99 * bound
+    assert bound <= strategy.rmse < 1.01 * bound
+
+
+def test_more_numbers_than_are_written_out_are_applied_as_products() -> None:
+    w = conditions(300, CONDITIONS)
+    strategy = optimise(w, seconds=5)
+    assert strategy.rows == 300
+    (side,) = strategy.blocks[0].sides
+    widest = max(side.pieces(strategy.axes), key=lambda piece: piece.entries)
+    assert widest.entries > LARGEST_WRITTEN
+    read = Strategy.from_bytes(strategy.to_bytes())
+    assert read.sensitivity_squared == strategy.sensitivity_squared
+    rng = np.random.default_rng(1)
+    codes = np.stack([rng.integers(0, n, 50) for n in CONDITIONS], axis=1)
+    measured = read.measure(Histogram(codes, np.ones(50, np.int64)))
+    inside = [
+        np.all(
+            [
+                (f.low <= c) & (c < f.high)
+                for f, c in zip(term.products[0].factors, codes.T, strict=True)
+            ],
+            axis=0,
+        ).sum()
+        for term in w.terms
+    ]
+    assert np.allclose(read.attach(w).reconstruct(measured), inside, atol=1e-6)
+    with pytest.raises(StrategyError, match="too many to write out"):
+        widest.table  # noqa: B018

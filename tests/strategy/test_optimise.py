@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,9 @@ from dense import check_against_dense, dense_rmse, random_workload
 from scipy.optimize import minimize
 from workloads import marginals, one_attribute, plain, rows, with_total, workload
 
-from dhdmm.errors import StrategyError
+import dhdmm.strategy.optimise as optimising
+from dhdmm.effort import allocate, borrow, within, work
+from dhdmm.errors import StrategyError, TooLong
 from dhdmm.strategy.measuring import _numbered
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Histogram, Strategy
@@ -209,3 +212,23 @@ def test_zero_workload_is_refused():
 def test_refuses_to_compare_too_many_values_with_each_other():
     with pytest.raises(StrategyError, match="20,000 values of one attribute"):
         optimise(one_attribute(Ranges.windows(20_000, 100)))
+
+
+def test_what_takes_too_long_is_given_up_in_words(monkeypatch):
+    monkeypatch.setattr(optimising, "LATEST", -1.0)
+    monkeypatch.setattr(optimising, "SHORTEST", -1.0)
+    for w in (marginals((3, 4, 2), 2), plain((70, 70), [[Ranges.prefixes(70)] * 2])):
+        with pytest.raises(StrategyError, match="in the time allowed") as error:
+            optimise(w)
+        assert "more seconds" in str(error.value.hint)
+    monkeypatch.setattr(optimising, "MOST_WRITTEN_OUT", 4)
+    assert optimise(one_attribute(Ranges.prefixes(9))).rows == 9, "halves end by themselves"
+
+
+def test_time_is_over_for_work_and_memory_alike_and_only_inside():
+    for count in (work, allocate, borrow):
+        with within(-1.0), pytest.raises(TooLong):
+            count(1)
+        with within(-1.0), within(math.inf):
+            count(1)
+        count(1)

@@ -38,6 +38,8 @@ LARGEST_TABLE = 2**24
 """Entries of a block written out over all orbits of its axes at once."""
 SMALL_TABLE = 2**12
 """Entries up to which calls of NumPy cost more than what they compute."""
+LARGEST_WRITTEN = 2**24
+"""Entries of a piece that are written out over all its orbits at once."""
 CHEAP_TABLE = 2**21
 """Entries up to which a table is better than its products, one cell at a time."""
 
@@ -123,6 +125,8 @@ class Piece:
     @cached_property
     def table(self) -> Exact:
         """(r, orbits of axes…)"""
+        if self.entries > LARGEST_WRITTEN:
+            raise StrategyError(f"{self.entries:,} numbers of a side are too many to write out")
         allocate(self.entries)
         work(OBJECT)
         table = multiply(self.mixing, kronecker_rows(self.ids, self.vectors))
@@ -250,7 +254,7 @@ class Side:
         One group with all axes, unless that table would be too large.
         """
         ids, everywhere = self.basis.ids, list(range(len(self.axes)))
-        if self._entries(axes, everywhere) <= LARGEST_TABLE:
+        if self.basis.rows * self._cells(axes, everywhere) <= LARGEST_TABLE:
             return [(everywhere, list(range(len(ids))))]
         found, place = np.unique(ids != 0, axis=0, return_inverse=True)
         return [
@@ -258,12 +262,12 @@ class Side:
             for i, pattern in enumerate(found)
         ]
 
-    def largest_table(self, axes: Sequence[MeasuredAxis]) -> int:
-        """Entries of the largest piece."""
-        return max(self._entries(axes, positions) for positions, _ in self.patterns(axes))
+    def largest_group(self, axes: Sequence[MeasuredAxis]) -> int:
+        """Entries of the largest group of products."""
+        return max(self._cells(axes, at) * len(mine) for at, mine in self.patterns(axes))
 
-    def _entries(self, axes: Sequence[MeasuredAxis], positions: Iterable[int]) -> int:
-        return self.basis.rows * math.prod(len(axes[self.axes[i]].sizes) for i in positions)
+    def _cells(self, axes: Sequence[MeasuredAxis], positions: Iterable[int]) -> int:
+        return math.prod(len(axes[self.axes[i]].sizes) for i in positions)
 
     def groups(self, axes: Sequence[MeasuredAxis]) -> Iterator[Group]:
         """B's products, written out group by group."""

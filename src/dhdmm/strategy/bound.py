@@ -22,6 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import lowered_roots
@@ -170,6 +171,7 @@ def _block(
     axes: Sequence[WeighedAxis], parts: tuple[int, ...], terms: dict[tuple[int, ...], float]
 ) -> float:
     """Its share: axes on which all terms agree are factors, the others are written out."""
+    work(OBJECT * len(terms))
     matrices = [a for a, part in enumerate(parts) if part < 0 and len(axes[a].mass) > 1]
     numbers = [a for a in range(len(axes)) if a not in matrices]
     agree = [a for a in matrices if len({index[a] for index in terms}) == 1]
@@ -220,6 +222,7 @@ def _inner(
     left: tuple[int, ...],
     right: tuple[int, ...],
 ) -> Floats:
+    work(OBJECT)
     found = np.full((1, 1), math.sqrt(summands[left] * summands[right]))
     for L, R in zip(roots[left], roots[right], strict=True):
         found = np.kron(found, L @ R.T)

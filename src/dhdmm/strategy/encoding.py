@@ -429,7 +429,7 @@ class _Parts:
         if not np.all(np.diag(matrix)):
             raise refused("T is singular")
         side = Side(held, found, matrix)
-        if side.largest_table(self.axes) > LARGEST_TABLE:
+        if side.largest_group(self.axes) > LARGEST_TABLE:
             raise refused("a side is too large to apply")
         return side
 

@@ -20,13 +20,14 @@ import numpy as np
 from dhdmm.errors import StrategyError
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
+from dhdmm.strategy.box_dual import BoxDual
 from dhdmm.strategy.boxes import Boxes
 from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
-from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.matrix import Floats, Integers, multiply
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import Climb, Dual, DualBlock, Optimum, floored
-from dhdmm.strategy.parts import inside_residuals, parts_of
+from dhdmm.strategy.parts import Part, inside_residuals, parts_of
 from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.watch import Watch
@@ -39,6 +40,8 @@ FEW_CELLS = 2**12
 """Orbits of cells that need no search for equal columns."""
 MOST_QUERIES = 1500
 """Rows of a block whose columns are taken up one after the other."""
+MANY_BOXES = 250
+"""Rows from which weights on all cells take less time than on few columns."""
 FIRST_COLUMNS = 2000
 """How many have weight at first, but for two of each row."""
 LEAST_SHARE = 1e-3
@@ -60,6 +63,8 @@ class SymmetricProblem:
     together = True
     """Whether copies of a block are one."""
     parts_of = staticmethod(parts_of)
+    everywhere: BoxDual | None = None
+    """The dual with weights on all cells, where that was solved."""
 
     def __init__(self, reduction: Reduction) -> None:
         self.reduction, self.builder = reduction, BasisBuilder(reduction)
@@ -139,6 +144,10 @@ class SymmetricProblem:
 
     def solve(self, watch: Watch) -> Optimum:
         self._prepare()
+        if isinstance(self.cells, Boxes) and len(self.parts[0].C) > MANY_BOXES:
+            C = np.asarray(self.parts[0].C @ self.parts[0].rows.basis.written_out)
+            self.everywhere = BoxDual(self.cells, C, self.reduction.objective)
+            return self.everywhere.solve(watch)
         if isinstance(self.cells, Columns | Boxes):
             return self._solve_by_columns(self.cells, watch)
         assert self.cells is not None
@@ -194,8 +203,13 @@ class SymmetricProblem:
 
     def real_block(self, i: int, q: Floats, largest: float) -> RealBlock:
         """X(d) / largest = Bᵀ TᵀT B on block i."""
-        part, dual = self.parts[i], self.dual.blocks[i]
-        T = np.linalg.qr(self.dual.inverse_half(dual, q) @ part.C)[1] / math.sqrt(largest)
+        dual = self.dual.blocks[i]
+        P = (self.B[i] * q[dual.cells]) @ self.B[i].T
+        return self._real(self.parts[i], self.dual.inverse_half(dual, q), P, largest)
+
+    def _real(self, part: Part, half: Floats, P: Floats, largest: float) -> RealBlock:
+        """The same from half with halfᵀ·half = (R D Rᵀ)^-½ and P = B D Bᵀ."""
+        T = np.linalg.qr(half @ part.C)[1] / math.sqrt(largest)
         trees = [axis.tree for axis in self.reduction.axes]
         return RealBlock(
             tuple((a, number, trees[a].existing(number)) for a, number in part.block.residuals),
@@ -203,7 +217,7 @@ class SymmetricProblem:
             part.rows.basis,
             T * np.where(np.diag(T) < 0, -1.0, 1.0)[:, None],
             part.C,
-            (self.B[i] * q[dual.cells]) @ self.B[i].T,
+            P,
             part.block.others,
         )
 
@@ -214,6 +228,9 @@ class SymmetricProblem:
         column norms. After each stage the fixed point runs on with the rounded blocks held, so that
         the finer blocks make the columns equal again.
         """
+        if self.everywhere is not None:
+            real = self._real_everywhere(self.everywhere)
+            return [Rounder(real, optimum.achieved, self.everywhere.objective).round(scale)]
         q, unit = optimum.q, self._unit(optimum)
         done: dict[int, Rounded] = {}
         counts = sorted({len(block.residuals) for block in self.blocks}, reverse=True)
@@ -230,6 +247,13 @@ class SymmetricProblem:
         return [done[i] for i in range(len(self.parts))]
 
     @memoised
+    def _real_everywhere(self, dual: BoxDual) -> RealBlock:
+        assert dual.gram is not None
+        combine = self.parts[0].rows.basis.written_out
+        P = combine @ dual.gram @ combine.T
+        return self._real(self.parts[0], dual.inverse_half(dual.gram), P, dual.largest)
+
+    @memoised
     def _best(self, i: int, optimum: Optimum) -> RealBlock:
         """At the optimum itself, from which every scale begins."""
         return self.real_block(i, optimum.q, self._largest(optimum))
@@ -240,10 +264,13 @@ class SymmetricProblem:
 
     @property
     def largest_known(self) -> Callable[[Sequence[Rounded]], float] | None:
-        """The longest column of rounded blocks, of those with weight, where not all are seen."""
+        """The longest column of rounded blocks, of those with weight where not all are seen."""
         return self._largest_of_these if isinstance(self.cells, Columns | Boxes) else None
 
     def _largest_of_these(self, rounded: Sequence[Rounded]) -> float:
+        if self.everywhere is not None:
+            A = multiply(rounded[0].block.sides[0].triangle, self.parts[0].rows.basis.written_out)
+            return float(self.everywhere.boxes.norms(multiply(A.T, A).astype(np.float64)).max())
         A = rounded[0].block.sides[0].triangle @ self.B[0]
         return float(np.einsum("iu,iu->u", A, A).max())
 

@@ -229,6 +229,8 @@ class FactorPair:
         if isinstance(side, LongInverse):
             return side.inverse.total(self.left[side.axis], self.right[side.axis])
         N = side.inverse
+        if math.prod(self.left[a].shape[0] for a in side.side.axes) <= len(N):
+            return float(np.sum(self._rows(side, True) * self._rows(side, False)))
         borrow(3 * len(N) ** 2)
         total = N @ N.T
         for i, a in enumerate(side.side.axes):

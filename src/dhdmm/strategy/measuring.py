@@ -29,6 +29,8 @@ from dhdmm.strategy.matrix import Exact, Integers, multiply
 
 FEW_ENTRIES = 2**14
 """Of a block at the cells that occur: so many are written out and added as they are."""
+ENTRIES_TOGETHER = 2**22
+"""Of a block's sides at the cells that occur, written out at once."""
 RECORDS_TOGETHER = 2**16
 """Records that are counted at once, so that what they need stays in the processor's cache."""
 LARGEST_TABLE = 2**22
@@ -244,8 +246,13 @@ def _by_contrasts(
     np.add.at(Z, (*(p[inside] for p in positions), place), cells.counts[inside])
     for i, r in enumerate(block.residuals):
         Z = r.contrast.apply(Z, i)
-    rows = columns(pieces, [orbit[first] for orbit in orbits])
-    return multiply(rows, Z.reshape(-1, len(present)).T).ravel().astype(np.int64)
+    Z, measured = Z.reshape(-1, len(present)), np.zeros(block.shape, np.int64)
+    rows = math.prod(side.basis.rows for side in block.sides)
+    step = max(ENTRIES_TOGETHER // rows, 1)
+    for part in (slice(start, start + step) for start in range(0, len(present), step)):
+        own = columns(pieces, [orbit[first[part]] for orbit in orbits])
+        measured += multiply(own, Z[:, part].T).reshape(block.shape).astype(np.int64)
+    return measured.ravel()
 
 
 def _numbered(digits: Sequence[Integers], sizes: Sequence[int], like: Integers) -> Integers:

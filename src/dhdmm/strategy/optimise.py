@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhdmm.errors import StrategyError
+from dhdmm.effort import within
+from dhdmm.errors import StrategyError, TooLong
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import (
-    LARGEST_TABLE,
     Block,
     MeasuredAxis,
     Side,
@@ -44,6 +44,8 @@ REACH, BITS = (5, 3), (11, 8)
 """Neighbours on both sides that T·H of dyadic.py looks at, and bits of its diagonal: up to
 MOST_IN_DETAIL values, where together they cost a quarter of a percent, and beyond."""
 MOST_IN_DETAIL = 4096
+LATEST, SHORTEST = 1.8, 10.0
+"""A search is given up after so many times its seconds, but not before so many seconds."""
 FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
 FINEST_SCALE, FINEST_SCALE_OF_PRODUCTS = 2.0**26, 2.0**36
 
@@ -76,7 +78,8 @@ def optimise(
         A strategy that answers the workload, with the lower bound on its error.
 
     Raises:
-        StrategyError: No strategy was found whose sensitivity can be computed.
+        StrategyError: No strategy was found whose sensitivity can be computed, or none in less
+            than twice the time (ten seconds, if that is more).
         StudyError: There is no such objective, or no such table.
 
     Example:
@@ -87,7 +90,8 @@ def optimise(
     import scipy.linalg  # noqa: F401  # before the limit, which is for libraries that are there
 
     chosen, watch = chosen_objective(objective, targets), Watch(seconds, report)
-    with one_blas_thread(), _in_words():
+    end = within(max(LATEST * seconds, SHORTEST))
+    with one_blas_thread(), _in_words(), end:
         if isinstance(chosen, Largest):
             return _largest(workload, chosen, watch)
         return _least_total(workload, chosen, watch)
@@ -99,7 +103,8 @@ def _least_total(workload: Workload, objective: Objective, watch: Watch) -> Stra
 
     long = _long_ranges(workload)
     if long is not None:
-        return _by_halves(workload, objective, long, watch)
+        with within(math.inf):  # it ends by itself, with a strategy
+            return _by_halves(workload, objective, long, watch)
     problem = SymmetricProblem(reduce_workload(workload, objective))
     if problem.is_small:
         return _exact(workload, problem, watch)
@@ -137,6 +142,11 @@ def _in_words() -> Iterator[None]:
         raise StrategyError(
             f"no strategy was found for these queries: {error}",
             hint="ask for fewer tables at once, or coarser ones",
+        ) from error
+    except TooLong as error:
+        raise StrategyError(
+            error.what,
+            hint="allow more seconds, ask for fewer tables at once, or coarser ones",
         ) from error
     except MemoryError as error:
         raise StrategyError(
@@ -200,7 +210,6 @@ def _by_halves(workload: Workload, objective: Objective, a: int, watch: Watch) -
 
 def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strategy:
     """The optimum over all strategies, by symmetric blocks."""
-    _require_small_tables(problem)
     optimum = problem.solve(watch.part(0.6 if problem.largest_known is None else 0.8))
     round_at, objective = partial(problem.round, optimum), problem.reduction.objective
     search = _ScaleSearch(
@@ -209,19 +218,6 @@ def _exact(workload: Workload, problem: SymmetricProblem, watch: Watch) -> Strat
     if problem.largest_known is not None:
         search = replace(search, largest=problem.largest_known)
     return search.smallest(optimum.achieved, FIRST_SCALE)
-
-
-def _require_small_tables(problem: SymmetricProblem) -> None:
-    """A participant writes the rows of a block out over the orbits of each group of attributes."""
-    for block in problem.blocks:
-        basis = problem.builder.basis(block)
-        entries = Side(block.axes, basis, np.eye(1, dtype=np.int64)).largest_table(problem.axes)
-        if entries > LARGEST_TABLE:
-            raise StrategyError(
-                f"{basis.rows:,} sums over {entries // basis.rows:,} combinations of values are too"
-                f" many to measure: {LARGEST_TABLE:,} numbers can be applied",
-                hint="ask for fewer conditions at once, or group the values of long attributes",
-            )
 
 
 def _by_products(workload: Workload, given: SymmetricProblem, watch: Watch) -> Strategy:

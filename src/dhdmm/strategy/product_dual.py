@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
 from dhdmm.strategy.bound import SAFETY, ProductBound
@@ -52,6 +53,7 @@ class ProductDual:
         climbs = {a: Climb(d) for a, d in enumerate(self.d) if len(d) > 1}
         for step in range(STEPS):
             for component in self.components:
+                work(OBJECT)
                 component.solve(self.d)
             excess = self._excess()
             largest = max((float(x.max()) for x in excess.values()), default=0.0)
