@@ -193,10 +193,10 @@ def _axis_words(axis: Axis) -> str:
 def privacy_words(privacy: PrivacyModel) -> str:
     person = privacy.person
     if person is not None:
-        unit = (
-            f"any one person (by '{person.column}'; up to {person.max_records} records at each of"
-            f" up to {person.max_participants} participants)"
-        )
+        most, places = person.max_records, person.max_participants
+        records = "one record" if most == 1 else f"up to {most} records"
+        where = "one participant" if places == 1 else f"each of up to {places} participants"
+        unit = f"any one person (by '{person.column}'; {records} at {where})"
     else:
         unit = UNITS[str(privacy.unit)]
     if privacy.rho is not None:
