@@ -237,6 +237,10 @@ def test_sums_means_quantiles_and_persons_have_forms(builder: Page, tmp_path: Pa
     builder.get_by_label("Records at a participant").fill("2")
     tables.last.get_by_role("button", name="sex", exact=True).click()
     planned(builder)
+    builder.get_by_role("button", name="Rows left out").click()
+    expect(builder.locator("#yaml")).to_contain_text("coverage: true", timeout=PATIENCE)
+    tables.last.get_by_role("button", name="Remove").click()
+    planned(builder)
     builder.locator("#tables").get_by_role("button", name="Remove").first.click()
     expect(builder.locator("#items tr")).to_have_count(5, timeout=PATIENCE)
     asked = [item.model_dump(exclude_defaults=True) for item in _exported_items(builder, tmp_path)]

@@ -11,7 +11,7 @@ from dhdmm.study.attributes import Attribute
 from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
 from dhdmm.study.grouping import Grouping
 from dhdmm.study.hierarchy import digest_of
-from dhdmm.study.models import AggregationModel, ItemModel, PersonModel, PrivacyModel
+from dhdmm.study.models import AggregationModel, ItemModel, PrivacyModel
 from dhdmm.study.query import LEFT_OUT_TABLE
 from dhdmm.study.schema import Schema
 from dhdmm.study.spec import Study
@@ -193,7 +193,10 @@ def _axis_words(axis: Axis) -> str:
 def privacy_words(privacy: PrivacyModel) -> str:
     person = privacy.person
     if person is not None:
-        unit = f"any one person (by '{person.column}'; {_holdings(person)})"
+        most, places = person.max_records, person.max_participants
+        records = "one record" if most == 1 else f"up to {most} records"
+        where = "one participant" if places == 1 else f"each of up to {places} participants"
+        unit = f"any one person (by '{person.column}'; {records} at {where})"
     else:
         unit = UNITS[str(privacy.unit)]
     if privacy.rho is not None:
@@ -204,14 +207,6 @@ def privacy_words(privacy: PrivacyModel) -> str:
         f"The release hides whether {unit} {RELATIONS[privacy.relation]}: {cost}, even if"
         f" {_percent(privacy.corrupt_fraction)} of the participants conspire."
     )
-
-
-def _holdings(person: PersonModel) -> str:
-    """`up to 2 records at one participant`."""
-    records = "one record" if person.max_records == 1 else f"up to {person.max_records} records"
-    if person.max_participants == 1:
-        return f"{records} at one participant"
-    return f"{records} at each of up to {person.max_participants} participants"
 
 
 def aggregation_words(aggregation: AggregationModel) -> str:

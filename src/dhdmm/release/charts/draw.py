@@ -114,6 +114,7 @@ def _bars(picture: Bars, name: str, width: float) -> Element:
     bottom = rows.starts[-1] + line + 8
     drawing = Drawing.of(width, bottom + 26, name)
     numbers_across(drawing, across, bottom)
+    drawing.line("zero", across(0), 0, across(0), bottom)
     for i, (label, said) in enumerate(zip(labels, texts, strict=True)):
         foot = rows.starts[i] + line
         top, middle = foot - 16, foot - 8
@@ -130,7 +131,6 @@ def _bars(picture: Bars, name: str, width: float) -> Element:
         else:
             drawing.text(left - 8, middle + 4, label, "label", "end")
             drawing.text(max(across(high[i]), across(0)) + 8, middle + 4, said, "label")
-    drawing.line("zero", across(0), 0, across(0), bottom)
     return drawing.root
 
 

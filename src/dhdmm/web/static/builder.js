@@ -219,6 +219,7 @@ const ACTIONS = {
   "add-mean": () => addTable("mean", "mean"),
   "add-quantiles": () => addTable("quantiles", "quantiles"),
   "add-persons": () => addTable("persons", "persons"),
+  "add-coverage": () => addTable("coverage", "rows"),
   "add-sql": () => addTable("sql", "question"),
   "load-example": () => load(at("example").textContent),
   "load-text": () => load(at("text").value),
