@@ -1,9 +1,12 @@
 """Processor time from counted operations: what a model puts in the place of measurements.
 
 Every step of docs/secure-aggregation.md is a sum of counts times unit costs. The unit costs are
-fixed here, so that a model's output is the same everywhere: those of one core of an AMD EPYC, 2026.
-`python -m bench simulation coordinator` sets the model beside real rounds and coordinators. What a
-processor's caches do to a coordinator with 100,000 participants is not in it.
+fixed here, so that a model's output is the same everywhere. They were fitted to rounds of 1,000
+participants on one core of a cloud machine, 2026, whose fixed loop in `python -m bench checks`
+takes 5.3 ms. Other machines are faster or slower as a whole, and differ in what cryptography costs
+beside Python: `python -m bench simulation coordinator` sets the model, and single units, beside
+what is measured on the machine it runs on. What a processor's caches do to a coordinator with
+100,000 participants is not in it.
 """
 
 from __future__ import annotations
@@ -24,38 +27,38 @@ _C = CoordinatorState
 
 MICROSECONDS = {
     # both
-    "key pair": 12.0,  # X25519, with its public half
-    "agreement": 28.0,  # X25519 and HKDF-Extract
-    "derivation": 1.6,  # HKDF-Expand of a key for one purpose
-    "verification": 37.0,
-    "mask": 6.0,  # set-up of one key stream
-    "mask word": 0.0004,  # key stream and addition, a coordinate
-    "hash": 0.5,  # one node of a tree
+    "key pair": 17.5,  # X25519, with its public half
+    "agreement": 35.0,  # X25519 and HKDF-Extract
+    "derivation": 2.3,  # HKDF-Expand of a key for one purpose
+    "verification": 56.0,
+    "mask": 12.0,  # set-up of one key stream
+    "mask word": 0.0007,  # key stream and addition, a coordinate
+    "hash": 1.2,  # one node of a tree
     # a participant's
-    "signature": 14.0,
-    "seal": 1.5,  # AES-GCM of two shares; to open one takes as long
-    "tag": 1.8,  # one MAC, said or heard
-    "input word": 0.12,  # measurement and noise, a coordinate
-    "packed word": 0.001,
-    "share": 1.8,  # for one holder, of two secrets
-    "choice": 0.7,  # one out-neighbour drawn and written
-    "neighbour": 6.5,  # read, checked and journalled
-    "introduction": 3.5,  # of one out-neighbour, read and hashed
-    "item": 0.4,  # one ciphertext, tag or share that is read or written
-    "message": 28.0,  # read, answered and journalled
+    "signature": 21.0,
+    "seal": 2.1,  # AES-GCM of two shares; to open one takes as long
+    "tag": 3.4,  # one MAC, said or heard
+    "input word": 0.25,  # measurement and noise, a coordinate
+    "packed word": 0.0013,
+    "share": 2.9,  # for one holder, of two secrets
+    "choice": 0.57,  # one out-neighbour drawn and written
+    "neighbour": 14.0,  # read, checked and journalled
+    "introduction": 5.6,  # of one out-neighbour, read and hashed
+    "item": 0.7,  # one ciphertext, tag or share that is read or written
+    "message": 50.0,  # read, answered and journalled
     # the coordinator's
-    "opened": 2.3,  # the least that making a message takes
-    "gathered": 3.0,  # if it has to be gathered from what others said
-    "taken": 6.0,  # the least that taking one takes
-    "checked": 7.0,  # if its parts have to be looked at
-    "unpacked word": 0.007,  # hashed and added, too
-    "entry": 0.05,  # one item that is read or written in a row with others
-    "deposit": 0.2,  # one ciphertext that is kept, and hashed
-    "edge": 0.24,  # an entry of the graph, and telling of it
-    "proof": 14.0,  # one multiproof, with nothing in it
-    "node": 0.033,  # a node of one
-    "introduced": 0.15,  # who somebody is
-    "holder": 0.55,  # one share of a secret to reconstruct
+    "opened": 3.6,  # the least that making a message takes
+    "gathered": 6.5,  # if it has to be gathered from what others said
+    "taken": 14.0,  # the least that taking one takes
+    "checked": 26.0,  # if its parts have to be looked at
+    "unpacked word": 0.012,  # hashed and added, too
+    "entry": 0.08,  # one item that is read or written in a row with others
+    "deposit": 0.42,  # one ciphertext that is kept, and hashed
+    "edge": 0.53,  # an entry of the graph, and telling of it
+    "proof": 28.0,  # one multiproof, with nothing in it
+    "node": 0.07,  # a node of one
+    "introduced": 0.35,  # who somebody is
+    "holder": 1.1,  # one share of a secret to reconstruct
 }
 _SECONDS = {name: microseconds * 1e-6 for name, microseconds in MICROSECONDS.items()}
 

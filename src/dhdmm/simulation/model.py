@@ -18,7 +18,7 @@ from dhdmm.simulation.joining import drawn_joining_bytes, drawn_receipt_bytes
 from dhdmm.simulation.population import name_of, secret_of
 from dhdmm.simulation.trace import Integers, Trace
 
-PLANNED_WORD, CHECKED_WORD, RELEASED_WORD, RELEASED_PARTICIPANT = 250e-6, 40e-6, 1e-6, 7.5e-6
+PLANNED_WORD, CHECKED_WORD, RELEASED_WORD, RELEASED_PARTICIPANT = 200e-6, 11e-6, 2e-6, 14e-6
 """Seconds a coordinate of the strategy: to optimise and plan, to check the plan, to decode and
 sign the result. And a participant's, to write what was counted of its messages."""
 
