@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dhdmm.effort import within
-from dhdmm.errors import StrategyError, TooLong
+from dhdmm.effort import TooLong, within
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import (
     Block,
