@@ -19,13 +19,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from dhdmm.errors import TooCostly, TooLong
+from dhdmm.errors import StrategyError, TooCostly
 
 ENTRY_BYTES = 8
 OPERATIONS_PER_SECOND = 3 * 10**8
 """Roughly what a processor does with arrays today; tests compare the limits with measured times."""
 OBJECT = 1000
 """Operations that making an object of Python's costs, with all that belongs to it."""
+
+
+class TooLong(StrategyError):
+    """The search for a strategy was given up because its time was over."""
 
 
 @dataclass(frozen=True)

@@ -200,10 +200,6 @@ class TooCostly(DhdmmError):
     exit_code = ExitCode.REFUSED
 
 
-class TooLong(StrategyError):
-    """The search for a strategy was given up because its time was over."""
-
-
 class RoundAborted(DhdmmError):
     """A round that ended without a result, because too few participants stayed to the end.
 

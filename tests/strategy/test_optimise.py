@@ -12,8 +12,8 @@ from scipy.optimize import minimize
 from workloads import marginals, one_attribute, plain, rows, with_total, workload
 
 import dhdmm.strategy.optimise as optimising
-from dhdmm.effort import allocate, borrow, within, work
-from dhdmm.errors import StrategyError, TooLong
+from dhdmm.effort import TooLong, allocate, borrow, within, work
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.measuring import _numbered
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Histogram, Strategy

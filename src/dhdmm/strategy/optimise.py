@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhdmm.effort import within
-from dhdmm.errors import StrategyError, TooLong
+from dhdmm.effort import TooLong, within
+from dhdmm.errors import StrategyError
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import (
     Block,
@@ -231,8 +231,11 @@ def _by_products(workload: Workload, given: SymmetricProblem, watch: Watch) -> S
     search = _ScaleSearch(
         workload, objective, problem.bound, problem.axes, problem.round, most, watch
     )
-    achieved, _ = search.value(FINEST_SCALE if problem.is_cut else FINEST_SCALE_OF_PRODUCTS)
-    return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
+    achieved, finest = search.value(FINEST_SCALE if problem.is_cut else FINEST_SCALE_OF_PRODUCTS)
+    try:
+        return search.smallest(achieved, FIRST_RESIDUAL_SCALE)
+    except TooLong:
+        return finest
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,7 +278,19 @@ class _ScaleSearch:
             loss, best = loss_at(scale)
         if loss > self.most:
             raise StrategyError(f"no integer scale keeps the loss below {self.most:.2%}")
-        factor = self._room(loss) if scale == first else 1
+        with suppress(TooLong):  # what was found is good enough
+            best = self._smaller(loss_at, (scale, loss, best), scale == first)
+        return best
+
+    def _smaller(
+        self,
+        loss_at: Callable[[float], tuple[float, Strategy]],
+        found: tuple[float, float, Strategy],
+        is_first: bool,
+    ) -> Strategy:
+        """At a smaller scale than one that is fine enough, where that is, too."""
+        scale, loss, best = found
+        factor = self._room(loss) if is_first else 1
         while factor > 1 and not self.watch.is_over:
             smaller_loss, smaller = loss_at(scale / factor)
             if smaller_loss <= self.most:
