@@ -13,6 +13,9 @@ from dhdmm.server.requests import Outcome, Request, Upload
 
 Asked = tuple[Request, asyncio.Future[Outcome]]
 UNKNOWN = "unknown"  # no digest is written so
+REMEMBERED = 100_000
+"""Digests that an outbox keeps, more than anybody has connections: what they are of can be fetched
+again, and a million of them take 200 MB."""
 
 
 class RequestQueue:
@@ -97,6 +100,8 @@ class Outbox:
         if found is not None:
             self._messages[position] = found
         self._digests[position] = None if found is None else sha256(found).hexdigest()
+        if len(self._digests) > REMEMBERED:
+            del self._digests[next(iter(self._digests))]
         future.set_result(None)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from dhdmm.aggregation.roster import Roster
 from dhdmm.cli.serve import OTHER_ROSTER, _beginning, _rounds
 from dhdmm.client.home import Home
 from dhdmm.errors import DhdmmError, Refused
@@ -50,6 +51,25 @@ def begin(here: Coordinator, roster: RosterFile) -> str:
 
 
 # ---- the file -----------------------------------------------------------------------------------
+
+
+def test_a_long_roster_is_written_in_pieces_as_if_at_once() -> None:
+    names = [f'{i} "\\ü{{}},[]' for i in range(2001)]
+    roster = Roster(names, [i.to_bytes(32, "big") for i in range(len(names))])
+    written = RosterFile.signed(roster, REGISTRAR).to_bytes()
+    document = json.loads(written)
+    assert written == json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+    assert [one["name"] for one in document["members"]] == names
+    assert [int(one["key"], 16) for one in document["members"]] == list(range(len(names)))
+
+
+def test_a_roster_in_use_is_read_once(tmp_path: Path):
+    written = roster_file(crowd(tmp_path, 3)).to_bytes()
+    kept = RosterFile.from_bytes(written)
+    assert RosterFile.from_bytes(bytes(bytearray(written))) is kept
+    changed = written.replace(kept.signature.hex().encode(), bytes(64).hex().encode())
+    with pytest.raises(Refused, match="signature does not hold"):
+        RosterFile.from_bytes(changed)
 
 
 def test_an_edition_is_signed_and_comes_back(tmp_path: Path):

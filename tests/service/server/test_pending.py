@@ -1,9 +1,11 @@
 """Requests that wait for a turn: a crowd shares one, and nobody waits for those who do not come."""
 
 import asyncio
+from hashlib import sha256
 
 import pytest
 
+from dhdmm.server import pending
 from dhdmm.server.pending import RequestQueue
 from dhdmm.server.requests import Upload
 
@@ -72,3 +74,22 @@ def test_only_those_who_stay_are_kept_for_others() -> None:
         return [*found, queue.patient]
 
     assert asyncio.run(ask()) == [False, True, False]
+
+
+def test_an_outbox_remembers_few_digests_and_fetches_the_others_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pending, "REMEMBERED", 2)
+
+    async def ask() -> list[bool]:
+        outbox = pending.Outbox(lambda: None)
+        for position in range(3):
+            asking = asyncio.create_task(outbox.take(position))
+            await asyncio.sleep(0)
+            outbox.put(position, b"message")
+            assert await asking is None
+            assert await outbox.take(position) == b"message"
+        digest = sha256(b"message").hexdigest()
+        return [outbox.has_nothing_after(position, digest) for position in range(3)]
+
+    assert asyncio.run(ask()) == [False, True, True]
