@@ -10,9 +10,9 @@ from dense import check_against_dense, dense_optimum
 
 from bench.wide import CONDITIONS, conditions, union
 from dhdmm.errors import StrategyError
-from dhdmm.strategy import box_dual, exact, sensitivity
+from dhdmm.strategy import blocks, box_dual, exact, sensitivity
 from dhdmm.strategy.basis import Basis, kronecker_rows
-from dhdmm.strategy.blocks import LARGEST_WRITTEN, Block, MeasuredAxis, Side
+from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
 from dhdmm.strategy.box_dual import BoxDual
 from dhdmm.strategy.boxes import Boxes
 from dhdmm.strategy.columns import Columns
@@ -117,14 +117,22 @@ def test_weights_on_all_cells_find_the_optimum(seed: int) -> None:
     assert bound <= strategy.rmse < 1.01 * bound
 
 
-def test_more_numbers_than_are_written_out_are_applied_as_products(monkeypatch) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "written"), [(60, 2**16), pytest.param(300, 2**24, marks=pytest.mark.soak)]
+)
+def test_more_numbers_than_are_written_out_are_applied_as_products(
+    monkeypatch: pytest.MonkeyPatch, count: int, written: int
+) -> None:
+    monkeypatch.setattr(blocks, "CHEAP_TABLE", min(written, blocks.CHEAP_TABLE))
+    monkeypatch.setattr(blocks, "LARGEST_WRITTEN", written)
     monkeypatch.setattr(box_dual, "STEPS", 2)
-    w = conditions(300, CONDITIONS)
+    w = conditions(count, CONDITIONS)
     strategy = optimise(w)
-    assert strategy.rows == 300
+    assert strategy.rows == count
     (side,) = strategy.blocks[0].sides
     widest = max(side.pieces(strategy.axes), key=lambda piece: piece.entries)
-    assert widest.entries > LARGEST_WRITTEN
+    assert widest.entries > written
     read = Strategy.from_bytes(strategy.to_bytes())
     assert read.sensitivity_squared == strategy.sensitivity_squared
     rng = np.random.default_rng(1)

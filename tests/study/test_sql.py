@@ -60,8 +60,10 @@ def one_record() -> duckdb.DuckDBPyConnection:
 def test_grouping_sets_are_those_of_duckdb(clause: str) -> None:
     ours = parse_query(f"SELECT COUNT(*) FROM data GROUP BY {clause}", SCHEMA, GROUPINGS)
     used = [name for name in NAMES if any(name in names for names in ours.grouping_sets)]
-    flags = ", ".join(f"GROUPING({name})" for name in used) or "0"
-    theirs = one_record().execute(f"SELECT {flags} FROM data GROUP BY {clause}").fetchall()
+    selected = ", ".join(
+        [*(f"GROUPING({name})" for name in used), "COUNT(*)"]
+    )  # a row for each set
+    theirs = one_record().execute(f"SELECT {selected} FROM data GROUP BY {clause}").fetchall()
     expected = Counter(
         frozenset(name for name, away in zip(used, row, strict=False) if not away) for row in theirs
     )

@@ -1,12 +1,12 @@
 """Processor time from counted operations: what a model puts in the place of measurements.
 
 Every step of docs/secure-aggregation.md is a sum of counts times unit costs. The unit costs are
-fixed here, so that a model's output is the same everywhere. They were fitted to rounds of 1,000
-participants on one core of a cloud machine, 2026, whose fixed loop in `python -m bench checks`
-takes 5.3 ms. Other machines are faster or slower as a whole, and differ in what cryptography costs
-beside Python: `python -m bench simulation coordinator` sets the model, and single units, beside
-what is measured on the machine it runs on. What a processor's caches do to a coordinator with
-100,000 participants is not in it.
+fixed here, so that a model's output is the same everywhere. They are those of one core of a cloud
+machine, 2026, whose fixed loop in `python -m bench checks` takes 5.3 ms: single units measured, the
+rest fitted to whole rounds of 100 to 100,000 participants. Other machines are faster or slower as a
+whole, and differ in what cryptography costs beside Python: `python -m bench simulation coordinator`
+sets the model, and single units, beside what is measured on the machine it runs on. What a
+processor's caches do to a coordinator with 100,000 participants is not in it.
 """
 
 from __future__ import annotations

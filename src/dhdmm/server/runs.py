@@ -45,6 +45,18 @@ def separated(name: str, value: bytes) -> Iterator[Record]:
         yield f"{family}/{number}", value[start + _NUMBER_BYTES : start + length]
 
 
+def value_in(row: str, value: bytes, name: str) -> bytes | None:
+    """What a row says last of the record of this name, without looking at all others."""
+    if row == name:
+        return value
+    length = _NUMBER_BYTES + value[0]
+    number = int(name.rpartition("/")[2]).to_bytes(_NUMBER_BYTES, "big")
+    place = value.rfind(number)
+    while place > 0 and (place - 1) % length:  # within another record
+        place = value.rfind(number, 0, place + _NUMBER_BYTES - 1)
+    return value[place + _NUMBER_BYTES : place + length] if place > 0 else None
+
+
 def rows_with(name: str) -> tuple[str, ...]:
     """Names of the rows in which a record of this name may be."""
     return name, name.rpartition("/")[0] + _ALL

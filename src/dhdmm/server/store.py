@@ -30,7 +30,7 @@ from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.method import ABORTED, ENROLMENT, OVER
 from dhdmm.errors import DhdmmError
 from dhdmm.network.status import Status
-from dhdmm.server.runs import joined, rows_with, separated
+from dhdmm.server.runs import joined, rows_with, separated, value_in
 from dhdmm.server.tables import agreements, enrolments, log, releases, rounds, shards, studies
 
 _SAVED = "saved/"
@@ -236,11 +236,8 @@ def read_record(connection: Connection, round_id: str, name: str) -> bytes | Non
         .where((log.c.round == round_id) & log.c.name.in_(rows_with(name)))
         .order_by(log.c.sequence.desc())
     )
-    for row in connection.execute(found):
-        known = dict(separated(*row)).get(name)
-        if known is not None:
-            return known
-    return None
+    values = (value_in(row, value, name) for row, value in connection.execute(found))
+    return next((value for value in values if value is not None), None)
 
 
 def read_agreement(connection: Connection, round_id: str) -> Agreement | None:

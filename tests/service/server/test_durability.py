@@ -60,6 +60,8 @@ def test_on_a_full_disk_nothing_is_acknowledged_and_later_everything_goes_on(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
+        with sqlite3.connect(tmp_path / "coordinator.db") as small:  # pages that are full soon
+            small.executescript("PRAGMA page_size = 4096; VACUUM")
         database = sqlite_in(tmp_path)
         disk = FullDisk(database)
         async with serving(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dhdmm.aggregation.method import STATE
-from dhdmm.server.runs import FEWEST, joined, rows_with, separated
+from dhdmm.server.runs import FEWEST, joined, rows_with, separated, value_in
 
 Record = tuple[str, bytes]
 
@@ -36,6 +36,18 @@ def test_few_long_and_unnumbered_records_have_a_row_each() -> None:
     sizes = [(f"sizes/{i}", bytes(i % 2)) for i in range(2 * FEWEST)]
     records = [*few, *long, *others, *sizes]
     assert list(joined(records)) == records
+
+
+def test_a_record_is_found_in_its_row_wherever_its_number_stands_besides() -> None:
+    numbers = [0, 1, 256, 65536, 900_000, *range(2, FEWEST), 257]
+    records = [(f"reported/{i}", (256 * i).to_bytes(5, "big")) for i in numbers]
+    records.append(("reported/257", b"later"))
+    ((row, value),) = joined(records)
+    for name, expected in dict(records).items():
+        assert value_in(row, value, name) == expected
+    assert value_in(row, value, "reported/300") is None
+    assert value_in(row, value, "reported/512") is None  # stands in the value of another
+    assert value_in("left/3", b"alone", "left/3") == b"alone"
 
 
 def test_a_record_is_looked_for_in_both_kinds_of_rows() -> None:
