@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from dhdmm.release.release import Release
 from dhdmm.study.models import ItemModel
 from dhdmm.study.spec import Study
 from tests.browser.participants import joining
-from tests.web.coordinators import Served
+from tests.web.coordinators import Served, served
 
 pytestmark = pytest.mark.slow
 
@@ -20,6 +21,13 @@ EMERGENCY = Path(__file__).parents[2] / "examples" / "emergency"
 PATIENCE = 30_000  # milliseconds; planning shares the machine with other tests
 SECRET = "8541-canary"
 CSV = f'age,sex,"income, yearly"\n41,F,{SECRET}\n17,M,{SECRET}\n'
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One for all tests here: drafts leave nothing behind, and its planner is started once."""
+    with served(tmp_path_factory.mktemp("coordinator")) as made:
+        yield made
 
 
 @pytest.fixture

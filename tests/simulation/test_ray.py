@@ -19,7 +19,9 @@ needs_ray = pytest.mark.skipif(
 
 
 @needs_ray
-@pytest.mark.parametrize("model", ["malicious", "two-servers"])
+@pytest.mark.parametrize(
+    "model", ["malicious", pytest.param("two-servers", marks=pytest.mark.soak)]
+)
 def test_cohorts_on_ray_give_the_round_that_local_ones_do(
     monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
