@@ -26,8 +26,8 @@ FORBIDDEN = {
     "socket.bind": "listens at a socket",
 }
 """Audit events of the interpreter."""
-EXAMPLES = 25
-"""Of a property, where its test does not say how many; `make test` has four times as many."""
+EXAMPLES = 20
+"""Of a property, where its test does not say how many; `make test` has five times as many."""
 
 _spawn = multiprocessing.util.spawnv_passfds
 _guarded = False
