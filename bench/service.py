@@ -109,7 +109,9 @@ async def coordinate(folder: Path) -> None:
     cert, key = folder / "coordinator.pem", folder / "coordinator.key"
     app = create_app(hub, OPERATOR)
     door = app.state.callers.admit
-    server = make_server(app, "127.0.0.1", 0, cert, key, PATIENT, on_drain=hub.drain, door=door)
+    server = make_server(
+        app, "127.0.0.1", 0, cert, key, PATIENT, on_drain=hub.drain, recognise=door
+    )
     serving = asyncio.create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.05)

@@ -89,7 +89,7 @@ class Onlooker(ABC):
     def forged(self, label: Label, by: int, to: int, agreed: bytes = b"") -> bytes:
         """A corrupt participant says whatever is useful."""
         own = self.known[self.keys_of(by, to).channel_key]
-        return self._channels(by, to, own).say(label, self._as_neighbour(to), agreed)
+        return self._channels(by, to, own).evidence_for(label, self._as_neighbour(to), agreed)
 
     def view(self, positions: Collection[int] | None = None) -> np.ndarray | None:
         """The best guess of the sum of these inputs; None if one was never sent in any form."""

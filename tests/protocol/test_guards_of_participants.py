@@ -306,7 +306,7 @@ def acks_from(way: Direction) -> Lie:
                 other = network.participants[j.position]
                 us = next(n for n in other._memory.neighbours if n.position == VICTIM)
                 places.append(place)
-                tags.append(other._channels.say(Label.ACK, us, agreed))
+                tags.append(other._channels.evidence_for(Label.ACK, us, agreed))
         assert len(places) >= network.setting.parameters.threshold
         return replace(message, acked=Bitmap.of(message.acked.size, places), evidence=tuple(tags))
 

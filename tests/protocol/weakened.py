@@ -70,8 +70,8 @@ class WithLowerThreshold(Participant):
 class CredulousChannels(Channels):
     """Believes every "included"."""
 
-    def heard(self, label: Label, sender, tag: bytes, bitmap_hash: bytes = b"") -> bool:
-        return label is Label.INCLUDED or super().heard(label, sender, tag, bitmap_hash)
+    def evidence_holds(self, label: Label, sender, tag: bytes, bitmap_hash: bytes = b"") -> bool:
+        return label is Label.INCLUDED or super().evidence_holds(label, sender, tag, bitmap_hash)
 
 
 class WithoutIncludedEvidence(Participant):

@@ -235,7 +235,7 @@ def edited(transcript: Transcript, index: int, change) -> Recording:
 # ---- recording ----------------------------------------------------------------------------------
 
 
-def test_farewells_and_repetitions_are_not_counted_as_messages_of_a_phase() -> None:
+def test_departures_and_repetitions_are_not_counted_as_messages_of_a_phase() -> None:
     release = released("semi-honest")
     transcript = transcript_of(release)
     assert transcript.recording is not None

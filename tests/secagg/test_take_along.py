@@ -13,8 +13,8 @@ def test_reused_keys_say_and_hear_what_agreed_ones_do(monkeypatch: pytest.Monkey
     mine, theirs = (KeyPair.from_secret(seeded(name)(32)) for name in ("mine", "theirs"))
     neighbours = [Neighbour(2, 3, bytes(32), theirs.public)]
     before = Channels(SESSION, 1, mine)
-    said, kept = before.say(Label.ACK, neighbours[0]), before.agreed(neighbours)
+    said, kept = before.evidence_for(Label.ACK, neighbours[0]), before.agreed(neighbours)
     resumed = Channels(SESSION, 1, mine)
     resumed.reuse(neighbours, kept)
     monkeypatch.setattr(KeyPair, "agree", None)  # nothing is agreed upon again
-    assert resumed.say(Label.ACK, neighbours[0]) == said
+    assert resumed.evidence_for(Label.ACK, neighbours[0]) == said

@@ -1,4 +1,4 @@
-"""The matrix people's door, the factors behind it, and the SQL of its rows."""
+"""The entry for people who think in matrices, the factors behind it, and the SQL of its rows."""
 
 import re
 from fractions import Fraction

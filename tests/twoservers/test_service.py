@@ -62,7 +62,7 @@ def helper(folder: Path, store: str | None = None) -> Iterator[tuple[str, Files]
         HelperStore(database), place / "secrets", HELPER, [LEADER.public], HelperMetrics()
     )
     files = certificate(place)
-    with running(service, Limits(), files, door=service.admit) as server:
+    with running(service, Limits(), files, recognise=service.admit) as server:
         yield f"https://localhost:{server.port}", files
     database.close()
 

@@ -1,11 +1,11 @@
-"""The operator's door: one token, a session that ends, and nobody else's forms."""
+"""The operator's sign-in: one token, a session that ends, and nobody else's forms."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 
-from dhdmm.web.signin import ATTEMPTS, SESSION_SECONDS, Doors, local_path
+from dhdmm.web.signin import ATTEMPTS, SESSION_SECONDS, OperatorSessions, local_path
 from tests.web.coordinators import TOKEN, Served
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
@@ -20,50 +20,50 @@ class Clock:
 
 
 def test_the_token_opens_a_session_and_nothing_else_does() -> None:
-    doors = Doors(TOKEN)
-    session = doors.enter(TOKEN, "here")
+    sessions = OperatorSessions(TOKEN)
+    session = sessions.enter(TOKEN, "here")
     assert session is not None
-    assert doors.admits(session)
-    assert doors.enter("another token", "here") is None
-    assert doors.enter("", "here") is None
+    assert sessions.admits(session)
+    assert sessions.enter("another token", "here") is None
+    assert sessions.enter("", "here") is None
 
 
 @pytest.mark.parametrize("forged", ["", ".", "..", "9999999999.00.", "9999999999.00.ff", "é.é.é"])
 def test_a_made_up_session_is_not_admitted(forged: str) -> None:
-    assert not Doors(TOKEN).admits(forged)
+    assert not OperatorSessions(TOKEN).admits(forged)
 
 
 def test_a_changed_session_is_not_admitted() -> None:
-    doors = Doors(TOKEN)
-    end, name, mac = (doors.enter(TOKEN, "here") or "").split(".")
-    assert not doors.admits(f"{int(end) + 1}.{name}.{mac}")
-    assert not doors.admits(f"{end}.{name[::-1]}x.{mac}")
+    sessions = OperatorSessions(TOKEN)
+    end, name, mac = (sessions.enter(TOKEN, "here") or "").split(".")
+    assert not sessions.admits(f"{int(end) + 1}.{name}.{mac}")
+    assert not sessions.admits(f"{end}.{name[::-1]}x.{mac}")
 
 
 def test_a_session_ends_by_itself_and_when_it_is_ended() -> None:
     clock = Clock()
-    doors = Doors(TOKEN, clock)
-    first, second = (doors.enter(TOKEN, "here") or "" for _ in range(2))
-    doors.leave(first)
-    assert not doors.admits(first)
-    assert doors.admits(second)
+    sessions = OperatorSessions(TOKEN, clock)
+    first, second = (sessions.enter(TOKEN, "here") or "" for _ in range(2))
+    sessions.leave(first)
+    assert not sessions.admits(first)
+    assert sessions.admits(second)
     clock.now += SESSION_SECONDS + 1
-    assert not doors.admits(second)
+    assert not sessions.admits(second)
 
 
 def test_workers_with_one_token_know_each_others_sessions_and_another_token_ends_them() -> None:
-    session = Doors(TOKEN).enter(TOKEN, "here") or ""
-    assert Doors(TOKEN).admits(session)
-    assert not Doors("the next token").admits(session)
+    session = OperatorSessions(TOKEN).enter(TOKEN, "here") or ""
+    assert OperatorSessions(TOKEN).admits(session)
+    assert not OperatorSessions("the next token").admits(session)
 
 
 def test_a_few_wrong_tokens_and_then_patience() -> None:
-    doors = Doors(TOKEN)
+    sessions = OperatorSessions(TOKEN)
     for _ in range(ATTEMPTS.burst):
-        assert doors.wait("there") == 0
-        doors.enter("wrong", "there")
-    assert doors.wait("there") > 0
-    assert doors.wait("elsewhere") == 0
+        assert sessions.wait("there") == 0
+        sessions.enter("wrong", "there")
+    assert sessions.wait("there") > 0
+    assert sessions.wait("elsewhere") == 0
 
 
 @pytest.mark.parametrize("place", ["//evil.example", "https://evil.example", "/\\evil", "x", ""])

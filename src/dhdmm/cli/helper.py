@@ -63,7 +63,7 @@ def helper(
         service = HelperService(
             HelperStore(database), secrets, named, leaders, observer := HelperMetrics()
         )
-        server = listening.server(service, usual, metrics=observer, door=service.admit)
+        server = listening.server(service, usual, metrics=observer, recognise=service.admit)
         shown = screen()
         logs.configure(as_json=shown is None, console=shown)
         run(server.serve())

@@ -131,7 +131,7 @@ def serve(
         public=public,
     )
     server = listening.server(
-        app, Limits(), metrics=observer, on_drain=hub.drain, door=app.state.callers.admit
+        app, Limits(), metrics=observer, on_drain=hub.drain, recognise=app.state.callers.admit
     )
     shown = screen()
     logs.configure(as_json=shown is None, console=shown)

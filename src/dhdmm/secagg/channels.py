@@ -31,14 +31,14 @@ class Channels:
     def __init__(self, session: bytes, position: int, channel_keys: KeyPair) -> None:
         self._session, self._keys = session, channel_keys
         self._own = Endpoint(position, channel_keys.public)
-        self._met: dict[int, tuple[Endpoint, bytes]] = {}  # the other end, the pairwise key
+        self._agreements: dict[int, tuple[Endpoint, bytes]] = {}  # the other end, the pairwise key
 
-    def meet(self, neighbours: Iterable[Neighbour]) -> None:
+    def agree_with(self, neighbours: Iterable[Neighbour]) -> None:
         """Agree with all of them at once, which is faster than one by one between other work."""
         agree = self._keys.agree
         for position, _, _, public in neighbours:
-            if position not in self._met:
-                self._met[position] = Endpoint(position, public), agree(public)
+            if position not in self._agreements:
+                self._agreements[position] = Endpoint(position, public), agree(public)
 
     def agreed(self, neighbours: Iterable[Neighbour]) -> list[bytes]:
         """The pairwise keys with them, for `reuse`."""
@@ -47,7 +47,7 @@ class Channels:
     def reuse(self, neighbours: Iterable[Neighbour], pairwise: Iterable[bytes]) -> None:
         """Take what `agreed` gave earlier instead of agreeing again."""
         for j, key in zip(neighbours, pairwise, strict=True):
-            self._met[j.position] = Endpoint(j.position, j.channel_key), key
+            self._agreements[j.position] = Endpoint(j.position, j.channel_key), key
 
     def seal(self, receiver: Neighbour, plaintext: bytes) -> bytes:
         other, pairwise = self._agreed(receiver)
@@ -59,21 +59,23 @@ class Channels:
         key = keys.channel_key(pairwise, Label.SHARE, self._session, other, self._own)
         return keys.unseal(key, self._session, other.position, self._own.position, ciphertext)
 
-    def say(self, label: Label, receiver: Neighbour, bitmap_hash: bytes = b"") -> bytes:
+    def evidence_for(self, label: Label, receiver: Neighbour, bitmap_hash: bytes = b"") -> bytes:
         """Evidence for this one receiver."""
         other, pairwise = self._agreed(receiver)
         return keys.evidence(pairwise, label, self._session, self._own, other, bitmap_hash)
 
-    def heard(self, label: Label, sender: Neighbour, tag: bytes, bitmap_hash: bytes = b"") -> bool:
+    def evidence_holds(
+        self, label: Label, sender: Neighbour, tag: bytes, bitmap_hash: bytes = b""
+    ) -> bool:
         """Whether this is the sender's evidence for us."""
         other, pairwise = self._agreed(sender)
         expected = keys.evidence(pairwise, label, self._session, other, self._own, bitmap_hash)
         return keys.evidence_holds(tag, expected)
 
     def _agreed(self, neighbour: Neighbour) -> tuple[Endpoint, bytes]:
-        if neighbour.position not in self._met:
-            self.meet([neighbour])
-        return self._met[neighbour.position]
+        if neighbour.position not in self._agreements:
+            self.agree_with([neighbour])
+        return self._agreements[neighbour.position]
 
 
 def keys_statement(session: bytes, position: int, mask_key: bytes, channel_key: bytes) -> bytes:

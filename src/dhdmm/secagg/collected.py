@@ -25,7 +25,7 @@ from dhdmm.secagg import messages as m
 from dhdmm.secagg.graph import Positions
 from dhdmm.secagg.keys import EVIDENCE_BYTES
 from dhdmm.secagg.messages import Direction, ShareKind
-from dhdmm.secagg.neighbourhoods import Flags, Indices, Neighbourhoods, Said
+from dhdmm.secagg.neighbourhoods import EvidenceTable, Flags, Indices, Neighbourhoods
 from dhdmm.secagg.round import RoundParameters, session_under_root
 
 DIGEST_BYTES = 32
@@ -70,13 +70,13 @@ class Collected:
                 self._deposit(i, message.ciphertexts)
             case m.EvidencedInput():
                 self.included[self.neighbourhoods.row(i)] = message.included.array()
-                self._inclusions.say(i, self.included, message.evidence)
+                self._inclusions.put(i, self.included, message.evidence)
                 self.inputs.add(i)
                 self._accepted[i] = True
             case m.MaskedInput():
                 self.inputs.add(i)
             case m.Acks():
-                self._acknowledgements.say(i, self._to_ack, message.evidence)
+                self._acknowledgements.put(i, self._to_ack, message.evidence)
                 self.acks.add(i)
             case m.Unmask():
                 self.reveals.add(i)
@@ -212,7 +212,7 @@ class Collected:
     def survivors(self, position: int) -> m.Message:
         if self.graph is not None:
             return m.Survivors(self.session, position, self.alive)
-        evidence = self._inclusions.heard(position, self.surviving)
+        evidence = self._inclusions.for_receiver(position, self.surviving)
         return m.EvidencedSurvivors(self.session, position, self.alive, evidence)
 
     def expected_acks(self, position: int) -> int:
@@ -237,7 +237,7 @@ class Collected:
     # After the acks
 
     def relayed_acks(self, position: int) -> m.Message:
-        evidence = self._acknowledgements.heard(position, self._acked)
+        evidence = self._acknowledgements.for_receiver(position, self._acked)
         acked = Bitmap.from_array(self._acked[self.neighbourhoods.row(position)])
         return m.RelayedAcks(self.session, position, acked, evidence)
 
@@ -278,17 +278,17 @@ class Collected:
         flags: Flags = self._members(self.acks)[self.neighbourhoods.positions] & self._outward
         return flags
 
-    # What is said to one neighbour
+    # Evidence and shares for one neighbour
 
     @cached_property
-    def _inclusions(self) -> Said:
+    def _inclusions(self) -> EvidenceTable:
         """Of having included the neighbour."""
-        return Said(self.neighbourhoods, EVIDENCE_BYTES)
+        return EvidenceTable(self.neighbourhoods, EVIDENCE_BYTES)
 
     @cached_property
-    def _acknowledgements(self) -> Said:
+    def _acknowledgements(self) -> EvidenceTable:
         """Of the survivors."""
-        return Said(self.neighbourhoods, EVIDENCE_BYTES)
+        return EvidenceTable(self.neighbourhoods, EVIDENCE_BYTES)
 
     @cached_property
     def _ciphertexts(self) -> NDArray[np.void]:

@@ -70,20 +70,20 @@ def _order(values: Indices) -> Indices:
     return order & 0xFFFF_FFFF
 
 
-class Said:
-    """At every entry (i, j): what i has said to j, in `size` bytes."""
+class EvidenceTable:
+    """At every entry (i, j): the evidence of i for j, in `size` bytes."""
 
     def __init__(self, around: Neighbourhoods, size: int) -> None:
         self._around, self._size = around, size
         self._tags: NDArray[np.void] = np.zeros(len(around.owners), f"V{size}")
 
-    def say(self, position: int, flags: Flags, words: Sequence[bytes]) -> None:
-        """To each flagged neighbour of a participant its word, in order; `words` as decoded."""
-        assert isinstance(words, Slots)
+    def put(self, position: int, flags: Flags, tags: Sequence[bytes]) -> None:
+        """A participant's tags for its flagged neighbours, in order, as decoded."""
+        assert isinstance(tags, Slots)
         row = self._around.row(position)
-        self._tags[row][flags[row]] = np.frombuffer(words.data, self._tags.dtype)
+        self._tags[row][flags[row]] = np.frombuffer(tags.data, self._tags.dtype)
 
-    def heard(self, position: int, flags: Flags) -> Slots:
-        """What a participant's flagged neighbours have said to it."""
+    def for_receiver(self, position: int, flags: Flags) -> Slots:
+        """The evidence of a participant's flagged neighbours for it."""
         row = self._around.row(position)
         return Slots(self._tags[self._around.reverse[row][flags[row]]].tobytes(), self._size)

@@ -73,7 +73,9 @@ class Participant(Steps):
         if not self.parameters.malicious:
             return self._send(m.MaskedInput(self._session, i, masked), following)
         included = self._memory.included
-        evidence = tuple([self._channels.say(Label.INCLUDED, j) for j in self._where(included)])
+        evidence = tuple(
+            [self._channels.evidence_for(Label.INCLUDED, j) for j in self._where(included)]
+        )
         message = m.EvidencedInput(self._session, i, masked, included, evidence)
         return self._send(message, following)
 
@@ -154,12 +156,12 @@ class Participant(Steps):
         if len(message.evidence) != len(alive_neighbours):
             raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, "not one for each alive neighbour")
         for j, tag in zip(alive_neighbours, message.evidence, strict=True):
-            if not self._channels.heard(Label.INCLUDED, j, tag):
+            if not self._channels.evidence_holds(Label.INCLUDED, j, tag):
                 raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, f"of {j.position}")
         memory.alive = alive
         agreed = bitmap_hash(alive, self._beside_survivors)
         holders_of = [j for j in alive_neighbours if j.direction & IN]
-        acks = tuple([self._channels.say(Label.ACK, j, agreed) for j in holders_of])
+        acks = tuple([self._channels.evidence_for(Label.ACK, j, agreed) for j in holders_of])
         return m.Acks(self._session, self.position, acks)
 
     def _on_relayed_acks(self, message: m.RelayedAcks) -> m.Message:
@@ -169,7 +171,7 @@ class Participant(Steps):
         if len(acking) != len(message.evidence):
             raise RemoteProtocolError(AbortReason.BAD_EVIDENCE, "not one for each ack")
         valid = [
-            self._channels.heard(Label.ACK, j, tag, agreed)
+            self._channels.evidence_holds(Label.ACK, j, tag, agreed)
             for j, tag in zip(acking, message.evidence, strict=True)
             if j.direction & OUT
         ]

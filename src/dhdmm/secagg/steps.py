@@ -63,7 +63,7 @@ class Steps(JournalledMachine):
             self._randomness,
         )
         pairs = dict(zip(positions, map(bytes.__add__, seeds, mask_keys), strict=True))
-        self._channels.meet(memory.neighbours)
+        self._channels.agree_with(memory.neighbours)
         out = [j for j in memory.neighbours if j.direction & OUT]
         ciphertexts = tuple([self._channels.seal(j, pairs[j.position]) for j in out])
         commitment = keys.seed_commitment(memory.seed, self._session, self.position)

@@ -29,7 +29,7 @@ from dhdmm.server.metrics import Metrics
 from dhdmm.server.responses import refusal
 
 Header = tuple[bytes, bytes]
-Door = Callable[[Scope], Awaitable[tuple[str | None, int | None]]]
+Recogniser = Callable[[Scope], Awaitable[tuple[str | None, int | None]]]
 """Returns the caller's name, None for a stranger, and the largest body it may send if that is
 known; raises `Problem` to refuse it. Only the header has been read."""
 
@@ -61,7 +61,7 @@ class _Disconnected(Exception):
 
 
 async def all_strangers(_scope: Scope) -> tuple[str | None, int | None]:
-    """A `Door` that recognises nobody."""
+    """A `Recogniser` that knows nobody."""
     return None, None
 
 
@@ -74,10 +74,10 @@ class Guard:
         limits: Limits,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
-        door: Door = all_strangers,
+        recognise: Recogniser = all_strangers,
     ) -> None:
         self._app, self._limits, self._metrics = app, limits, metrics
-        self._door = door
+        self._recognise = recognise
         self._known, self._strangers = CallerLimits.both(limits, clock)
         self._refusals = Buckets(limits.refusals, limits.callers, clock)
         self._guesses = Buckets(limits.guesses, limits.callers, clock)
@@ -137,7 +137,7 @@ class Guard:
         if "authorization" in headers_of(scope) and (wait := self._guesses.wait(address)):
             raise _Refused(429, Reason.RATE, "too many wrong tokens", retry_after=wait)
         try:
-            return await self._door(scope)
+            return await self._recognise(scope)
         except Problem as problem:
             if problem.status in REFUSALS:
                 self._require_rate(None, address)

@@ -29,7 +29,7 @@ from dhdmm.server import logs
 from dhdmm.server.asgi import Application
 from dhdmm.server.connections import ACCEPT_PAUSE, Acceptor, Connection, Slot
 from dhdmm.server.defects import caught
-from dhdmm.server.guard import Door, Guard, all_strangers
+from dhdmm.server.guard import Guard, Recogniser, all_strangers
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
 
@@ -195,12 +195,12 @@ def make_server(
     metrics: Metrics | None = None,
     on_drain: Callable[[], None] = lambda: None,
     proxies: str = "",
-    door: Door | None = None,
+    recognise: Recogniser | None = None,
 ) -> Server:
     """A server for the application, which is called with whole and small requests only.
 
     `proxies` are addresses of reverse proxies, separated by commas: what they say about whom they
-    speak for is believed. `door` tells who is asking; without one all are strangers.
+    speak for is believed. `recognise` tells who is asking; without one all are strangers.
     """
     certificate = _certificate(tls_cert, tls_key)
     if certificate is None and not is_loopback(host):
@@ -212,7 +212,7 @@ def make_server(
     limits = _within_open_files(limits or Limits())
     counted = metrics or Metrics()
     config = uvicorn.Config(
-        Guard(app, limits, counted, door=door or all_strangers),
+        Guard(app, limits, counted, recognise=recognise or all_strangers),
         host=host,
         port=port,
         loop="auto",  # uvloop where it is installed

@@ -173,7 +173,7 @@ class RoundState:
         if self._running is None and not self.row.over:
             self.turn([])
         if self._running is None:
-            return {i: self._farewell(i) for i in positions}
+            return {i: self._last_message(i) for i in positions}
         message_for = self._running.session.message_for
         return {i: message_for(i) for i in positions}
 
@@ -259,14 +259,14 @@ class RoundState:
         if machine is not None and self.seats is not None and self.seats.plan.method.has_helper:
             self.speaks = machine.message_for(0) is not None
 
-    def _farewell(self, position: int) -> bytes | None:
+    def _last_message(self, position: int) -> bytes | None:
         """What there is to say after the end: a receipt, or why there is none."""
         if self.seats is None:
             return None
         if self.row.reason is not None:
             method, reason = self.seats.plan.method, AbortReason(self.row.reason)
-            farewell: bytes = method.abort_message(self.seats.round, position, reason)
-            return farewell
+            message: bytes = method.abort_message(self.seats.round, position, reason)
+            return message
         if self._published is None:
             transcript = self.transcript()
             self._published = None if transcript is None else Transcript.from_bytes(transcript)

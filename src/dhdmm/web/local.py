@@ -32,20 +32,20 @@ STOP_SECONDS = 5.0
 @contextmanager
 def served_here(app: ASGIApp, port: int = 0) -> Iterator[str]:
     """The address that opens the application once; it is gone when the block ends."""
-    door = LocalDoor(app)
-    server = make_server(with_headers(door), HOST, port)
+    access = LocalAccess(app)
+    server = make_server(with_headers(access), HOST, port)
     thread = threading.Thread(target=run, args=[server.serve()], daemon=True)
     thread.start()
     _await_start(server, thread)
     try:
-        yield f"http://{HOST}:{server.port}/?key={door.key}"
+        yield f"http://{HOST}:{server.port}/?key={access.key}"
     finally:
         server.stop()
         thread.join(STOP_SECONDS)
 
 
 @dataclass(eq=False)
-class LocalDoor:
+class LocalAccess:
     """Lets in whoever has opened the printed address, and what our own pages send."""
 
     app: ASGIApp

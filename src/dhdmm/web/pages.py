@@ -19,7 +19,7 @@ from dhdmm.server.responses import problem_response
 from dhdmm.server.studies import Hub
 from dhdmm.web import builder, releases, rounds
 from dhdmm.web.shelf import FolderLibrary, HubLibrary, Shelf
-from dhdmm.web.signin import Doors, is_operator
+from dhdmm.web.signin import OperatorSessions, is_operator
 from dhdmm.web.site import Site, with_headers
 
 
@@ -28,26 +28,26 @@ class Pages:
     """The pages as an application, and who has signed in to them."""
 
     app: ASGIApp
-    doors: Doors = field(repr=False)
+    sessions: OperatorSessions = field(repr=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self.app(scope, receive, send)
 
     def is_operator(self, scope: Scope) -> bool:
-        return is_operator(self.doors, Request(scope))
+        return is_operator(self.sessions, Request(scope))
 
 
 def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> Pages:
     """The pages of this coordinator; with `public`, everybody may read what is no secret."""
-    site = Site(Doors(operator_token), public)
+    site = Site(OperatorSessions(operator_token), public)
     shelf = Shelf(HubLibrary(hub))
     routes = [*rounds.routes(site, hub), *releases.routes(site, shelf), *builder.routes(site, hub)]
-    return Pages(with_headers(_application(site, routes)), site.doors)
+    return Pages(with_headers(_application(site, routes)), site.sessions)
 
 
 def local_pages(folders: Sequence[Path]) -> Starlette:
     """Releases on this machine, for whoever sits at it: the first page leads to them."""
-    site = Site(Doors(secrets.token_urlsafe(32)), public=True, local=True)
+    site = Site(OperatorSessions(secrets.token_urlsafe(32)), public=True, local=True)
 
     async def first(request: Request) -> Response:
         if len(folders) == 1:

@@ -192,7 +192,7 @@ class _RoundPages:
 
     def _roster(self, request: Request, live: LiveRound) -> dict[str, Any] | None:
         """Names and keys, for the operator alone."""
-        if live.seats is None or not is_operator(self._site.doors, request):
+        if live.seats is None or not is_operator(self._site.sessions, request):
             return None
         known = live.seats.roster
         shown = zip(known.names[:LONGEST_LIST], known.identities[:LONGEST_LIST], strict=True)

@@ -25,8 +25,8 @@ LONGEST_TOKEN = 1000
 _KEY = b"dhdmm pages: session"
 
 
-class Doors:
-    """Gives out sessions for the token, and knows them again."""
+class OperatorSessions:
+    """Begins a session for the token, and recognises its cookie afterwards."""
 
     def __init__(
         self,
@@ -68,8 +68,8 @@ class Doors:
         return hmac.digest(self._key, claim.encode(), "sha256").hex()
 
 
-def is_operator(doors: Doors, request: Request) -> bool:
-    return doors.admits(request.cookies.get(_cookie(request), ""))
+def is_operator(sessions: OperatorSessions, request: Request) -> bool:
+    return sessions.admits(request.cookies.get(_cookie(request), ""))
 
 
 def begin_session(request: Request, session: str, place: str) -> Response:
@@ -78,8 +78,8 @@ def begin_session(request: Request, session: str, place: str) -> Response:
     return response
 
 
-def end_session(doors: Doors, request: Request, place: str) -> Response:
-    doors.leave(request.cookies.get(_cookie(request), ""))
+def end_session(sessions: OperatorSessions, request: Request, place: str) -> Response:
+    sessions.leave(request.cookies.get(_cookie(request), ""))
     response = RedirectResponse(place, 303)
     _set_cookie(request, response, "", 0)
     return response

@@ -30,7 +30,7 @@ from dhdmm.release.wording import byte_size, day, figure, large, moment, number,
 from dhdmm.server.responses import problem_response
 from dhdmm.web.signin import (
     LONGEST_TOKEN,
-    Doors,
+    OperatorSessions,
     begin_session,
     end_session,
     is_from_our_page,
@@ -61,7 +61,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Site:
     """The pages of one coordinator, or of a release on this machine."""
 
-    doors: Doors = field(repr=False)
+    sessions: OperatorSessions = field(repr=False)
     public: bool = False
     local: bool = False
     """They are of this machine: there is nobody to sign in."""
@@ -84,7 +84,7 @@ class Site:
         """A page for the operator; what it is sent must come from one of our pages."""
 
         async def guarded(request: Request) -> Response:
-            if not (public or is_operator(self.doors, request)):
+            if not (public or is_operator(self.sessions, request)):
                 return self._sign_in_first(request)
             _require_our_page(request)
             return await endpoint(request)
@@ -116,7 +116,7 @@ class Site:
 
     async def _show_sign_in(self, request: Request) -> Response:
         place = local_path(request.query_params.get("next", "/"))
-        if is_operator(self.doors, request):
+        if is_operator(self.sessions, request):
             return RedirectResponse(place, 303)
         return self.page(request, "sign-in.html", place=place, refused=None)
 
@@ -124,13 +124,13 @@ class Site:
         _require_our_page(request)
         form = await form_of(request)
         place, address = local_path(form.get("next", "/")), address_of(request)
-        wait = self.doors.wait(address)
+        wait = self.sessions.wait(address)
         if wait:
             said = f"Too many attempts. Try again in {wait} seconds."
             response = self.page(request, "sign-in.html", 429, place=place, refused=said)
             response.headers["Retry-After"] = str(wait)
             return response
-        session = self.doors.enter(form.get("token", "")[:LONGEST_TOKEN], address)
+        session = self.sessions.enter(form.get("token", "")[:LONGEST_TOKEN], address)
         if session is None:
             said = "This is not the token that the coordinator printed."
             return self.page(request, "sign-in.html", 401, place=place, refused=said)
@@ -138,14 +138,14 @@ class Site:
 
     async def _sign_out(self, request: Request) -> Response:
         _require_our_page(request)
-        return end_session(self.doors, request, "/" if self.public else "/sign-in")
+        return end_session(self.sessions, request, "/" if self.public else "/sign-in")
 
     # -- pages ------------------------------------------------------------------------------------
 
     def page(self, request: Request, name: str, status: int = 200, /, **values: Any) -> Response:
         """The template with these values, and what every page shows."""
         frame = {
-            "operator": is_operator(self.doors, request),
+            "operator": is_operator(self.sessions, request),
             "public": self.public,
             "local": self.local,
             "path": request.url.path,

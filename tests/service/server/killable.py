@@ -97,8 +97,8 @@ def live(url: str, out: str, port: int, death: Death | None) -> None:
     """One life of a coordinator process."""
     hub = Hub(Mortal(url, death), SERVER_KEY, Path(out), Deadlines(600, 600))
     app = create_app(hub, OPERATOR)
-    door = app.state.callers.admit
-    make_server(app, "127.0.0.1", port, on_drain=hub.drain, door=door).run()
+    recognise = app.state.callers.admit
+    make_server(app, "127.0.0.1", port, on_drain=hub.drain, recognise=recognise).run()
 
 
 class Keeper:

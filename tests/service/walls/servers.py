@@ -119,8 +119,8 @@ def running(
 
 def coordinating(app: Starlette, files: Files | None = None, around=lambda app: app):
     """Our server with a coordinator's application, or with what is put around it."""
-    hub, door = app.state.hub, app.state.callers.admit
-    return running(around(app), Limits(), files, on_drain=hub.drain, door=door)
+    hub, recognise = app.state.hub, app.state.callers.admit
+    return running(around(app), Limits(), files, on_drain=hub.drain, recognise=recognise)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dhdmm.network import signing
 from dhdmm.server.app import create_app
-from dhdmm.server.guard import Door
+from dhdmm.server.guard import Recogniser
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
 from dhdmm.server.process import Server
@@ -78,7 +78,7 @@ def besieged(
     limits: Limits = PATIENT,
     *,
     guarded: bool = True,
-    door: Door | None = None,
+    recognise: Recogniser | None = None,
     **options: object,
 ) -> Iterator[Besieged]:
     """A coordinator; unless it is `guarded`, its wall takes everybody for a stranger."""
@@ -86,7 +86,7 @@ def besieged(
     round_id = current_round(database, add_study(database, study_of()), roster_file())
     hub, metrics = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600)), Metrics()
     app = create_app(hub, OPERATOR, metrics=metrics, **options)
-    door = door or (app.state.callers.admit if guarded else None)
-    with running(app, limits, None, metrics, on_drain=hub.drain, door=door) as server:
+    recognise = recognise or (app.state.callers.admit if guarded else None)
+    with running(app, limits, None, metrics, on_drain=hub.drain, recognise=recognise) as server:
         yield Besieged(server, round_id, hub, metrics)
     database.close()

@@ -127,7 +127,7 @@ def proxied(
     round_id = current_round(database, study, roster_file(CROWD))
     hub = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600))
     app, files = create_app(hub, OPERATOR), certificate(folder)
-    options = {"on_drain": hub.drain, "door": app.state.callers.admit, "proxies": "127.0.0.1"}
+    options = {"on_drain": hub.drain, "recognise": app.state.callers.admit, "proxies": "127.0.0.1"}
     with (
         running(app, Limits(), **options) as server,
         nginx(folder, files, server.port, sample, connections) as port,

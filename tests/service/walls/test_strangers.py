@@ -19,7 +19,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.errors import DhdmmError
 from dhdmm.network import signing
 from dhdmm.server.connections import ConnectionCounts, Slot, trusted
-from dhdmm.server.guard import Door, Guard
+from dhdmm.server.guard import Guard, Recogniser
 from dhdmm.server.limits import KIB, MIB, AtOnce, BodyMemory, Limits, Overdrawn, Rate
 from dhdmm.server.metrics import Metrics
 from tests.service.server.rounds import AS_OPERATOR, identity_of
@@ -50,7 +50,7 @@ TIGHT = replace(
 
 
 async def believing(scope) -> tuple[str | None, int | None]:
-    """A door that takes the claim of a key for its owner."""
+    """A recognise that takes the claim of a key for its owner."""
     return dict(scope["headers"]).get(b"dhdmm-key", b"").decode() or None, None
 
 
@@ -68,19 +68,19 @@ def test_announced_bodies_of_strangers_stop_no_upload(tmp_path: Path) -> None:
 
 
 @pytest.mark.fault(54)
-@pytest.mark.parametrize(("door", "expected"), [(None, 422), (believing, 503)])
+@pytest.mark.parametrize(("recognise", "expected"), [(None, 422), (believing, 503)])
 def test_bodies_under_made_up_keys_fill_no_memory(
-    tmp_path: Path, door: Door | None, expected: int
+    tmp_path: Path, recognise: Recogniser | None, expected: int
 ) -> None:
     """All but the last byte is sent. Only where a claimed key is believed does it take effect."""
-    with besieged(tmp_path, TIGHT, door=door) as here, contextlib.ExitStack() as held:
+    with besieged(tmp_path, TIGHT, recognise=recognise) as here, contextlib.ExitStack() as held:
         for number in range(8):
             client = held.enter_context(connect(here.server, source="127.0.0.2"))
             key = {"dhdmm-key": sha256(bytes([number])).hexdigest(), "content-length": "65536"}
             client.sendall(head("POST", f"{here.base}/message", key))
             with contextlib.suppress(OSError):
                 client.sendall(bytes(64 * KIB - 1))
-        if door is not None:
+        if recognise is not None:
             until(lambda: b"dhdmm_body_bytes 0.0" not in here.metrics.text())
         assert here.post(MESSAGE, 0) == expected
 
@@ -246,7 +246,7 @@ def test_without_the_limit_one_caller_has_all_its_requests_under_way(
     if not guarded:
         monkeypatch.setattr(AtOnce, "begin", lambda *_: True)
         monkeypatch.setattr(AtOnce, "end", lambda *_: None)
-    with running(app, limits, door=believing) as server, contextlib.ExitStack() as held:
+    with running(app, limits, recognise=believing) as server, contextlib.ExitStack() as held:
         clients = [held.enter_context(connect(server)) for _ in range(3)]
         for client in clients:
             client.sendall(head("GET", "/", claimed))
