@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -39,6 +40,12 @@ def problem(
     return PydanticCustomError(kind, "{what}", {"what": what, "hint": hint, "at": at})
 
 
+@cache
+def _keys(section: type[Section]) -> tuple[str, ...]:
+    """What a section's keys are called in a file."""
+    return tuple(field.alias or name for name, field in section.model_fields.items())
+
+
 class Section(BaseModel):
     """A part of a study file: refuses unknown keys, and all but one of the keys in `one_of`."""
 
@@ -50,7 +57,7 @@ class Section(BaseModel):
     def _known_keys(cls, given: Any) -> Any:
         """Unknown keys first, with the near miss: they explain what seems to be missing."""
         if isinstance(given, dict):
-            known = [field.alias or name for name, field in cls.model_fields.items()]
+            known = _keys(cls)
             for key in given:
                 if key not in known:
                     hint = nearest(key, known) or ""
