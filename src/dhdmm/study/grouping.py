@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhdmm.study import sqltext
 from dhdmm.study.attributes import Codes
 from dhdmm.study.attributes.base import Partition
 from dhdmm.study.document import Place
@@ -21,13 +19,10 @@ from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of_sets, 
 from dhdmm.study.hierarchy import partitions
 from dhdmm.study.models import GroupingModel, SetModel
 from dhdmm.study.names import LazySequence, first_repeated, nearest
-from dhdmm.study.predicate import mask
+from dhdmm.study.predicate import mask, read
 from dhdmm.study.query import TOTAL
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import plain_axis
-
-if TYPE_CHECKING:
-    from sqlglot.expressions import Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +113,7 @@ class _Entry:
 
     labels: Sequence[str]
     codes: Codes
-    condition: Expr | None = None
+    condition: str | None = None
     """Says it more shortly than the list of values."""
 
     @property
@@ -144,7 +139,7 @@ def _grouping_of_sets(
         condition = conditions[i]
         if condition is None:
             return attribute.set_predicate(codes[ends[i] : ends[i + 1]])
-        return f"({sqltext.render(condition)})"
+        return f"({condition})"
 
     factor = factor_of_sets(codes, ends, attribute.size)
     return Grouping(name, index, factor, labels, LazySequence(len(labels), predicate))
@@ -179,9 +174,9 @@ def _entry(model: SetModel, schema: Schema, index: int, place: Place) -> _Entry:
     attribute = schema.attributes[index]
     if model.where is not None:
         where = str(place / "where")
-        tree = sqltext.parse_condition(model.where, where)
-        codes = np.flatnonzero(mask(tree, schema, index, where=where))
-        return _Entry([str(model.label)], codes, tree)
+        found = read(model.where, schema, only=index, where=where)
+        codes = np.flatnonzero(mask(found, schema, index, where=where))
+        return _Entry([str(model.label)], codes, found.text)
     if model.each is not None:
         with (place / "each").located():
             each = attribute.each(model.each)

@@ -16,7 +16,6 @@ from itertools import combinations
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.study import sqltext
 from dhdmm.study.cells import Cells
 from dhdmm.study.coverage import coverage_terms
 from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
@@ -35,7 +34,7 @@ from dhdmm.study.models import (
 )
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.persons import mark_of
-from dhdmm.study.predicate import Box, boxes
+from dhdmm.study.predicate import Box, boxes, read
 from dhdmm.study.schema import Schema
 from dhdmm.study.sql import ParsedQuery, parse_query, unit_name
 from dhdmm.study.sums import of_known, summed
@@ -118,8 +117,8 @@ class Names:
             return Condition()
         where = str(given[-1][1])
         if len(given) == 1:
-            tree = sqltext.parse_condition(given[0][0], where)
-            return Condition(sqltext.render(tree), boxes(tree, self.schema, where=where))
+            found = read(given[0][0], self.schema, where=where)
+            return Condition(found.text, boxes(found, self.schema, where=where))
         joined = " AND ".join(f"({self.condition([one]).text})" for one in given)
         return Condition(joined, boxes(joined, self.schema, where=where))
 
