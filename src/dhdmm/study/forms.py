@@ -7,7 +7,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 from pydantic_core import PydanticCustomError
 
 from dhdmm.study.document import shown
@@ -52,9 +52,9 @@ class Section(BaseModel):
     one_of: ClassVar[tuple[str, ...]] = ()
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, given: Any) -> Any:
+    def _checked(cls, given: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
         """Unknown keys first, with the near miss: they explain what seems to be missing."""
         if isinstance(given, dict):
             known = _keys(cls)
@@ -62,13 +62,10 @@ class Section(BaseModel):
                 if key not in known:
                     hint = nearest(key, known) or ""
                     raise problem(f"unknown key {shown(key)}", hint, (str(key),), "unknown")
-        return given
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if self.one_of:
-            self.exactly_one(*self.one_of)
-        return self
+        made = make(given)
+        if cls.one_of:
+            made.exactly_one(*cls.one_of)
+        return made
 
     def exactly_one(self, *keys: str) -> str:
         """The only one of these keys that is given."""
