@@ -114,7 +114,7 @@ def first() -> None:
 
     What both import is imported before: that is measured by `bench join`.
     """
-    for name in ("dhdmm.client.join", "scipy.sparse", "sqlglot.dialects.duckdb"):
+    for name in ("dhdmm.client.join", "scipy.sparse"):
         import_module(name)
     encoded = sys.stdin.buffer.read()
     print(milliseconds(partial(StudyModel.model_rebuild, force=True), 1))

@@ -53,7 +53,8 @@ def _rows(found: Found) -> list[Row]:
                         "threat_model": model,
                         "cost": f"{name} ({unit})",
                         "key": cost,
-                        "exponent": exponent(sizes, values),
+                        "exponent": (grows := exponent(sizes, values)),
+                        "exponent_shown": f"{round(grows, 2) + 0.0:.2f}".replace("-", "−"),
                         "paper": f"O({published})",
                         "fixed": f"k = {mine[0]['rows']:,}"
                         if over == "n"
@@ -85,7 +86,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
             [row] = group(rows, over=over, threat_model=model, key=cost)
             sizes = [int(size) for size in row["sizes"].split()]
             values = [float(value) for value in row["values"].split()]
-            label = f"{model}, {over}^{row['exponent']:.2f}"
+            label = f"{model}, {over}^{row['exponent_shown']}"
             axes.errorbar(sizes, values, label=label, **style.ours(model, linestyle="none"))
             fitted = np.polyfit(np.log(sizes), np.log(values), 1)
             axes.plot(sizes, np.exp(np.polyval(fitted, np.log(sizes))), color=style.COLOURS[model])
@@ -109,7 +110,7 @@ ITEM = PaperItem(
         Column("cost", "cost"),
         Column("sizes_shown", "sizes"),
         Column("shown", "measured"),
-        Column("exponent", "exponent", 3),
+        Column("exponent_shown", "exponent"),
         Column("paper", "paper"),
     ),
     draw=_draw,

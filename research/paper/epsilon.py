@@ -8,7 +8,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
 from research.paper import accuracy, style
-from research.paper.item import Column, Found, Needed, PaperItem, Row, group, studies_of
+from research.paper.item import (
+    Column,
+    Found,
+    Needed,
+    PaperItem,
+    Row,
+    group,
+    significant,
+    studies_of,
+)
 from research.paper.settings import Settings
 from research.paper.studies import TITLES
 
@@ -108,7 +117,8 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _listed(rows: Sequence[Row], key: str) -> str:
-    return ", ".join(f"{row[key]:.3g}" for row in rows)
+    found = [significant(row[key], 3) for row in rows]
+    return f"{found[0]} throughout" if len({*found}) == 1 else ", ".join(found)
 
 
 ITEM = PaperItem(

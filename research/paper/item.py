@@ -54,6 +54,11 @@ class PaperItem:
     remarks: Callable[[Sequence[Row]], Iterable[str]] = lambda _rows: ()
     """What the rows say, in sentences with their numbers."""
 
+    @property
+    def about(self) -> tuple[str, str]:
+        """How the text about the paper begins, where the paper has the item; and that text."""
+        return "" if self.title.endswith("(not in the paper)") else "In the paper:", self.paper
+
     def units(self, settings: Settings) -> list[Unit]:
         return [unit for _, units in self.needed(settings) for unit in units]
 
@@ -74,7 +79,7 @@ def significant(value: float, digits: int) -> str:
     if not -5 <= magnitude <= 12:
         return f"{value:.{digits - 1}e}"
     rounded = round(value, digits - 1 - magnitude)
-    return f"{rounded:,.{max(0, digits - 1 - magnitude)}f}"
+    return f"{rounded:,.{max(0, digits - 1 - magnitude)}f}".replace("-", "−")
 
 
 def group(rows: Sequence[Row], **wanted: Any) -> list[Row]:

@@ -129,7 +129,8 @@ def _markdown(finished: Sequence[Finished], about: dict[str, str], settings: Set
     parts.append("\n".join(f"- {name}: {text}" for name, text in about.items()))
     for done in finished:
         item = done.item
-        parts += [f"## {item.title}", f"*In the paper:* {item.paper}"]
+        begins, about_it = item.about
+        parts += [f"## {item.title}", f"*{begins}* {about_it}" if begins else about_it]
         parts.append(f"![{item.title}]({PICTURES}/{item.name}.svg)")
         parts.append("\n".join(f"- {remark}" for remark in item.remarks(done.rows)))
         parts.append(_markdown_table(done))
@@ -178,6 +179,7 @@ def _html(
 
 def _section(done: Finished, svg: bytes) -> str:
     item, picture = done.item, base64.b64encode(svg).decode()
+    begins, about_it = item.about
     remarks = "".join(f"<li>{escape(remark)}</li>" for remark in item.remarks(done.rows))
     head = "".join(f"<th>{escape(column.header)}</th>" for column in item.columns)
     body = "".join(
@@ -188,7 +190,7 @@ def _section(done: Finished, svg: bytes) -> str:
     )
     return (
         f'<section id="{item.name}"><h2>{escape(item.title)}</h2>'
-        f"<p><em>In the paper:</em> {escape(item.paper)}</p>"
+        f"<p><em>{begins}</em> {escape(about_it)}</p>"
         f'<img alt="{escape(item.title)}" src="data:image/svg+xml;base64,{picture}">'
         f"<ul>{remarks}</ul><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         "</section>"

@@ -79,8 +79,9 @@ def series(
 ) -> None:
     """One column of the rows against another, with error bars where there are repetitions."""
     spread = [row.get(f"{y}_sd") or 0.0 for row in rows]
+    bars = spread if any(spread) else None
     axes.errorbar(
-        [row[x] for row in rows], [row[y] for row in rows], yerr=spread, label=label, **look
+        [row[x] for row in rows], [row[y] for row in rows], yerr=bars, label=label, **look
     )
 
 

@@ -41,7 +41,7 @@ def _rows(found: Found) -> list[Row]:
 
 def _mean_and_spread(row: Row, key: str) -> str:
     spread = row.get(f"{key}_sd")
-    after = "" if spread is None or key.endswith(("kb", "mb")) else f" ± {spread:.2g}"
+    after = "" if spread is None or key.endswith(("kb", "mb")) else f" ± {significant(spread, 2)}"
     return significant(row[key], 3) + after
 
 
@@ -67,7 +67,7 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
         if row["paper_total_s"] is None or row["records"] != rows[0]["records"]:
             continue
         gains = ", ".join(
-            f"{label.split(' (')[0]} {row[f'paper_{key}'] / row[key]:.2g}"
+            f"{label.split(' (')[0]} {significant(row[f'paper_{key}'] / row[key], 2)}"
             for key, label in PANELS.items()
         )
         who = f"{row['threat_model']}, {row['participants']:,} participants"
@@ -90,7 +90,8 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 def _range(rows: Sequence[Row], key: str, digits: str, scale: float = 1) -> str:
     values = [row[key] / scale for row in rows]
-    return f"{min(values):{digits}} to {max(values):{digits}}"
+    least, most = f"{min(values):{digits}}", f"{max(values):{digits}}"
+    return least if least == most else f"{least} to {most}"
 
 
 ITEM = PaperItem(

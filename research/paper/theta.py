@@ -21,8 +21,8 @@ from research.paper.studies import TITLES
 
 CURVES: dict[str, tuple[float, str, style.Keywords]] = {
     "no dropouts": (0.0, SEMI_HONEST, style.line(style.BLUE, "o", "-")),
-    "5 % may drop out": (MAX_DROPOUT, SEMI_HONEST, style.line(style.SKY, "^", "--")),
-    "5 % may drop out, malicious": (
+    "5% may drop out": (MAX_DROPOUT, SEMI_HONEST, style.line(style.SKY, "^", "--")),
+    "5% may drop out, malicious": (
         MAX_DROPOUT,
         MALICIOUS,
         style.line(style.VERMILLION, "s", ":"),

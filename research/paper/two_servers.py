@@ -17,7 +17,7 @@ from research.paper.work import Result, Unit
 WORKERS = 2
 PANELS = {
     "participant_ms": "participant's computation (ms)",
-    "servers_ms": "both servers', a participant (ms)",
+    "servers_ms": "both servers' computation, per participant (ms)",
     "sent_kb": "participant sends (KB)",
     "leader_mb": "leader's process (MB)",
 }

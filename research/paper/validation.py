@@ -17,7 +17,16 @@ from dhdmm.planning.figures import liar_errors
 from dhdmm.planning.plan import Plan
 from dhdmm.study.histogram import Histogram
 from research.paper import simulations, style
-from research.paper.item import Column, Found, Needed, PaperItem, Row, group, studies_of
+from research.paper.item import (
+    Column,
+    Found,
+    Needed,
+    PaperItem,
+    Row,
+    group,
+    significant,
+    studies_of,
+)
 from research.paper.settings import MALICIOUS, Settings
 from research.paper.studies import TITLES, planned, strategy
 from research.paper.work import Result, Unit
@@ -164,12 +173,12 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     closest = max(row["bounded"] / row["stated"] for row in rows)
     yield (
         f"With proofs no lie moved an answer further than the plan states: {len(above)} of"
-        f" {len(rows)} did, and the closest came to {100 * closest:.3g} % of it."
+        f" {len(rows)} did, and the closest came to {100 * closest:.3g}% of it."
         if not above
         else f"{len(above)} of {len(rows)} lies moved an answer further than the plan states."
     )
     furthest = max(row["free"] / row["stated"] for row in rows)
-    yield f"Without proofs the furthest went to {furthest:.2g} times that."
+    yield f"Without proofs the furthest went to {significant(furthest, 2)} times that."
 
 
 POISONING = PaperItem(

@@ -65,10 +65,10 @@ def _draw(rows: Sequence[Row]) -> Figure:
     for axes, title in (
         (traffic, "a participant's traffic (KB)"),
         (computing, "a participant's computation (ms)"),
-        (coordinating, "the coordinator's, a participant (µs)"),
+        (coordinating, "the coordinator's computation, per participant (µs)"),
     ):
         style.over_participants(axes, rows, title)
-        axes.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.3))
+        axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(0, -0.2))
     return figure
 
 
@@ -82,10 +82,11 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
             f" {row['plan_check_ms']:.1f} ms check the plan."
         )
         last = mine[-1]
-        yield (
-            f"{model}, {last['participants']:,} participants:"
-            f" {last['participant_all_kb']:.1f} KB a participant in all."
-        )
+        if last is not row:
+            yield (
+                f"{model}, {last['participants']:,} participants:"
+                f" {last['participant_all_kb']:.1f} KB a participant in all."
+            )
         yield f"{model}: the coordinator's time grows as {growth(mine)}."
         ratios = [row["coordinator_ratio"] for row in mine]
         own = [row["participant_ratio"] for row in mine if row["participant_ratio"] is not None]
@@ -127,8 +128,8 @@ ITEM = PaperItem(
         Column("participant_ms", "phases ms", 3),
         Column("participant_all_ms", "in all ms", 3),
         Column("coordinator_us", "coordinator µs each", 3),
-        Column("coordinator_ratio", "counted / measured", 2),
-        Column("participant_ratio", "participant's", 2),
+        Column("coordinator_ratio", "coordinator, counted / measured", 3),
+        Column("participant_ratio", "participant, counted / measured", 3),
     ),
     draw=_draw,
     remarks=_remarks,

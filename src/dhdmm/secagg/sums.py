@@ -36,7 +36,8 @@ def log_sums(bound: Bound, last: int, bits: int) -> tuple[Array, Array]:
     while True:
         cut = (high > low) & ~is_below(sums, bits + SPARE_BITS)
         ends = np.concatenate([low[low == high], high[cut]])
-        terms = np.concatenate([sums[low == high], bound(high[cut], high[cut])])
+        at_ends = bound(high[cut], high[cut]) if cut.any() else sums[cut]
+        terms = np.concatenate([sums[low == high], at_ends])
         too_large = ~is_below(terms, bits)
         if too_large.any():
             first = np.argmax(np.where(too_large, ends, 0))

@@ -18,6 +18,7 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 TERMS = 64  # of a series before its geometric remainder
 _SLACK = 1e-6
+_HALF_LOG_TAU = math.log(math.tau) / 2
 _LOG_FACTORIALS = np.array([math.lgamma(n + 1) for n in range(24)])
 
 
@@ -27,14 +28,19 @@ def log_choose(n: Array | float, k: Array | float) -> Array:
 
 
 def log_factorial(n: Array | float) -> Array:
-    """ln n! for whole numbers n ≥ 0: listed, or Stirling's series, whose next term is < 10⁻¹⁵."""
+    """ln n! for whole numbers n ≥ 0; in arrays those that are not listed by Stirling's series,
+    whose next term is < 10⁻¹⁵."""
+    if np.ndim(n) == 0:
+        return np.asarray(math.lgamma(float(n) + 1))
     whole = np.asarray(n, np.float64)
     x = np.maximum(whole, len(_LOG_FACTORIALS))
-    u = 1 / x**2
+    u = 1 / (x * x)
     series = (1 / 12 - u * (1 / 360 - u * (1 / 1260 - u / 1680))) / x
-    large = x * np.log(x) - x + np.log(2 * math.pi * x) / 2 + series
-    small = np.minimum(whole, len(_LOG_FACTORIALS) - 1).astype(np.int64)
-    return np.where(whole < len(_LOG_FACTORIALS), _LOG_FACTORIALS[small], large)
+    large = (x + 0.5) * np.log(x) - x + (_HALF_LOG_TAU + series)
+    listed = whole < len(_LOG_FACTORIALS)
+    if listed.any():
+        large[listed] = _LOG_FACTORIALS[whole[listed].astype(np.int64)]
+    return large
 
 
 def is_below(log_probability: Array | float, bits: int) -> npt.NDArray[np.bool_]:

@@ -23,7 +23,7 @@ import dhdmm
 from dhdmm import formats
 from dhdmm.errors import StudyError
 from dhdmm.study.document import Place
-from dhdmm.study.models import StudyModel, key_path, keys_since
+from dhdmm.study.models import KEYS_SINCE, NAMED_BY_PEOPLE, StudyModel
 from dhdmm.study.problems import study_error
 
 WRITTEN_OUT = frozenset(
@@ -66,8 +66,8 @@ def read(encoded: bytes, made_by: str | None = None) -> StudyModel:
         values["schema"] = _unique([_named(entry) for entry in values["schema"]])
         newer = next(_newer_keys(values), None) if number == 1 else None
         if newer is not None:
-            since = f"dhdmm {keys_since(newer)} and later know it, in format 2"
-            raise _refused(f"study format 1 has no key '{'.'.join(newer)}'", hint=since)
+            since = f"dhdmm {KEYS_SINCE[newer]} and later know it, in format 2"
+            raise _refused(f"study format 1 has no key '{newer}'", hint=since)
         return StudyModel.model_validate(values)
     except ValidationError as error:
         problem = study_error(error, values, Place("study"))
@@ -138,18 +138,20 @@ def _written_out(full: Any, brief: Any, path: tuple[str, ...]) -> Any:
     }
 
 
-def _newer_keys(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The keys that dhdmm 0.1.0 did not know, by their paths."""
+def _newer_keys(value: Any, within: str = "") -> Iterator[str]:
+    """The keys that dhdmm 0.1.0 did not know, as `KEYS_SINCE` has them."""
     if isinstance(value, dict):
         for key, entry in value.items():
-            here = (*path, str(key))
-            for new in (here, (*here, entry)) if isinstance(entry, str) else (here,):
-                if keys_since(new) is not None:
-                    yield key_path(new)
-            yield from _newer_keys(entry, here)
+            here = f"{within}{'*' if within[:-1] in NAMED_BY_PEOPLE else key}"
+            if here in KEYS_SINCE:
+                yield here
+            if not isinstance(entry, str):
+                yield from _newer_keys(entry, f"{here}.")
+            elif (word := f"{here}.{entry}") in KEYS_SINCE:
+                yield word
     elif isinstance(value, list):
         for entry in value:
-            yield from _newer_keys(entry, path)
+            yield from _newer_keys(entry, within)
 
 
 def _listed(schema: dict[str, Any]) -> list[Any]:

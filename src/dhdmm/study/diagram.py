@@ -104,6 +104,8 @@ def signed_boxes(formula: Formula, limit: int) -> tuple[Box, ...]:
     """Boxes whose signed sum is 1 where the formula holds and 0 elsewhere, as few as found."""
     atoms = list(_atoms(formula))
     attributes = list(dict.fromkeys(atom.attribute for atom in atoms))
+    if len(attributes) == len(atoms) and _is_product(formula):
+        return _product(atoms)
     classes = {a: _classes([x.mask for x in atoms if x.attribute == a]) for a in attributes}
     found, order = min(_alternatives(formula, attributes, classes), key=lambda pair: len(pair[0]))
     if len(found) > limit:
@@ -111,6 +113,24 @@ def signed_boxes(formula: Formula, limit: int) -> tuple[Box, ...]:
     return tuple(
         Box(coefficient, _masks(sets, order, classes)) for sets, coefficient in found.items()
     )
+
+
+def _is_product(formula: Formula) -> bool:
+    """Whether it is one atom, or all of some atoms."""
+    if not isinstance(formula, Junction):
+        return isinstance(formula, Atom)
+    return formula.kind == "all" and all(isinstance(part, Atom) for part in formula.parts)
+
+
+def _product(atoms: Sequence[Atom]) -> tuple[Box, ...]:
+    """The box of predicates of different attributes, all of which hold, as in most conditions."""
+    masks = {}
+    for atom in sorted(atoms, key=lambda atom: atom.attribute):
+        if not atom.mask.any():
+            return ()
+        if not atom.mask.all():
+            masks[atom.attribute] = atom.mask
+    return (Box(1, masks),)
 
 
 def _alternatives(

@@ -223,6 +223,25 @@ class Rows:
 Factor = Ranges | Rows
 
 
+def factor_of_sets(values: Integers, ends: Integers, size: int) -> Factor:
+    """Row i is 1 on values[ends_i : ends_(i+1)], which increase: `Ranges` if they can be."""
+    ranges = _ranges_of_sets(values, ends, size)
+    if ranges is not None:
+        return ranges
+    from scipy import sparse  # slow to import, and many studies have ranges only
+
+    ones = np.ones(len(values), np.int64)
+    return Rows(sparse.csr_array((ones, values, ends), shape=(len(ends) - 1, size)))
+
+
+def _ranges_of_sets(values: Integers, ends: Integers, size: int) -> Ranges | None:
+    lengths = np.diff(ends)
+    if not lengths.all():
+        return None
+    first, last = values[ends[:-1]].astype(np.int64), values[ends[1:] - 1].astype(np.int64)
+    return Ranges(first, last + 1, size) if np.array_equal(last - first + 1, lengths) else None
+
+
 def is_total(factor: Factor) -> bool:
     """Whether it is the one row that holds for every value."""
     if not isinstance(factor, Ranges) or factor.shape[0] != 1:
@@ -233,12 +252,10 @@ def is_total(factor: Factor) -> bool:
 def factor_of(matrix: sparse.csr_array) -> Factor:
     """The matrix as `Ranges` when every row is one run of ones, else as `Rows`."""
     rows = Rows(matrix)
-    starts, values = rows.matrix.indptr, rows.matrix.indices
-    lengths = np.diff(starts)
-    if np.any(lengths == 0) or np.any(rows.matrix.data != 1):
+    if np.any(rows.matrix.data != 1):
         return rows
-    first, last = values[starts[:-1]].astype(np.int64), values[starts[1:] - 1].astype(np.int64)
-    return Ranges(first, last + 1, rows.shape[1]) if np.all(last - first < lengths) else rows
+    ranges = _ranges_of_sets(rows.matrix.indices, rows.matrix.indptr, rows.shape[1])
+    return rows if ranges is None else ranges
 
 
 def dense_ranges(matrix: Array) -> Ranges | None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
+from functools import cache
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from dhdmm.study.document import shown
@@ -39,29 +47,32 @@ def problem(
     return PydanticCustomError(kind, "{what}", {"what": what, "hint": hint, "at": at})
 
 
+@cache
+def _keys(section: type[Section]) -> tuple[str, ...]:
+    """What a section's keys are called in a file."""
+    return tuple(field.alias or name for name, field in section.model_fields.items())
+
+
 class Section(BaseModel):
     """A part of a study file: refuses unknown keys, and all but one of the keys in `one_of`."""
 
     one_of: ClassVar[tuple[str, ...]] = ()
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _known_keys(cls, given: Any) -> Any:
+    def _checked(cls, given: Any, make: ModelWrapValidatorHandler[Self]) -> Self:
         """Unknown keys first, with the near miss: they explain what seems to be missing."""
         if isinstance(given, dict):
-            known = [field.alias or name for name, field in cls.model_fields.items()]
+            known = _keys(cls)
             for key in given:
                 if key not in known:
                     hint = nearest(key, known) or ""
                     raise problem(f"unknown key {shown(key)}", hint, (str(key),), "unknown")
-        return given
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        if self.one_of:
-            self.exactly_one(*self.one_of)
-        return self
+        made = make(given)
+        if cls.one_of:
+            made.exactly_one(*cls.one_of)
+        return made
 
     def exactly_one(self, *keys: str) -> str:
         """The only one of these keys that is given."""

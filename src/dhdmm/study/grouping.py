@@ -6,27 +6,23 @@ grouping with one set per value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
 
-from dhdmm.study import sqltext
-from dhdmm.study.attributes import Attribute, Codes
+from dhdmm.study.attributes import Codes
 from dhdmm.study.attributes.base import Partition
 from dhdmm.study.document import Place
-from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of, with_total
+from dhdmm.study.factor import LARGEST_WRITTEN, Factor, Ranges, factor_of_sets, with_total
 from dhdmm.study.hierarchy import partitions
 from dhdmm.study.models import GroupingModel, SetModel
 from dhdmm.study.names import LazySequence, first_repeated, nearest
-from dhdmm.study.predicate import mask
+from dhdmm.study.predicate import mask, read
 from dhdmm.study.query import TOTAL
 from dhdmm.study.schema import Schema
 from dhdmm.study.workload import plain_axis
-
-if TYPE_CHECKING:
-    from sqlglot.expressions import Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +35,7 @@ class Grouping:
     labels: Sequence[str]
     predicates: Sequence[str]
 
+    @cached_property
     def with_total(self) -> Grouping:
         rows = len(self.labels)
         return replace(
@@ -103,89 +100,87 @@ def grouping_by_unit(name: str, unit: str, schema: Schema, index: int) -> Groupi
 
 
 def _grouping_of(name: str, found: Partition, schema: Schema, index: int) -> Grouping:
-    from scipy import sparse
-
-    attribute = schema.attributes[index]
     order = np.argsort(found.group, kind="stable")
     ends = np.searchsorted(found.group[order], np.arange(len(found.labels) + 1))
-    shape = len(found.labels), attribute.size
-    ones = np.ones(len(order), np.int64)
-    factor = factor_of(sparse.csr_array((ones, order, ends), shape=shape))
+    factor = factor_of_sets(order, ends, schema.attributes[index].size)
     plain = plain_grouping(name, schema, index, factor).predicates
     return Grouping(name, index, factor, found.labels, found.conditions or plain)
 
 
 @dataclass(frozen=True, eq=False)
-class _Set:
-    label: str
+class _Entry:
+    """What one entry of a list of sets stands for: a set, or one set of each value."""
+
+    labels: Sequence[str]
     codes: Codes
-    condition: Expr | None = None
+    condition: str | None = None
     """Says it more shortly than the list of values."""
 
-    def predicate(self, attribute: Attribute) -> str:
-        """As SQL."""
-        if self.condition is None:
-            return attribute.set_predicate(self.codes)
-        return f"({sqltext.render(self.condition)})"
+    @property
+    def lengths(self) -> list[int]:
+        """How many of the codes each set has."""
+        return [len(self.codes) // len(self.labels)] * len(self.labels)
 
 
 def _grouping_of_sets(
     name: str, models: Sequence[SetModel], schema: Schema, index: int, place: Place
 ) -> Grouping:
-    from scipy import sparse
-
     attribute = schema.attributes[index]
-    sets = list(_sets(models, schema, index, place))
-    repeated = first_repeated([entry.label for entry in sets])
+    entries = _entries(models, schema, index, place)
+    labels = [label for entry in entries for label in entry.labels]
+    repeated = first_repeated(labels)
     if repeated is not None:
         raise place.error(f"two sets are called '{repeated}'")
-    ends = np.cumsum([0, *(len(entry.codes) for entry in sets)])
-    ones = np.ones(ends[-1], np.int64)
-    rows = sparse.csr_array(
-        (ones, np.concatenate([entry.codes for entry in sets]), ends),
-        shape=(len(sets), attribute.size),
-    )
-    predicates = LazySequence(len(sets), lambda i: sets[i].predicate(attribute))
-    return Grouping(name, index, factor_of(rows), [s.label for s in sets], predicates)
+    codes = np.concatenate([entry.codes for entry in entries])
+    ends = np.cumsum([0, *(length for entry in entries for length in entry.lengths)])
+    conditions = [entry.condition for entry in entries for _ in entry.labels]
+
+    def predicate(i: int) -> str:
+        condition = conditions[i]
+        if condition is None:
+            return attribute.set_predicate(codes[ends[i] : ends[i + 1]])
+        return f"({condition})"
+
+    factor = factor_of_sets(codes, ends, attribute.size)
+    return Grouping(name, index, factor, labels, LazySequence(len(labels), predicate))
 
 
-def _sets(models: Sequence[SetModel], schema: Schema, index: int, place: Place) -> Iterator[_Set]:
-    """Every set in order; the rest is what no other set holds."""
+def _entries(
+    models: Sequence[SetModel], schema: Schema, index: int, place: Place
+) -> Sequence[_Entry]:
+    """Every entry in order; the rest is what no other set holds."""
     attribute = schema.attributes[index]
-    named: list[list[_Set]] = []
-    left, entries = np.ones(attribute.size, np.bool_), 0
+    entries: list[_Entry] = []
+    left, listed = np.ones(attribute.size, np.bool_), 0
     for i, model in enumerate(models):
-        named.append(_named_sets(model, schema, index, place / i))
-        entries += sum(len(entry.codes) for entry in named[-1])
-        if entries > LARGEST_WRITTEN:
+        entries.append(_entry(model, schema, index, place / i))
+        listed += len(entries[-1].codes)
+        if listed > LARGEST_WRITTEN:
             raise (place / i).error(f"the sets hold more than {LARGEST_WRITTEN:,} values in all")
-        for entry in named[-1]:
-            left[entry.codes] = False
+        left[entries[-1].codes] = False
     rests = [i for i, model in enumerate(models) if model.rest]
     if len(rests) > 1:
         raise (place / rests[1]).error("only one set can be the rest")
     for i in rests:
-        named[i] = [_Set(str(models[i].label), np.flatnonzero(left))]
-    for i, sets in enumerate(named):
-        if not all(len(entry.codes) for entry in sets):
+        entries[i] = replace(entries[i], codes=np.flatnonzero(left))
+    for i, entry in enumerate(entries):
+        if not len(entry.codes):
             raise (place / i).error(f"the set holds no value of '{attribute.name}'")
-        yield from sets
+    return entries
 
 
-def _named_sets(model: SetModel, schema: Schema, index: int, place: Place) -> list[_Set]:
-    """The sets that one entry stands for; none yet for the rest."""
+def _entry(model: SetModel, schema: Schema, index: int, place: Place) -> _Entry:
+    """What an entry says; of the rest it is not known yet what it holds."""
     attribute = schema.attributes[index]
     if model.where is not None:
         where = str(place / "where")
-        tree = sqltext.parse_condition(model.where, where)
-        codes = np.flatnonzero(mask(tree, schema, index, where=where))
-        return [_Set(str(model.label), codes, tree)]
-    if model.values is not None:
-        with (place / "values").located():
-            listed = {attribute.listed_code(value) for value in model.values}
-        return [_Set(str(model.label), np.array(sorted(listed), np.int64))]
+        found = read(model.where, schema, only=index, where=where)
+        codes = np.flatnonzero(mask(found, schema, index, where=where))
+        return _Entry([str(model.label)], codes, found.text)
     if model.each is not None:
         with (place / "each").located():
             each = attribute.each(model.each)
-        return [_Set(attribute.label(code), np.array([code], np.int64)) for code in each]
-    return []
+        return _Entry([attribute.label(code) for code in each], np.array(each, np.int64))
+    with (place / "values").located():
+        chosen = {attribute.listed_code(value) for value in model.values or ()}
+    return _Entry([str(model.label)], np.array(sorted(chosen), np.int64))

@@ -16,13 +16,12 @@ from itertools import combinations
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.study import sqltext
-from dhdmm.study.attributes import Attribute
 from dhdmm.study.cells import Cells
 from dhdmm.study.coverage import coverage_terms
 from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
+from dhdmm.study.diagram import Mask
 from dhdmm.study.document import Place
-from dhdmm.study.factor import Factor, Integers, Ranges, restricted
+from dhdmm.study.factor import Factor, Ranges, restricted
 from dhdmm.study.grouping import Grouping, grouping_by_unit, plain_grouping
 from dhdmm.study.models import (
     GROUPED,
@@ -35,7 +34,7 @@ from dhdmm.study.models import (
 )
 from dhdmm.study.names import first_repeated, nearest
 from dhdmm.study.persons import mark_of
-from dhdmm.study.predicate import Box, boxes
+from dhdmm.study.predicate import Box, boxes, read
 from dhdmm.study.schema import Schema
 from dhdmm.study.sql import ParsedQuery, parse_query, unit_name
 from dhdmm.study.sums import of_known, summed
@@ -46,12 +45,34 @@ LARGEST_RANGES = 10**7
 EVERYTHING = (Box(1, {}),)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Condition:
     """A condition in SQL and as a signed sum of boxes; by default it holds always."""
 
     text: str = ""
     boxes: tuple[Box, ...] = EVERYTHING
+
+    @cached_property
+    def _cuts(self) -> dict[tuple[int, Grouping | None], _Cut]:
+        return {}
+
+    def cut(self, schema: Schema, attribute: int, grouping: Grouping | None) -> _Cut:
+        """What it leaves of an attribute's rows; made once, since many terms share it."""
+        key = attribute, grouping
+        if key not in self._cuts:
+            self._cuts[key] = self._cut(schema, attribute, grouping)
+        return self._cuts[key]
+
+    def _cut(self, schema: Schema, attribute: int, grouping: Grouping | None) -> _Cut:
+        masks = [box.masks.get(attribute) for box in self.boxes]
+        if grouping is not None:
+            kept = _possible(grouping, masks)
+            return _Cut(kept.factor, Axis(kept.name, kept.labels, kept.predicates), masks)
+        axis = None
+        if len(masks) == 1 and masks[0] is not None:
+            fixed = schema.attributes[attribute]
+            axis = Axis(fixed.name, [fixed.set_label(np.flatnonzero(masks[0]))], [""])
+        return _Cut(_total(schema.shape[attribute]), axis, masks)
 
 
 @dataclass(frozen=True)
@@ -64,10 +85,20 @@ class Names:
     """Whom the study protects, if that is persons."""
 
     def grouping(self, name: str, place: Place) -> Grouping:
+        """What a name stands for; looked up once, since many terms share it."""
+        if name not in self._found:
+            self._found[name] = self._grouping(name, place)
+        return self._found[name]
+
+    @cached_property
+    def _found(self) -> dict[str, Grouping]:
+        return {}
+
+    def _grouping(self, name: str, place: Place) -> Grouping:
         if name in self._measured:
             hint = "ask for its 'sum' or 'mean', or declare the column as a number with edges, too"
             raise place.error(f"'{name}' is measured: no table is broken down by it", hint)
-        found = self.groupings.get(name) or self._attributes.get(name) or self._by_unit(name)
+        found = self.groupings.get(name) or self._attribute(name) or self._by_unit(name)
         if found is None:
             known = [*self.schema.names, *self.groupings]
             raise place.error(f"unknown attribute or grouping '{name}'", nearest(name, known))
@@ -86,8 +117,8 @@ class Names:
             return Condition()
         where = str(given[-1][1])
         if len(given) == 1:
-            tree = sqltext.parse_condition(given[0][0], where)
-            return Condition(sqltext.render(tree), boxes(tree, self.schema, where=where))
+            found = read(given[0][0], self.schema, where=where)
+            return Condition(found.text, boxes(found, self.schema, where=where))
         joined = " AND ".join(f"({self.condition([one]).text})" for one in given)
         return Condition(joined, boxes(joined, self.schema, where=where))
 
@@ -107,15 +138,12 @@ class Names:
                     return grouping_by_unit(name, unit, self.schema, a)
         return None
 
-    @cached_property
-    def _attributes(self) -> dict[str, Grouping]:
-        """One set per value; made once, since many terms share them."""
-        return {
-            attribute.name: plain_grouping(
-                attribute.name, self.schema, a, Ranges.each(attribute.size)
-            )
-            for a, attribute in enumerate(self.schema.attributes)
-        }
+    def _attribute(self, name: str) -> Grouping | None:
+        """One set per value."""
+        if name not in self.schema.names:
+            return None
+        a = self.schema.names.index(name)
+        return plain_grouping(name, self.schema, a, Ranges.each(self.schema.shape[a]))
 
 
 def item(model: ItemModel, names: Names, cells: Cells, place: Place) -> Item:
@@ -383,7 +411,7 @@ def _totalled(by: list[Grouping], totals: Sequence[str], place: Place) -> list[G
             raise (place / "with_totals").error(
                 f"'{name}' is not in 'by', so it has no total", f"'by' has {', '.join(known)}"
             )
-    return [g.with_total() if g.name in totals else g for g in by]
+    return [g.with_total if g.name in totals else g for g in by]
 
 
 def term(
@@ -395,26 +423,22 @@ def term(
     one product per box.
     """
     grouped = _by_attribute(schema, by, place)
-    touched = sorted({*grouped}.union(*(box.masks for box in condition.boxes)))
-    work(OBJECT * (3 * len(touched) * (1 + len(condition.boxes)) + len(schema.attributes) / 10))
-    rows: list[Factor] = [_total(size) for size in schema.shape]
-    axes: list[Axis | None] = [None] * len(rows)
-    possible = bool(condition.boxes)
-    for a in touched:
-        grouping = grouped.get(a)
-        kept = _possible_rows(grouping.factor if grouping else rows[a], a, condition.boxes)
-        possible &= len(kept) > 0
-        if grouping:
-            grouping = grouping.take(kept)
-            rows[a] = grouping.factor
-        axes[a] = _axis(schema.attributes[a], a, grouping, condition.boxes)
-    if not possible:
+    found = condition.boxes
+    touched = sorted({*grouped}.union(*(box.masks for box in found)))
+    work(OBJECT * (3 * len(touched) * (1 + len(found)) + len(schema.attributes) / 10))
+    cuts = {a: condition.cut(schema, a, grouped.get(a)) for a in touched}
+    if not found or not all(cut.factor.shape[0] for cut in cuts.values()):
         raise place.error("no record can satisfy the condition, so the answers would all be 0")
+    axes: list[Axis | None] = [None] * len(schema.shape)
+    rows: list[Factor] = [_total(size) for size in schema.shape]
+    for a, cut in cuts.items():
+        axes[a], rows[a] = cut.axis, cut.factor
     products = []
-    for box in condition.boxes:
+    for i, box in enumerate(found):
         factors = list(rows)
         for a in box.masks:
-            factors[a] = _within(rows[a], a, box, place)
+            with place.located():
+                factors[a] = cuts[a].within(i)
         products.append(Product(Fraction(box.coefficient, schema.units), tuple(factors)))
     return Term(weight, tuple(products), tuple(axes), condition.text)
 
@@ -439,29 +463,37 @@ def _by_attribute(schema: Schema, by: Sequence[Grouping], place: Place) -> dict[
     return chosen
 
 
-def _possible_rows(factor: Factor, attribute: int, found: Sequence[Box]) -> Integers:
-    """The rows that some box leaves a value."""
-    borrow(3 * len(found) + 2 * sum(factor.shape))
-    possible = np.zeros(factor.shape[0], np.bool_)
-    for box in found:
-        if attribute not in box.masks:
-            return np.arange(factor.shape[0])
-        possible |= factor.dot(box.masks[attribute].astype(np.int64)) > 0
-    return np.flatnonzero(possible)
+@dataclass(frozen=True, eq=False)
+class _Cut:
+    """What a condition leaves of an attribute's rows."""
 
-
-def _within(factor: Factor, attribute: int, box: Box, place: Place) -> Factor:
-    with place.located():
-        return restricted(factor, box.masks[attribute])
-
-
-def _axis(
-    attribute: Attribute, index: int, grouping: Grouping | None, found: Sequence[Box]
-) -> Axis | None:
+    factor: Factor
+    """The rows that some record can be in, whole."""
+    axis: Axis | None
     """The column of the table: grouped by, or held fixed by a condition that couples nothing."""
-    if grouping is not None:
-        return Axis(grouping.name, grouping.labels, grouping.predicates)
-    fixed = found[0].masks.get(index) if len(found) == 1 else None
-    if fixed is None:
-        return None
-    return Axis(attribute.name, [attribute.set_label(np.flatnonzero(fixed))], [""])
+    masks: Sequence[Mask | None]
+    """What each of the condition's boxes asks of the attribute."""
+
+    @cached_property
+    def _within(self) -> dict[int, Factor]:
+        return {}
+
+    def within(self, box: int) -> Factor:
+        """The rows inside one of the boxes."""
+        mask = self.masks[box]
+        if mask is None:
+            return self.factor
+        if box not in self._within:
+            self._within[box] = restricted(self.factor, mask)
+        return self._within[box]
+
+
+def _possible(grouping: Grouping, masks: Sequence[Mask | None]) -> Grouping:
+    """The rows that some box leaves a value."""
+    if any(mask is None for mask in masks):
+        return grouping
+    borrow(3 * len(masks) + 2 * sum(grouping.factor.shape))
+    possible = np.zeros(grouping.factor.shape[0], np.bool_)
+    for mask in masks:
+        possible |= grouping.factor.dot(np.asarray(mask, np.int64)) > 0
+    return grouping.take(np.flatnonzero(possible))

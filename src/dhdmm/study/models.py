@@ -59,21 +59,20 @@ that only a later version knows.
 """
 
 
-def key_path(path: Sequence[str | int]) -> tuple[str, ...]:
-    """Where a key stands: without the numbers of lists, and * for a name that people give.
-
-    >>> key_path(["schema", "age", "range"]), key_path(["workload", 0, "terms", 2, "weight"])
-    (('schema', '*', 'range'), ('workload', 'terms', 'weight'))
-    """
-    keys = [key for key in path if isinstance(key, str)]
-    if len(keys) > 1 and keys[0] in ("schema", "groupings"):
-        keys[1] = "*"
-    return tuple(keys)
+NAMED_BY_PEOPLE = ("schema", "groupings")
+"""The sections whose keys are names."""
 
 
 def keys_since(path: Sequence[str | int]) -> str | None:
-    """The version that brought this key, if it came after dhdmm 0.1.0."""
-    return KEYS_SINCE.get(".".join(key_path(path)))
+    """The version that brought this key, if it came after dhdmm 0.1.0.
+
+    >>> keys_since(["schema", "age", "missing"]), keys_since(["workload", 2, "mean"])
+    ('0.2.0', '0.2.0')
+    """
+    keys = [key for key in path if isinstance(key, str)]
+    if len(keys) > 1 and keys[0] in NAMED_BY_PEOPLE:
+        keys[1] = "*"
+    return KEYS_SINCE.get(".".join(keys))
 
 
 # ---- schema -------------------------------------------------------------------------------------

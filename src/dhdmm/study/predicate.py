@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import reduce
@@ -32,12 +33,13 @@ from dhdmm.study.diagram import (
 )
 from dhdmm.study.names import column as quoted
 from dhdmm.study.names import nearest
+from dhdmm.study.plain import conjunction
 from dhdmm.study.schema import Schema
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
-__all__ = ["BOX_LIMIT", "Box", "boxes", "mask"]
+__all__ = ["BOX_LIMIT", "Box", "Read", "boxes", "mask", "read"]
 
 BOX_LIMIT = 128
 """Products that one condition may need; nearly every condition needs one."""
@@ -57,13 +59,32 @@ _UNDERSTOOD = (
 )
 
 
-def boxes(condition: str | Expr, schema: Schema, *, where: str | None = None) -> tuple[Box, ...]:
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A condition in DuckDB's SQL on one line, and where it holds."""
+
+    text: str
+    formula: Formula
+
+
+def read(text: str, schema: Schema, *, only: int | None = None, where: str | None = None) -> Read:
+    """A text as after WHERE, over all attributes or only one; `where` is its place in the study."""
+    plain = conjunction(text, schema, only)
+    if plain is not None:
+        return Read(*plain)
+    tree = sqltext.parse_condition(text, where)
+    return Read(sqltext.render(tree), _ConditionReader(schema, where, only).formula(tree))
+
+
+def boxes(
+    condition: str | Expr | Read, schema: Schema, *, where: str | None = None
+) -> tuple[Box, ...]:
     """Σ coefficient · ⊗ masks over the boxes is 1 where the condition holds and 0 elsewhere.
 
     A product of one-attribute predicates gives one box with coefficient 1; what never holds gives
     none; what always holds gives one without masks. `where` names the place of the condition.
     """
-    formula = _ConditionReader(schema, where).formula(_tree(condition, where))
+    formula = _formula(condition, schema, None, where)
     try:
         return signed_boxes(formula, BOX_LIMIT)
     except TooComplex as error:
@@ -76,19 +97,25 @@ def boxes(condition: str | Expr, schema: Schema, *, where: str | None = None) ->
 
 
 def mask(
-    condition: str | Expr, schema: Schema, attribute_index: int, *, where: str | None = None
+    condition: str | Read, schema: Schema, attribute_index: int, *, where: str | None = None
 ) -> Mask:
     """(size,): the values of one attribute for which a condition over it alone holds."""
     attribute = schema.attributes[attribute_index]
-    formula = _ConditionReader(schema, where, only=attribute_index).formula(_tree(condition, where))
+    formula = _formula(condition, schema, attribute_index, where)
     if isinstance(formula, bool):
         return np.full(attribute.size, formula)
     assert isinstance(formula, Atom), "parts over one attribute are put together into one atom"
     return formula.mask
 
 
-def _tree(condition: str | Expr, where: str | None) -> Expr:
-    return sqltext.parse_condition(condition, where) if isinstance(condition, str) else condition
+def _formula(
+    condition: str | Expr | Read, schema: Schema, only: int | None, where: str | None
+) -> Formula:
+    if isinstance(condition, str):
+        condition = read(condition, schema, only=only, where=where)
+    if isinstance(condition, Read):
+        return condition.formula
+    return _ConditionReader(schema, where, only).formula(condition)
 
 
 class _ConditionReader:
