@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhdmm.release.covariance import covariance, row_covariances
+from dhdmm.release.covariance import covariance, row_covariances, taken
 from dhdmm.release.intervals import (
     DEFAULT_LEVEL,
     Estimates,
@@ -29,7 +28,7 @@ from dhdmm.release.tables import Table
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
 from dhdmm.study.sums import MIDPOINT
-from dhdmm.study.workload import Axis, Item, Term
+from dhdmm.study.workload import Axis, Item, Term, with_rows
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -48,39 +47,32 @@ def derived_table(release: Release, measured: Table) -> Table:
 
 
 def _part(release: Release, measured: Table, derived: Derived) -> tuple[Term, Estimates]:
+    terms = [
+        (term, Sums(measured.values[rows], measured.standard_errors[rows]))
+        for term, rows in with_rows(measured.item.terms)
+    ]
     match derived:
         case Measured(number):
-            rows = _rows(measured, number)
-            answers = Sums(measured.values[rows], measured.standard_errors[rows])
-            return measured.item.terms[number], answers
+            return terms[number]
         case Mean():
-            return _mean(release, measured, derived)
+            return _mean(release, derived, *terms[derived.sums], *terms[derived.counts])
         case Quantiles():
-            term = measured.item.terms[derived.prefixes]
-            values = measured.values[_rows(measured, derived.prefixes)]
-            numbers = quantile_estimates(release, term, values, derived)
+            term, prefixes = terms[derived.prefixes]
+            numbers = quantile_estimates(release, term, prefixes.values, derived)
             return _quantile_rows(term, derived.axis, derived.at), numbers
 
 
-def _rows(measured: Table, number: int) -> slice:
-    """Where the answers of one term of the item are."""
-    ends = [0, *accumulate(term.queries for term in measured.item.terms)]
-    return slice(ends[number], ends[number + 1])
-
-
-def _mean(release: Release, measured: Table, mean: Mean) -> tuple[Term, Estimates]:
-    sums, counts = measured.item.terms[mean.sums], measured.item.terms[mean.counts]
-    (n, nn), (d, dd) = (
-        (measured.values[rows], measured.standard_errors[rows] ** 2)
-        for rows in (_rows(measured, mean.sums), _rows(measured, mean.counts))
-    )
-    nd = row_covariances(release, sums, counts)
+def _mean(
+    release: Release, mean: Mean, sums: Term, n: Sums, counts: Term, d: Sums
+) -> tuple[Term, Estimates]:
+    covariances = row_covariances(release, sums, counts)
+    squares = n.standard_errors**2, covariances, d.standard_errors**2
     index = release.plan.study.schema.names.index(mean.of)
     axis = sums.axes[index]
     axes = list(sums.axes)
     if axis is not None and axis.is_fixed:  # it says "sum"
         axes[index] = Axis(axis.header, ["mean"], [""])
-    return replace(sums, axes=tuple(axes)), Quotients(n, d, nn, nd, dd)
+    return replace(sums, axes=tuple(axes)), Quotients(n.values, d.values, *squares)
 
 
 # ---- quantiles ----------------------------------------------------------------------------------
@@ -185,11 +177,7 @@ def _of_group(release: Release, term: Term, axis: int, group: tuple[int, ...]) -
     """The covariance of the prefixes of one group."""
     rows = [np.array([index]) for index in group]
     rows.insert(axis, np.arange(term.row_shape[axis]))
-    products = tuple(
-        replace(p, factors=tuple(f.take(r) for f, r in zip(p.factors, rows, strict=True)))
-        for p in term.products
-    )
-    one = Item("group", (replace(term, products=products),))
+    one = Item("group", (taken(term, rows),))
     return covariance(release, one, one)
 
 
@@ -199,11 +187,6 @@ def _quantile_rows(term: Term, axis: int, at: tuple[float, ...]) -> Term:
     assert header is not None
     axes = list(term.axes)
     axes[axis] = Axis(header.header, [f"quantile {share:g}" for share in at], [""] * len(at))
-    first = np.zeros(len(at), np.int64)
-    products = tuple(
-        replace(
-            p, factors=tuple(f.take(first) if a == axis else f for a, f in enumerate(p.factors))
-        )
-        for p in term.products
-    )
-    return replace(term, axes=tuple(axes), products=products)
+    rows = [np.arange(size) for size in term.row_shape]
+    rows[axis] = np.zeros(len(at), np.int64)
+    return replace(taken(term, rows), axes=tuple(axes))

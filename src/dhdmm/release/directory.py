@@ -237,20 +237,22 @@ def load(directory: Path) -> Release:
     root = Path(directory)
     with _os_errors(root):
         manifest = read_manifest(root)
+        contents: dict[str, bytes] = {}
         for name, digest in manifest.files.items():
-            _check_file(root / name, digest)
-        encoded_plan = _read(root, PLAN, manifest)
-        encoded_measurement = _read(root, MEASUREMENT, manifest)
-        recorded = TRANSCRIPT in manifest.files
-        transcript = _read(root, TRANSCRIPT, manifest) if recorded else None
-    plan = Plan.from_bytes(encoded_plan)
+            content = _intact(root / name, digest)
+            if name in (PLAN, MEASUREMENT, TRANSCRIPT):
+                contents[name] = content
+    for name in (PLAN, MEASUREMENT):
+        if name not in contents:
+            raise ReleaseError(f"{name} is not among its files", where=str(root / MANIFEST))
+    plan = Plan.from_bytes(contents[PLAN])
     if not plan.strategy.contains(plan.study.workload):
         raise ReleaseError("the plan's strategy does not answer its study", where=str(root / PLAN))
-    measurement = _decode_measurement(encoded_measurement, plan.strategy.rows, root)
+    measurement = _decode_measurement(contents[MEASUREMENT], plan.strategy.rows, root)
     release = _release(manifest, plan, measurement, str(root / MANIFEST))
-    if transcript is None:
+    if TRANSCRIPT not in contents:
         return release
-    return replace(release, transcript=Transcript.from_bytes(transcript))
+    return replace(release, transcript=Transcript.from_bytes(contents[TRANSCRIPT]))
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -283,29 +285,18 @@ def _check_format(content: bytes, path: Path) -> None:
         formats.readable(formats.RELEASE, document["format"], refusal, maker)
 
 
-def _check_file(path: Path, digest: str) -> None:
+def _intact(path: Path, digest: str) -> bytes:
+    """The very bytes that the digest is of."""
     if not path.is_file():
         raise ReleaseError("the file is missing", where=str(path))
-    if _file_digest(path) != digest:
-        raise _changed(path)
-
-
-def _read(root: Path, name: str, manifest: Manifest) -> bytes:
-    """The very bytes that the digest is of."""
-    if name not in manifest.files:
-        raise ReleaseError(f"{name} is not among its files", where=str(root / MANIFEST))
-    content = (root / name).read_bytes()
-    if hashlib.sha256(content).hexdigest() != manifest.files[name]:
-        raise _changed(root / name)
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ReleaseError(
+            "the file was changed after the release was written",
+            where=str(path),
+            hint="get the directory again from where it was published",
+        )
     return content
-
-
-def _changed(path: Path) -> ReleaseError:
-    return ReleaseError(
-        "the file was changed after the release was written",
-        where=str(path),
-        hint="get the directory again from where it was published",
-    )
 
 
 def _decode_measurement(encoded: bytes, rows: int, root: Path) -> NDArray[np.int64]:

@@ -28,7 +28,7 @@ from dhdmm.release.covariance import variances
 from dhdmm.release.intervals import Floats
 from dhdmm.strategy.estimate import Estimate, mode_product, on_merged
 from dhdmm.study.factor import Factor, Integers, Ranges, Rows
-from dhdmm.study.workload import Product, Term
+from dhdmm.study.workload import Product, Term, with_rows
 from dhdmm.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -188,10 +188,9 @@ class FittedTerm:
 
 def fitted_terms(release: Release) -> list[FittedTerm]:
     """All terms of the workload."""
-    found, start = [], 0
-    for term in release.plan.study.workload.terms:
-        errors = release.standard_errors[start : start + term.queries]
-        start += term.queries
+    found = []
+    for term, rows in with_rows(release.plan.study.workload.terms):
+        errors = release.standard_errors[rows]
         longer = _long_factor(release, term)
         if longer is not None:
             term = _by_blocks(term, longer[0])

@@ -30,7 +30,7 @@ from dhdmm.study.factor import Integers
 from dhdmm.study.names import nearest
 from dhdmm.study.query import TOTAL, query_label, query_sql
 from dhdmm.study.schema import Schema
-from dhdmm.study.workload import Axis, Item, Term
+from dhdmm.study.workload import Axis, Item, Term, with_rows
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
@@ -298,12 +298,11 @@ class Table(Summarised):
 
     def _parts(self) -> Iterator[tuple[Term, Integers, Integers]]:
         """The terms with the rows of theirs that are in the table, and their places in it."""
-        rows, start = self.rows, 0
-        for term in self.item.terms:
-            places = np.flatnonzero((rows >= start) & (rows < start + term.queries))
+        rows = self.rows
+        for term, own in with_rows(self.item.terms):
+            places = np.flatnonzero((rows >= own.start) & (rows < own.stop))
             if len(places):
-                yield term, rows[places] - start, places
-            start += term.queries
+                yield term, rows[places] - own.start, places
 
     def queries(self) -> Iterator[tuple[str, str]]:
         """Every row in words and in SQL.
