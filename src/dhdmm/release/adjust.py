@@ -11,20 +11,22 @@ no longer agree with their parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dhdmm.errors import DhdmmError
+from dhdmm.release.derived import derived_table
 from dhdmm.release.effect import Effect, effect_of, noises, with_bias
-from dhdmm.release.frames import DerivedTable, appended, columns_of
-from dhdmm.release.intervals import Floats
+from dhdmm.release.frames import DerivedTable, appended, columns_of, preview
+from dhdmm.release.intervals import Floats, Sums
 from dhdmm.release.model import SEED, Mixture, fit, fitted_terms, start_of
 from dhdmm.release.records import RecordTable, synthesize
 from dhdmm.release.tables import Table
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -39,19 +41,25 @@ class Rules:
     consistent: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdjustedTable(DerivedTable):
     """One table of a release with its adjusted answers.
 
     Attributes:
         raw: The table as the release has it.
-        values: The adjusted answers.
-        bias: Their estimated bias; None if it was not estimated.
+        values: The adjusted answers; means and quantiles are those of adjusted counts and sums.
+        bias: Their estimated bias; None if it was not estimated, as that of means and quantiles.
     """
 
     raw: Table
     values: Floats
     bias: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def _preview(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        return preview(self.to_arrow())
 
     def to_arrow(self) -> pa.Table:
         """The table as an Arrow table.
@@ -65,8 +73,8 @@ class AdjustedTable(DerivedTable):
         return appended(columns_of(self.raw.to_arrow()), columns)
 
 
-@dataclass(frozen=True, eq=False)
-class Adjusted(Mapping[str, AdjustedTable]):
+@dataclass(frozen=True, eq=False, repr=False)
+class Adjusted(Summarised, Mapping[str, AdjustedTable]):
     """A release's answers under some rules: a mapping from the names of tables to the tables.
 
     `answers` are all adjusted answers, `bias` their estimated bias (None if it was not estimated),
@@ -83,11 +91,17 @@ class Adjusted(Mapping[str, AdjustedTable]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    def _summary(self) -> dict[str, Any]:
+        rules = [rule for rule, holds in asdict(self.rules).items() if holds]
+        return {"tables": len(self), "rules": ", ".join(rules), "moved": self.effect.moved}
+
     def __getitem__(self, name: str) -> AdjustedTable:
         raw, rows = self.release.measured(name), self.release.rows(name)
-        return AdjustedTable(
-            raw, self.answers[rows], None if self.bias is None else self.bias[rows]
-        )
+        adjusted = self.answers[rows]
+        if not raw.item.derived:
+            return AdjustedTable(raw, adjusted, None if self.bias is None else self.bias[rows])
+        counts = replace(raw, numbers=Sums(adjusted, raw.standard_errors))
+        return AdjustedTable(self.release[name], derived_table(self.release, counts).values, None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.release)

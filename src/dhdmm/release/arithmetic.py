@@ -32,7 +32,6 @@ from dhdmm.release.intervals import (
     critical,
 )
 from dhdmm.release.tables import Table, Words
-from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -41,7 +40,7 @@ Number = float | int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Estimates(Summarised, DerivedTable):
+class _Estimates(DerivedTable):
     """What `Answers` and `Ratios` have in common: rows with labels, values and intervals."""
 
     labels: dict[str, Words]
@@ -77,9 +76,6 @@ class _Estimates(Summarised, DerivedTable):
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def _summary(self) -> dict[str, Any]:
-        return {"rows": len(self)}
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """The rows as an Arrow table.

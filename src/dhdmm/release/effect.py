@@ -71,7 +71,9 @@ class Effect:
                 f" ± {self.mean_bias_error:.2g} on average, and {self.rms_bias:.3g}"
                 f" ({self.rms_bias_in_errors:.2g} standard errors) in root mean square."
             )
-        if self.disagreement is not None:
+        if self.disagreement == 0:
+            parts.append("The tables have the same grand total.")
+        elif self.disagreement is not None:
             parts.append(f"Grand totals of the tables differ by up to {self.disagreement:.3g}.")
         return " ".join(parts)
 

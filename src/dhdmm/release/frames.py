@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from datetime import date
 from importlib import import_module
@@ -18,6 +18,7 @@ from pyarrow.lib import StringBuilder
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import Floats
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     import pandas
@@ -25,11 +26,30 @@ if TYPE_CHECKING:
 STATISTICS = ("value", "standard_error", "low", "high")
 
 
-class DerivedTable(ABC):
+PREVIEWED = 5
+"""Rows that a notebook shows."""
+
+
+def preview(table: pa.Table) -> tuple[list[str], Iterable[tuple[Any, ...]]]:
+    """The headers and the first rows, for a notebook."""
+    columns = [
+        [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in column.to_pylist()]
+        for column in table.slice(0, PREVIEWED).columns
+    ]
+    return table.column_names, zip(*columns, strict=True)
+
+
+class DerivedTable(Summarised):
     """A table made of released ones, in the forms that people use."""
 
     @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
     def to_arrow(self) -> pa.Table: ...
+
+    def _summary(self) -> dict[str, Any]:
+        return {"rows": len(self)}
 
     def to_pandas(self) -> pandas.DataFrame:
         """The columns of `to_arrow` as a pandas frame; needs `dhdmm[pandas]`.

@@ -19,7 +19,6 @@ from dhdmm.release.model import FittedTerm, Mixture, fit, fitted_terms, start_of
 from dhdmm.release.records import RecordTable, synthesize
 from dhdmm.study.coverage import COUNTED
 from dhdmm.study.factor import Integers
-from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -50,7 +49,7 @@ class Quality:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Synthetic(Summarised, DerivedTable):
+class Synthetic(DerivedTable):
     """Made-up records, and how well their tables agree with the release.
 
     `to_arrow`, `to_pandas`, `to_csv` and `to_parquet` give the records, one column an attribute.

@@ -22,7 +22,15 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release.frames import STATISTICS, arrow_numbers, arrow_words, extra, in_pandas
+from dhdmm.release.frames import (
+    PREVIEWED,
+    STATISTICS,
+    arrow_numbers,
+    arrow_words,
+    extra,
+    in_pandas,
+    preview,
+)
 from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, Sums, critical
 from dhdmm.release.wording import moment_or_number
 from dhdmm.study import sqltext
@@ -43,8 +51,6 @@ if TYPE_CHECKING:
 Words = NDArray[np.object_]
 """A column of words. Arrow is for whoever asks for it: it takes long to get ready."""
 
-PREVIEWED = 5
-"""Rows that a notebook shows."""
 CONDITION = "condition"
 JOINT = ("joint_low", "joint_high")
 IN_WORDS = ("query", "sql")
@@ -104,12 +110,7 @@ class Table(Summarised):
         return {"name": self.name, "rows": len(self), "level": self.level}
 
     def _preview(self) -> tuple[list[str], Iterable[tuple[Any, ...]]]:
-        shown = self.head(min(PREVIEWED, len(self))).to_arrow()
-        columns = [
-            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in column.to_pylist()]
-            for column in shown.columns
-        ]
-        return shown.column_names, zip(*columns, strict=True)
+        return preview(self.head(PREVIEWED).to_arrow())
 
     @property
     def name(self) -> str:
