@@ -227,6 +227,11 @@ def _by_blocks(term: Term, attribute: int) -> Term:
     return replace(term, products=(replace(product, factors=tuple(factors)),))
 
 
+def answers_of(fitted: Sequence[FittedTerm], counted: Sequence[Real]) -> Floats:
+    """All answers of the workload, from what was counted for the fitted terms."""
+    return np.concatenate([one.answers(table) for one, table in zip(fitted, counted, strict=True)])
+
+
 # ---- fitting ------------------------------------------------------------------------------------
 
 
