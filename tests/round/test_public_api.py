@@ -27,7 +27,11 @@ PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
 DOCUMENTED = re.findall(r"^::: (\S+)(?:\n    options:\n((?:      .*\n)*))?", PAGE, re.MULTILINE)
 LISTED = re.compile(r"members: \[(.*)\]")
 SHOWN = [release_of().plan.study, release_of().plan, release_of(), release_of()["crossed"]]
-SHOWN += [release_of().plan.strategy, release_of().plan.study.workload]
+SHOWN += [
+    release_of().plan.strategy,
+    release_of().plan.study.workload,
+    release_of().plan.study.schema,
+]
 
 
 def named(path: str) -> Any:
@@ -136,6 +140,11 @@ def test_help_describes_arguments_and_result(name: str, function: Any):
         assert re.findall(r"^    \**(\w+):", described, re.MULTILINE) == arguments, name
     if signature.return_annotation != "None":
         assert "\nReturns:\n" in text, name
+
+
+@pytest.mark.parametrize("name", sorted({*dhdmm.__all__} - {"errors"}))
+def test_every_exported_name_has_an_example(name: str):
+    assert "\nExample:\n    >>> " in inspect.getdoc(getattr(dhdmm, name))
 
 
 def test_every_public_property_and_class_has_a_docstring():

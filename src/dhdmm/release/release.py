@@ -47,6 +47,11 @@ class Release(Summarised, Mapping[str, Table]):
     Make one with `dhdmm.run` or read one with `Release.load`. `release["by age"]` is a table with
     95 % intervals; `release.items()`, `len(release)` and `"by age" in release` work as for a dict.
     Two releases are equal only if they are the same object.
+
+    Example:
+        >>> release = Release.load("hospitals")  # doctest: +SKIP
+        >>> release["by ward and sex"].to_pandas()  # doctest: +SKIP
+        >>> release.query("SELECT ward, COUNT(*) FROM data GROUP BY ward")  # doctest: +SKIP
     """
 
     plan: Plan

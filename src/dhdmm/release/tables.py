@@ -87,6 +87,11 @@ class Table(Summarised):
 
     A release is a mapping from names to tables; `Release.query` makes one from SQL. `values`,
     `standard_errors` and `level` are the numbers; the methods give them with their labels.
+
+    Example:
+        >>> table = release["by ward and sex"]  # doctest: +SKIP
+        >>> table.to_csv("wards.csv")  # doctest: +SKIP
+        >>> low, high = table.bounds(joint=len(table))  # doctest: +SKIP
     """
 
     schema: Schema

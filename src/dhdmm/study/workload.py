@@ -145,6 +145,10 @@ class Workload(Summarised):
     """The queries: a matrix W (queries × cells), kept as Kronecker products of small factors.
 
     A study has one, `study.workload`; `Workload.from_kronecker` makes one from matrices.
+
+    Example:
+        >>> Workload.from_kronecker([(1.0, [[[1, 0], [1, 1]], [[1, 1, 1]]])])
+        <Workload tables=1 queries=2 cells=6>
     """
 
     schema: Schema
