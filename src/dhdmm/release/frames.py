@@ -18,6 +18,7 @@ from pyarrow.lib import StringBuilder
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import Floats
+from dhdmm.release.wording import decimals
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
@@ -124,6 +125,21 @@ def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
         {name: cell.isoformat() if isinstance(cell, date) else cell for name, cell in row.items()}
         for row in table.to_pylist()
     ]
+
+
+def places_of(errors: Floats, *columns: Floats) -> tuple[int, int]:
+    """Decimals of columns that are written side by side, and of their errors.
+
+    Two digits of the smallest error are shown; numbers that are all whole have no decimals.
+
+    >>> places_of(np.array([0.26, 1.2]), np.array([47.0, 59.0]))
+    (0, 2)
+    """
+    known = errors[np.isfinite(errors) & (errors > 0)]
+    places = decimals(float(known.min())) if len(known) else 0
+    numbers = np.concatenate(columns)
+    whole = bool(np.all(numbers[np.isfinite(numbers)] % 1 == 0))
+    return 0 if whole else places, places
 
 
 def columns_of(table: pa.Table) -> dict[str, pa.Array]:

@@ -13,6 +13,7 @@ from functools import partial, reduce
 import numpy as np
 
 from dhdmm.release.derived import QuantileEstimates
+from dhdmm.release.frames import places_of
 from dhdmm.release.intervals import Floats, Stacked, half_width
 from dhdmm.release.pictures import (
     AxisDirection,
@@ -26,7 +27,7 @@ from dhdmm.release.pictures import (
     ranges_heat,
 )
 from dhdmm.release.tables import Table, labels_tell_condition
-from dhdmm.release.wording import UNITS_OF_TIME, decimals
+from dhdmm.release.wording import UNITS_OF_TIME
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.names import LazySequence
@@ -117,8 +118,7 @@ def rows_picture(table: Table) -> Bars:
 def _with_ends(table: Table, plain: Bars) -> Bars:
     """The bars with the intervals of the table, which are not symmetric."""
     low, high = table.bounds()
-    known = plain.errors[np.isfinite(plain.errors) & (plain.errors > 0)]
-    places = decimals(float(known.min(initial=np.inf)))
+    places, _ = places_of(plain.errors, plain.values, low, high)
     said = zip(
         *(table.written(column, places) for column in (plain.values, low, high)), strict=True
     )
