@@ -1,7 +1,7 @@
 """Means and quantiles: what a table shows instead of the sums and prefixes that were measured.
 
 A mean is the quotient of two measured rows, with Fieller's interval. A quantile is found in the
-prefixes of its group, with the interval of quantiles.py. Rows are called like those of the measured
+prefixes of its group, with the interval of `quantile`. Rows are called like those of the measured
 terms, with a column that says which mean or quantile it is.
 """
 
@@ -23,7 +23,6 @@ from dhdmm.release.intervals import (
     Sums,
     critical,
 )
-from dhdmm.release.quantiles import quantile
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
@@ -76,6 +75,32 @@ def _mean(
 
 
 # ---- quantiles ----------------------------------------------------------------------------------
+
+
+def quantile(
+    below: Floats, total: float, covariance: Floats, at: float, z: float
+) -> tuple[int, int, int]:
+    """The value at which a share `at` of the records is reached: (estimate, low, high), positions.
+
+    below: estimated records up to each value in turn; covariance: (values + 1, values + 1), of
+    `below` and, last, `total`. With G(v) = below(v) − at·total, the quantile is the first v with
+    G(v) ≥ 0. It is below `low` only if G + zσ < 0 at the quantile itself, and above `high` only
+    if G − zσ ≥ 0 at the value before: both with at most half the error probability. The interval
+    is conservative, because values are discrete and because every value in between is kept.
+    """
+    from scipy.optimize import isotonic_regression  # slow to import
+
+    values = len(below)
+    excess = below - at * total
+    variance = np.diag(covariance)[:values] - 2 * at * covariance[:values, values]
+    error = np.sqrt(np.maximum(variance + at**2 * covariance[values, values], 0))
+    may_reach = np.append(excess + z * error >= 0, True)
+    low = min(int(np.argmax(may_reach)), values - 1)
+    may_miss = np.flatnonzero(excess[:-1] - z * error[:-1] < 0)
+    high = max(int(may_miss[-1]) + 1 if len(may_miss) else 0, low)
+    rising = isotonic_regression(excess).x
+    first = int(np.argmax(np.append(rising >= 0, True)))
+    return min(max(first, low), high), low, high
 
 
 @dataclass(frozen=True, eq=False)
