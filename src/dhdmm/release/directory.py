@@ -23,7 +23,7 @@ import re
 import secrets
 import shutil
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -41,6 +41,7 @@ from dhdmm.planning.plan import Plan
 from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.made import FIRST, Made, are_formats, formats_of, is_date
 from dhdmm.release.release import Release
+from dhdmm.release.tables import Table
 from dhdmm.release.transcript import Transcript
 
 fcntl = optional_module("fcntl")
@@ -154,8 +155,9 @@ def _write_files(release: Release, root: Path) -> None:
     (root / MEASUREMENT).write_bytes(_encode_measurement(release.measurement))
     if release.transcript is not None:
         (root / TRANSCRIPT).write_bytes(release.transcript.to_bytes())
-    entries = table_files(release)
-    for table, entry in zip(release.values(), entries, strict=True):
+    tables = list(release.values())
+    entries = table_files(tables)
+    for table, entry in zip(tables, entries, strict=True):
         table.to_csv(root / entry.csv)
         table.to_parquet(root / entry.parquet)
     release.plot(path=root / PICTURE)
@@ -173,8 +175,8 @@ def _write_files(release: Release, root: Path) -> None:
         _flush(path)
 
 
-def table_files(release: Release) -> list[TableFiles]:
-    """Where each table is, in the workload's order."""
+def table_files(tables: Sequence[Table]) -> list[TableFiles]:
+    """Where each table of a release is."""
     return [
         TableFiles(
             item=table.name,
@@ -182,7 +184,7 @@ def table_files(release: Release) -> list[TableFiles]:
             csv=f"tables/{stem}.csv",
             parquet=f"tables/{stem}.parquet",
         )
-        for table, stem in zip(release.values(), file_stems(release), strict=True)
+        for table, stem in zip(tables, file_stems(table.name for table in tables), strict=True)
     ]
 
 
