@@ -137,9 +137,12 @@ def places_of(errors: Floats, *columns: Floats) -> tuple[int, int]:
     """
     known = errors[np.isfinite(errors) & (errors > 0)]
     places = decimals(float(known.min())) if len(known) else 0
-    numbers = np.concatenate(columns)
-    whole = bool(np.all(numbers[np.isfinite(numbers)] % 1 == 0))
-    return 0 if whole else places, places
+    return 0 if all_whole(columns) else places, places
+
+
+def all_whole(columns: Iterable[Floats]) -> bool:
+    """Whether every number in the columns is whole; infinite ends of intervals are none."""
+    return all(bool(np.all(one[np.isfinite(one)] % 1 == 0)) for one in columns)
 
 
 def columns_of(table: pa.Table) -> dict[str, pa.Array]:
