@@ -51,7 +51,7 @@ class Release(Summarised, Mapping[str, Table]):
     Example:
         >>> release = Release.load("hospitals")  # doctest: +SKIP
         >>> release["by ward and sex"].to_pandas()  # doctest: +SKIP
-        >>> release.query("SELECT ward, COUNT(*) FROM data GROUP BY ward")  # doctest: +SKIP
+        >>> release.plot().save("hospitals.svg")  # doctest: +SKIP
     """
 
     plan: Plan
