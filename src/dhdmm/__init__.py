@@ -10,40 +10,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dhdmm import errors
-    from dhdmm.participant.check import check
-    from dhdmm.participant.tabulate import tabulate
-    from dhdmm.planning.draft import plan
-    from dhdmm.planning.plan import Plan
-    from dhdmm.release.release import Release
-    from dhdmm.release.tables import Table
-    from dhdmm.runner import run
-    from dhdmm.session.report import report
-    from dhdmm.simulation.simulate import simulate
-    from dhdmm.strategy.optimise import optimise
-    from dhdmm.strategy.strategy import Strategy
-    from dhdmm.study.schema import Schema
-    from dhdmm.study.spec import Study
-    from dhdmm.study.workload import Workload
+    from dhdmm import errors as errors
+    from dhdmm.participant.check import check as check
+    from dhdmm.participant.tabulate import tabulate as tabulate
+    from dhdmm.planning.draft import plan as plan
+    from dhdmm.planning.plan import Plan as Plan
+    from dhdmm.release.release import Release as Release
+    from dhdmm.release.tables import Table as Table
+    from dhdmm.runner import run as run
+    from dhdmm.session.report import report as report
+    from dhdmm.simulation.simulate import simulate as simulate
+    from dhdmm.strategy.optimise import optimise as optimise
+    from dhdmm.strategy.strategy import Strategy as Strategy
+    from dhdmm.study.schema import Schema as Schema
+    from dhdmm.study.spec import Study as Study
+    from dhdmm.study.workload import Workload as Workload
 
 __version__ = "0.2.0.dev0"
-__all__ = [
-    "Plan",
-    "Release",
-    "Schema",
-    "Strategy",
-    "Study",
-    "Table",
-    "Workload",
-    "check",
-    "errors",
-    "optimise",
-    "plan",
-    "report",
-    "run",
-    "simulate",
-    "tabulate",
-]
 
 _MODULES = {
     "Plan": "dhdmm.planning.plan",
@@ -54,7 +37,6 @@ _MODULES = {
     "Table": "dhdmm.release.tables",
     "Workload": "dhdmm.study.workload",
     "check": "dhdmm.participant.check",
-    "errors": "dhdmm",
     "optimise": "dhdmm.strategy.optimise",
     "plan": "dhdmm.planning.draft",
     "report": "dhdmm.session.report",
@@ -63,12 +45,14 @@ _MODULES = {
     "tabulate": "dhdmm.participant.tabulate",
 }
 
+__all__ = ["errors", *_MODULES]
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'dhdmm' has no attribute {name!r}")
     if name == "errors":
         return import_module("dhdmm.errors")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'dhdmm' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)
 
 

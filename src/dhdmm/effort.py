@@ -15,9 +15,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from dhdmm.errors import StrategyError, TooCostly
 
@@ -50,32 +51,26 @@ class _Spent:
 _spent: ContextVar[_Spent | None] = ContextVar("spent", default=None)
 
 
-@contextmanager
-def limited(limit: Limit) -> Iterator[None]:
-    """Everything in the block together stays within the limit, or raises `TooCostly`."""
-    token = _spent.set(_Spent(limit))
-    try:
-        yield
-    finally:
-        _spent.reset(token)
-
-
 _end: ContextVar[float] = ContextVar("end", default=math.inf)
 
 
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
+def limited(limit: Limit) -> AbstractContextManager[None]:
+    """Everything in the block together stays within the limit, or raises `TooCostly`."""
+    return _holding(_spent, _Spent(limit))
+
+
+def within(seconds: float) -> AbstractContextManager[None]:
     """Everything in the block ends after so many seconds by the clock, or raises `TooLong`."""
-    token = _end.set(time.monotonic() + seconds)
+    return _holding(_end, time.monotonic() + seconds)
+
+
+@contextmanager
+def _holding(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _end.reset(token)
-
-
-def _check_time() -> None:
-    if time.monotonic() > _end.get():
-        raise TooLong("no strategy was found in the time allowed")
+        variable.reset(token)
 
 
 def allocate(entries: float) -> None:
@@ -88,12 +83,10 @@ def allocate(entries: float) -> None:
     dhdmm.errors.TooCostly: more than 1 MB of memory would be needed
     """
     spent = _spent.get()
-    if spent is None:
-        _check_time()
-        return
-    spent.entries += entries
-    if spent.entries * ENTRY_BYTES > spent.limit.megabytes * 1e6:
-        raise TooCostly(f"more than {spent.limit.megabytes:g} MB of memory would be needed")
+    if spent is not None:
+        spent.entries += entries
+        if spent.entries * ENTRY_BYTES > spent.limit.megabytes * 1e6:
+            raise TooCostly(f"more than {spent.limit.megabytes:g} MB of memory would be needed")
     work(entries)
 
 
@@ -110,7 +103,8 @@ def work(operations: float) -> None:
     """So many elementary operations are about to be done."""
     spent = _spent.get()
     if spent is None:
-        _check_time()
+        if time.monotonic() > _end.get():
+            raise TooLong("no strategy was found in the time allowed")
         return
     spent.operations += operations
     if spent.operations > spent.limit.seconds * OPERATIONS_PER_SECOND:

@@ -10,27 +10,6 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-__all__ = [
-    "DataError",
-    "DhdmmError",
-    "ExitCode",
-    "NotMeasured",
-    "PlanError",
-    "PlanFault",
-    "PolicyReason",
-    "PolicyRefusal",
-    "PrivacyError",
-    "Refused",
-    "ReleaseError",
-    "RoundAborted",
-    "StrategyError",
-    "StudyError",
-    "TooCostly",
-    "TranscriptError",
-    "UnknownTable",
-    "VerificationError",
-]
-
 
 class ExitCode(IntEnum):
     """The exit code of a command. 1 is Python's own and means a defect in dhdmm."""

@@ -87,6 +87,20 @@ def run(
         Refused: More rows would be left out than accepted, or a table has more records than the
             study allows, or a budget does not suffice.
         RoundAborted: The round ended without a result.
+
+    Example:
+        >>> import pyarrow
+        >>> from dhdmm import Study, plan
+        >>> study = Study.from_text('''
+        ... study: answers
+        ... schema: {answer: {type: category, values: ["yes", "no"]}}
+        ... workload: [{name: answers, by: [answer]}]
+        ... privacy: {unit: record, rho: 0.125, corrupt_fraction: 0.2}
+        ... aggregation: {participants: 3, max_records_per_participant: 100}
+        ... ''')
+        >>> tables = [pyarrow.table({"answer": ["yes", "no", "yes"]})] * 3
+        >>> run(plan(study), tables)["answers"]
+        <Table name='answers' rows=2 level=0.95>
     """
     counted = count_tables(plan.study, tables, accept_loss=accept_loss, **options)
     warn_of_loss([one.report for one in counted])

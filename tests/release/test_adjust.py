@@ -223,3 +223,16 @@ def test_nothing_to_do_and_one_replicate_are_refused(release):
 def test_rounding_each_answer_costs_little_beside_the_noise(release):
     effect = release.adjusted(integers=True, consistent=False).effect
     assert effect.largest_shift_in_errors < 0.6
+
+
+def test_means_are_those_of_the_adjusted_sums_and_counts():
+    study = SPARSE + "  - {name: mean place, mean: {of: place}}\n"
+    plan = plan_of(study)
+    release = Release(plan, bytes(16), 57, plan.strategy.measure(np.arange(40)))
+    adjusted = release.adjusted(nonnegative=True, replicates=2)
+    total, count = adjusted.answers[release.rows("mean place")]
+    table = adjusted["mean place"]
+    assert table.values[0] == pytest.approx(total / count)
+    assert table.raw.values[0] == pytest.approx(release["mean place"].values[0])
+    assert table.bias is None
+    assert table.to_arrow().column_names[-1] == "adjusted_value"

@@ -173,7 +173,7 @@ def test_they_are_saved_compared_and_drawn(rounds, tmp_path):
     assert loaded["stay"].to_arrow().equals(release["stay"].to_arrow())
     assert "quantile 0.5" in (tmp_path / "saved" / "tables" / "stay.csv").read_text("utf-8")
     assert len(release.plot("mean cost").to_svg()) > 100
-    assert len(release.adjusted(nonnegative=True)["mean cost"].to_arrow()) == 6
+    assert len(release.adjusted(nonnegative=True)["mean cost"].to_arrow()) == 3
 
 
 DATES = """

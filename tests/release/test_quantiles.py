@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dhdmm.release.derived import quantile
 from dhdmm.release.intervals import critical
-from dhdmm.release.quantiles import quantile
 
 ROUNDS = 2000
 

@@ -12,7 +12,7 @@ from dhdmm.release.charts.draw import FAINTEST, draw, key
 from dhdmm.release.charts.svg import CHARACTER, NARROW, WIDE
 from dhdmm.release.intervals import half_width
 from dhdmm.release.panels import MOST_COLUMNS, MOST_ROWS, panels_of
-from dhdmm.release.pictures import AxisDirection, Bars, Heat, Intervals, Lines, Picture, extremes
+from dhdmm.release.pictures import AxisDirection, Bars, Heat, Lines, Picture, extremes, ranges_heat
 from tests.release.drawings import marks, scale, told, words
 from tests.release.releases import release_of
 
@@ -193,7 +193,7 @@ def test_what_stands_behind_plus_minus_is_the_interval_that_is_drawn() -> None:
 def test_ranges_stand_where_they_begin_and_end() -> None:
     ends = AxisDirection("age", [str(i) for i in range(4)])
     low, high = np.array([0, 0, 2]), np.array([1, 4, 3])
-    svg = draw(Intervals(ends, low, high, np.array([1.0, 10.0, 4.0]), np.ones(3)), "ranges")
+    svg = draw(ranges_heat(ends, low, high, np.array([1.0, 10.0, 4.0]), np.ones(3)), "ranges")
     cells = {float(cell.get("data-value")): cell for cell in marks(svg, "cell")}
     assert set(cells) == {1.0, 10.0, 4.0}
     assert cells[1.0].get("x") == cells[10.0].get("x") != cells[4.0].get("x")

@@ -45,6 +45,9 @@ class Reader:
     def count(self) -> int:
         return int.from_bytes(self.take(4), "big")
 
+    def rest(self) -> bytes:
+        return self.take(len(self._data) - self._offset)
+
     @property
     def finished(self) -> bool:
         return self._offset == len(self._data)

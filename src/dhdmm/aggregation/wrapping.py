@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import cbor2
@@ -31,21 +30,22 @@ T = TypeVar("T")
 
 
 class Below(Generic[T]):
-    """An attribute that is the one of `self.below`.
+    """An attribute that is the one of `self.below` with the same name.
 
     >>> class Wrapper:
     ...     def __init__(self, below: complex) -> None:
     ...         self.below = below
-    ...     size = Below(lambda number: number.real)
-    >>> Wrapper(3 + 4j).size
+    ...     real = Below[float]()
+    >>> Wrapper(3 + 4j).real
     3.0
     """
 
-    def __init__(self, read: Callable[[Any], T]) -> None:
-        self._read = read
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> T:
-        return self._read(instance.below)
+        found: T = getattr(instance.below, self._name)
+        return found
 
 
 def attach(attachment: bytes, message: bytes) -> bytes:
@@ -107,15 +107,15 @@ class MethodOver:
 
     below: Method
 
-    version = Below[int](attrgetter("version"))
-    phases = Below[tuple[Phase, ...]](attrgetter("phases"))
-    needs_pinned_roster = Below[bool](attrgetter("needs_pinned_roster"))
-    has_helper = Below[bool](attrgetter("has_helper"))
-    announces_root = Below[bool](attrgetter("announces_root"))
-    parameter_names = Below[tuple[str, ...]](attrgetter("parameter_names"))
-    choose = Below[Callable[[int, float, float], Any]](attrgetter("choose"))
-    check = Below[Callable[[Any, int, float, float], None]](attrgetter("check"))
-    parameters_of = Below[Callable[[Mapping[str, int], int], Any]](attrgetter("parameters_of"))
+    version = Below[int]()
+    phases = Below[tuple[Phase, ...]]()
+    needs_pinned_roster = Below[bool]()
+    has_helper = Below[bool]()
+    announces_root = Below[bool]()
+    parameter_names = Below[tuple[str, ...]]()
+    choose = Below[Callable[[int, float, float], Any]]()
+    check = Below[Callable[[Any, int, float, float], None]]()
+    parameters_of = Below[Callable[[Mapping[str, int], int], Any]]()
 
     def fewest_senders(self, round: RoundOver, phase: Phase) -> int:
         return self.below.fewest_senders(round.below, phase)
@@ -130,12 +130,12 @@ class RoundOver:
 
     below: RoundParameters
 
-    session = Below[bytes](attrgetter("session"))
-    round_id = Below[bytes](attrgetter("round_id"))
-    participants = Below[int](attrgetter("participants"))
-    minimum_survivors = Below[int](attrgetter("minimum_survivors"))
-    modulus = Below[Modulus](attrgetter("modulus"))
-    length = Below[int](attrgetter("length"))
+    session = Below[bytes]()
+    round_id = Below[bytes]()
+    participants = Below[int]()
+    minimum_survivors = Below[int]()
+    modulus = Below[Modulus]()
+    length = Below[int]()
 
 
 class AttachingJournal:
@@ -178,16 +178,16 @@ class ParticipantOver:
     below: ParticipantMachine
     _journal: AttachingJournal
 
-    ready_for_input = Below[bool](attrgetter("ready_for_input"))
-    input_is_outgoing = Below[bool](attrgetter("input_is_outgoing"))
-    over = Below[bool](attrgetter("over"))
-    abort_reason = Below[AbortReason | None](attrgetter("abort_reason"))
-    round_aborted = Below[AbortReason | None](attrgetter("round_aborted"))
-    root = Below[bytes | None](attrgetter("root"))
-    survivors = Below[Bitmap | None](attrgetter("survivors"))
-    progress = Below[str](attrgetter("progress"))
-    computed = Below[Callable[[], bytes]](attrgetter("computed"))
-    reuse = Below[Callable[[bytes], None]](attrgetter("reuse"))
+    ready_for_input = Below[bool]()
+    input_is_outgoing = Below[bool]()
+    over = Below[bool]()
+    abort_reason = Below[AbortReason | None]()
+    round_aborted = Below[AbortReason | None]()
+    root = Below[bytes | None]()
+    survivors = Below[Bitmap | None]()
+    progress = Below[str]()
+    computed = Below[Callable[[], bytes]]()
+    reuse = Below[Callable[[bytes], None]]()
 
     @property
     def outgoing(self) -> bytes | None:
@@ -214,13 +214,13 @@ class CoordinatorOver:
 
     below: CoordinatorMachine
 
-    invited = Below[Collection[int]](attrgetter("invited"))
-    departed = Below[Mapping[int, AbortReason]](attrgetter("departed"))
-    survivors = Below[Bitmap | None](attrgetter("survivors"))
-    announced = Below[bytes | None](attrgetter("announced"))
-    introduced = Below[Callable[[int], Sequence[int]]](attrgetter("introduced"))
-    abort = Below[Callable[[AbortReason], frozenset[int]]](attrgetter("abort"))
-    settled = Below[int | None](attrgetter("settled"))
-    asks_helper = Below[bool](attrgetter("asks_helper"))
-    waits_for_helper = Below[bool](attrgetter("waits_for_helper"))
-    flush = Below[Callable[[], None]](attrgetter("flush"))
+    invited = Below[Collection[int]]()
+    departed = Below[Mapping[int, AbortReason]]()
+    survivors = Below[Bitmap | None]()
+    announced = Below[bytes | None]()
+    introduced = Below[Callable[[int], Sequence[int]]]()
+    abort = Below[Callable[[AbortReason], frozenset[int]]]()
+    settled = Below[int | None]()
+    asks_helper = Below[bool]()
+    waits_for_helper = Below[bool]()
+    flush = Below[Callable[[], None]]()

@@ -8,17 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from dhdmm.release.coverage import coverage_words
-from dhdmm.release.frames import plain_rows
+from dhdmm.release.frames import places_of, plain_rows
 from dhdmm.release.release import Release
 from dhdmm.release.tables import CONDITION, Table
-from dhdmm.release.wording import UNITS_OF_TIME, decimals, number, printable
+from dhdmm.release.wording import UNITS_OF_TIME, number, printable
 from dhdmm.study.query import TOTAL
 
 MOST_LABEL_COLUMNS = 3
@@ -144,12 +143,8 @@ def _cut(columns: dict[str, list[str]], most: int) -> list[tuple[str, list[str]]
 
 
 def _numbers(table: Table) -> list[list[str]]:
-    errors = table.standard_errors
-    known = errors[np.isfinite(errors) & (errors > 0)]
-    places = decimals(float(known.min())) if len(known) else 0
-    value, low, high = (
-        table.written(column, places)
-        for column in (table.values, *table.bounds(table.together or 1))
-    )
+    errors, numbers = table.standard_errors, (table.values, *table.bounds(table.together or 1))
+    places, digits = places_of(errors, *numbers)
+    value, low, high = (table.written(column, places) for column in numbers)
     unit = f" {UNITS_OF_TIME[table.times]}" if table.times else ""
-    return [value, [f"± {number(error, places)}{unit}" for error in errors.tolist()], low, high]
+    return [value, [f"± {number(error, digits)}{unit}" for error in errors.tolist()], low, high]

@@ -14,8 +14,9 @@ from dhdmm.cli import options, output
 from dhdmm.errors import DhdmmError
 from dhdmm.release import comparison
 from dhdmm.release.comparison import MEANING, Difference
+from dhdmm.release.frames import places_of
 from dhdmm.release.release import Release
-from dhdmm.release.wording import decimals, number, printable
+from dhdmm.release.wording import number, printable
 from dhdmm.study.names import nearest
 
 NUMBERS = 7
@@ -75,10 +76,10 @@ def _table(one: Difference, rows: int) -> Any:
         drawn.add_column(header, justify="right", no_wrap=True)
     shown = one.to_arrow().slice(0, rows)
     words, numbers = shown.column_names[:-NUMBERS], shown.column_names[-NUMBERS:]
+    places, digits = places_of(one.standard_errors, one.first, one.second)
     for row in shown.to_pylist():
         first, second, difference, error, _low, _high, z = (row[name] for name in numbers)
-        places = decimals(error)
         label = printable(", ".join(row[word] for word in words if row[word]), LABEL_CHARACTERS)
         counts = [number(value, places) for value in (first, second, difference)]
-        drawn.add_row(Text(label), *counts, f"± {number(error, places)}", number(z, 1))
+        drawn.add_row(Text(label), *counts, f"± {number(error, digits)}", number(z, 1))
     return drawn

@@ -18,6 +18,7 @@ from dhdmm.aggregation.roster import PartOfRoster, Roster
 from dhdmm.cohort.people import People
 from dhdmm.cohort.spool import Spool
 from dhdmm.cohort.usage import Usage
+from dhdmm.participant import limits
 from dhdmm.participant.measure import measure_together
 from dhdmm.participant.policy import Policy, Review
 from dhdmm.planning.plan import Plan
@@ -44,15 +45,9 @@ class Invitation:
 
 def permissive(plan: Plan) -> Policy:
     """The policy of somebody who wrote the study: whatever it asks for, as long as it is safe."""
-    return Policy(
-        threat_models=["malicious", "semi-honest", "two-servers"],
-        helpers="any",
-        max_epsilon=plan.promise.epsilon,
-        max_delta=plan.promise.delta,
-        min_participants=3,
-        max_honest_floor=plan.participants,
-        min_corrupt_fraction=0.0,
-        person_columns="any",
+    promise = plan.promise
+    return limits.permissive(
+        max_epsilon=promise.epsilon, max_delta=promise.delta, max_honest_floor=plan.participants
     )
 
 

@@ -13,7 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 import cbor2
@@ -56,7 +56,7 @@ class WorkerCohort:
         self, invitation: Invitation, people: People, resident_limit: int | None = None
     ) -> None:
         setup = cbor2.dumps(encode_setup(invitation, people, resident_limit))
-        self._messenger.submit(self._write, setup)
+        self._messenger.submit(write_frame, self._sink, setup)
 
     def send(self, messages: Messages) -> None:
         self._waiting.append(self._ask({"messages": messages}))
@@ -80,17 +80,13 @@ class WorkerCohort:
         return self._messenger.submit(self._exchange, cbor2.dumps(frame))
 
     def _exchange(self, data: bytes) -> bytes:
-        self._write(data)
-        answer = read_frame(self._source)
+        answer = None
+        with suppress(BrokenPipeError):
+            write_frame(self._sink, data)
+            answer = read_frame(self._source)
         if answer is None:
             raise RoundAborted("a worker process died", hint="is there enough memory?")
         return answer
-
-    def _write(self, data: bytes) -> None:
-        try:
-            write_frame(self._sink, data)
-        except BrokenPipeError:
-            raise RoundAborted("a worker process died", hint="is there enough memory?") from None
 
 
 @contextmanager

@@ -112,6 +112,17 @@ def check(study: Study, table: Any, *, columns: Given = None) -> Checked:
 
     Raises:
         DataError: The table cannot be read or does not fit the study.
+
+    Example:
+        >>> import pyarrow
+        >>> study = Study.from_text('''
+        ... study: answers
+        ... schema: {answer: {type: category, values: ["yes", "no"]}}
+        ... workload: [{name: answers, by: [answer]}]
+        ... ''')
+        >>> found = check(study, pyarrow.table({"answer": ["yes", "No", "yes"]}))
+        >>> found.report.counted, found.columns[0].unknown[0].fix
+        (2, 'no, but for case or blanks')
     """
     unit = study.model.privacy.person if study.model.privacy else None
     said, table = columns_of(columns), _readable_twice(table)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dhdmm.errors import Refused
@@ -78,21 +78,25 @@ class Report:
         Returns:
             Their sums.
         """
-        unknown: Counter[str] = Counter()
-        clipped: Counter[str] = Counter()
-        for report in reports:
-            unknown.update(report.unknown)
-            clipped.update(report.clipped)
-        bounded = [report.persons for report in reports if report.persons is not None]
+
+        def added(name: str) -> int:
+            return sum(getattr(report, name) or 0 for report in reports)
+
+        def by_attribute(name: str) -> Mapping[str, int]:
+            together: Counter[str] = Counter()
+            for report in reports:
+                together.update(getattr(report, name))
+            return dict(together)
+
         return cls(
-            rows=sum(report.rows for report in reports),
-            unknown=dict(unknown),
-            dropped=sum(report.dropped for report in reports),
-            persons=sum(bounded) if bounded else None,
-            persons_truncated=sum(report.persons_truncated for report in reports),
-            records_truncated=sum(report.records_truncated for report in reports),
-            nobody=sum(report.nobody for report in reports),
-            clipped=dict(clipped),
+            rows=added("rows"),
+            unknown=by_attribute("unknown"),
+            dropped=added("dropped"),
+            persons=None if all(report.persons is None for report in reports) else added("persons"),
+            persons_truncated=added("persons_truncated"),
+            records_truncated=added("records_truncated"),
+            nobody=added("nobody"),
+            clipped=by_attribute("clipped"),
         )
 
     def figures(self) -> dict[str, Any]:
@@ -101,19 +105,8 @@ class Report:
         Returns:
             What `dhdmm check --json` prints under `rows`.
         """
-        return {
-            "rows": self.rows,
-            "counted": self.counted,
-            "left_out": self.left_out,
-            "loss": self.loss,
-            "unknown": dict(self.unknown),
-            "dropped": self.dropped,
-            "nobody": self.nobody,
-            "persons": self.persons,
-            "persons_truncated": self.persons_truncated,
-            "records_truncated": self.records_truncated,
-            "clipped": dict(self.clipped),
-        }
+        totals = {"counted": self.counted, "left_out": self.left_out, "loss": self.loss}
+        return {"rows": self.rows} | totals | asdict(self)
 
     def words(self) -> Iterator[str]:
         """What is counted and what is not, in lines: all in the first, then the reasons.

@@ -81,6 +81,10 @@ class Plan(Summarised):
             preview that names none, which `dhdmm.run` and `dhdmm.simulate` can use.
         made_by: The version of dhdmm that made its draft. Format 1 does not say it: what follows
             from a draft of format 1 is of format 1, as it was when the draft was agreed on.
+
+    Example:
+        >>> made = dhdmm.plan(study)  # doctest: +SKIP
+        >>> made.expected_error().rmse, made.promise.epsilon  # doctest: +SKIP
     """
 
     study: Study

@@ -11,20 +11,22 @@ no longer agree with their parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dhdmm.errors import DhdmmError
+from dhdmm.release.derived import derived_table
 from dhdmm.release.effect import Effect, effect_of, noises, with_bias
-from dhdmm.release.frames import DerivedTable, appended, columns_of
-from dhdmm.release.intervals import Floats
-from dhdmm.release.model import SEED, Mixture, fit, fitted_terms, start_of
-from dhdmm.release.records import RecordTable, synthesize
+from dhdmm.release.frames import DerivedTable, appended, columns_of, preview
+from dhdmm.release.intervals import Floats, Sums
+from dhdmm.release.model import SEED, Mixture, Start, answers_of, fit, fitted_terms, start_of
+from dhdmm.release.records import synthesize
 from dhdmm.release.tables import Table
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -39,19 +41,25 @@ class Rules:
     consistent: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdjustedTable(DerivedTable):
     """One table of a release with its adjusted answers.
 
     Attributes:
         raw: The table as the release has it.
-        values: The adjusted answers.
-        bias: Their estimated bias; None if it was not estimated.
+        values: The adjusted answers; means and quantiles are those of adjusted counts and sums.
+        bias: Their estimated bias; None if it was not estimated, as that of means and quantiles.
     """
 
     raw: Table
     values: Floats
     bias: Floats | None
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def _preview(self) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        return preview(self.to_arrow())
 
     def to_arrow(self) -> pa.Table:
         """The table as an Arrow table.
@@ -65,8 +73,8 @@ class AdjustedTable(DerivedTable):
         return appended(columns_of(self.raw.to_arrow()), columns)
 
 
-@dataclass(frozen=True, eq=False)
-class Adjusted(Mapping[str, AdjustedTable]):
+@dataclass(frozen=True, eq=False, repr=False)
+class Adjusted(Summarised, Mapping[str, AdjustedTable]):
     """A release's answers under some rules: a mapping from the names of tables to the tables.
 
     `answers` are all adjusted answers, `bias` their estimated bias (None if it was not estimated),
@@ -83,11 +91,17 @@ class Adjusted(Mapping[str, AdjustedTable]):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    def _summary(self) -> dict[str, Any]:
+        rules = [rule for rule, holds in asdict(self.rules).items() if holds]
+        return {"tables": len(self), "rules": ", ".join(rules), "moved": self.effect.moved}
+
     def __getitem__(self, name: str) -> AdjustedTable:
         raw, rows = self.release.measured(name), self.release.rows(name)
-        return AdjustedTable(
-            raw, self.answers[rows], None if self.bias is None else self.bias[rows]
-        )
+        adjusted = self.answers[rows]
+        if not raw.item.derived:
+            return AdjustedTable(raw, adjusted, None if self.bias is None else self.bias[rows])
+        counts = replace(raw, numbers=Sums(adjusted, raw.standard_errors))
+        return AdjustedTable(self.release[name], derived_table(self.release, counts).values, None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.release)
@@ -102,31 +116,31 @@ def adjust(release: Release, rules: Rules, replicates: int = 0) -> Adjusted:
         raise DhdmmError("nothing to adjust", hint="ask for nonnegative or integers, or both")
     if replicates < 0 or replicates == 1:
         raise DhdmmError("a bias is estimated from at least 2 simulated rounds, or from none")
-    how = _OneHistogram(release, rules) if rules.consistent else _EachByItself(release, rules)
-    moved = replace(effect_of(release, how.answers), misfit=how.misfit)
+    answers, misfit, again = (_together if rules.consistent else _each)(release, rules)
+    moved = replace(effect_of(release, answers), misfit=misfit)
     if not replicates:
-        return Adjusted(release, rules, how.answers, None, moved)
-    errors = np.stack([how.again(noise) - how.answers for noise in noises(release, replicates)])
+        return Adjusted(release, rules, answers, None, moved)
+    errors = np.stack([again(noise) - answers for noise in noises(release, replicates)])
     effect = with_bias(moved, errors, release.standard_errors)
-    return Adjusted(release, rules, how.answers, errors.mean(axis=0), effect)
+    return Adjusted(release, rules, answers, errors.mean(axis=0), effect)
 
 
 # ---- two ways -----------------------------------------------------------------------------------
 
 
-class _EachByItself:
+Outcome = tuple[Floats, float | None, Callable[[Floats], Floats]]
+"""Adjusted answers; the misfit, if a histogram was fitted; and a function that repeats the
+adjustment, with the adjusted answers for the truth and its argument for the noise of the sums."""
+
+
+def _each(release: Release, rules: Rules) -> Outcome:
     """Every answer cut at 0 and rounded, whatever the others are."""
-
-    misfit = None
-
-    def __init__(self, release: Release, rules: Rules) -> None:
-        self.release, self.rules = release, rules
-        self.answers = _cut(release.answers, rules)
-
-    def again(self, noise: Floats) -> Floats:
-        """The outcome had these been the true answers, and this the noise."""
-        noisy = self.answers + self.release.plan.strategy.reconstruct(noise)
-        return _cut(noisy, self.rules)
+    answers = _cut(release.answers, rules)
+    return (
+        answers,
+        None,
+        lambda noise: _cut(answers + release.plan.strategy.reconstruct(noise), rules),
+    )
 
 
 def _cut(answers: Floats, rules: Rules) -> Floats:
@@ -134,36 +148,30 @@ def _cut(answers: Floats, rules: Rules) -> Floats:
     return np.rint(kept) + 0.0 if rules.integers else kept  # + 0.0: no negative zero
 
 
-class _OneHistogram:
+def _together(release: Release, rules: Rules) -> Outcome:
     """All answers counted from one mixture, or from records drawn from it."""
+    fitted = fitted_terms(release)
 
-    def __init__(self, release: Release, rules: Rules) -> None:
-        self.release, self.rules = release, rules
-        self.fitted = fitted_terms(release)
-        raw = [release.estimate.term(one.term) for one in self.fitted]
-        self.mixture = fit(self.fitted, raw, start_of(release, release.estimate))
-        self.misfit = self.mixture.misfit
-        self.counted = self._count(self.mixture)
-        self.answers = self._answers(self.counted)
+    def counted(raw: list[Floats], start: Start) -> tuple[Mixture, list[Floats]]:
+        mixture = fit(fitted, raw, start)
+        tables, units = [mixture.count(one.queries) for one in fitted], 1
+        if rules.integers:
+            units = release.plan.study.schema.units  # parts of a record, where columns divide it
+            number = max(1, round(float(mixture.weights.sum()) / units))
+            _, tables = synthesize(mixture, fitted, number, np.random.default_rng(SEED))
+        return mixture, [units * np.asarray(table, np.float64) for table in tables]
 
-    def again(self, noise: Floats) -> Floats:
-        """The outcome had this been the true histogram, and this the noise."""
-        strayed = self.release.plan.strategy.estimate(noise)
-        parts = zip(self.counted, self.fitted, strict=True)
-        raw = [counted.ravel() + strayed.term(one.term) for counted, one in parts]
-        start = start_of(self.release, strayed, self.mixture)
-        return self._answers(self._count(fit(self.fitted, raw, start)))
+    def answers(tables: list[Floats]) -> Floats:
+        found = answers_of(fitted, tables)
+        return np.rint(found) + 0.0 if rules.integers else found
 
-    def _count(self, mixture: Mixture) -> list[Floats]:
-        if not self.rules.integers:
-            return [np.asarray(mixture.count(one.queries), np.float64) for one in self.fitted]
-        units = self.release.plan.study.schema.units  # parts of a record, where columns divide it
-        number = max(1, round(float(mixture.weights.sum()) / units))
-        codes = synthesize(mixture, self.fitted, number, np.random.default_rng(SEED))
-        counts = [RecordTable(one.queries, mixture).count(codes) for one in self.fitted]
-        return [units * np.asarray(table, np.float64) for table in counts]
+    raw = [release.estimate.term(one.term) for one in fitted]
+    mixture, truth = counted(raw, start_of(release, release.estimate))
 
-    def _answers(self, counted: Sequence[Floats]) -> Floats:
-        parts = zip(self.fitted, counted, strict=True)
-        answers = np.concatenate([one.answers(table) for one, table in parts])
-        return np.rint(answers) + 0.0 if self.rules.integers else answers
+    def again(noise: Floats) -> Floats:
+        strayed = release.plan.strategy.estimate(noise)
+        pairs = zip(truth, fitted, strict=True)
+        raw = [table.ravel() + strayed.term(one.term) for table, one in pairs]
+        return answers(counted(raw, start_of(release, strayed, mixture))[1])
+
+    return answers(truth), mixture.misfit, again

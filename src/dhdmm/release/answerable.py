@@ -52,7 +52,9 @@ def check_measured(release: Release, sql: str) -> None:
         return
     term, rows = next(part for part in zip(asked.terms, measured, strict=True) if not all(part[1]))
     example = query_label(term, [int(row) for row in term.rows_of(int(np.argmin(rows)))])
-    number = "it" if asked.queries == 1 else f"{outside:,} of its {asked.queries:,} answers"
+    every = outside == asked.queries
+    number = "any" if every else f"{outside:,}"
+    number = "it" if asked.queries == 1 else f"{number} of its {asked.queries:,} answers"
     nearest = tuple(_nearest(release, sql))
     answerable = f"these are answerable: {'; '.join(nearest)}; " if nearest else ""
     tables = f"the release has tables of its own: {', '.join(_related(release, sql))}"

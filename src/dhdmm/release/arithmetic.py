@@ -2,9 +2,8 @@
 
 `Answers` are linear combinations of the answers of tables, also of several releases: their
 variances follow from the covariances inside each release, and the noise of different rounds is
-independent. `Ratios` are quotients of two of them, with Fieller's intervals, and `RatioSums` sums
-and differences of these. Nothing else is needed for shares, differences between groups, changes
-between releases and growth rates.
+independent. `Ratios` are quotients of two of them and sums of quotients. Nothing else is needed for
+shares, differences between groups, changes between releases and growth rates.
 
 C: (rows, answers of a table), the weights of a table's answers; Σ: covariance of a table's answers.
 """
@@ -33,7 +32,6 @@ from dhdmm.release.intervals import (
     critical,
 )
 from dhdmm.release.tables import Table, Words
-from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -42,7 +40,7 @@ Number = float | int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Estimates(Summarised, DerivedTable):
+class _Estimates(DerivedTable):
     """What `Answers` and `Ratios` have in common: rows with labels, values and intervals."""
 
     labels: dict[str, Words]
@@ -78,9 +76,6 @@ class _Estimates(Summarised, DerivedTable):
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def _summary(self) -> dict[str, Any]:
-        return {"rows": len(self)}
 
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """The rows as an Arrow table.
@@ -207,85 +202,63 @@ class Answers(_Estimates):
         if not isinstance(other, Answers):
             return NotImplemented
         left, right = _same_length(self, other)
-        return Ratios(left.labels, left, right)
+        return Ratios(left.labels, ((left, right),))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ratios(_Estimates):
-    """Quotients of two linear combinations of released answers.
+    """Quotients of linear combinations of released answers, and sums of such quotients.
 
-    Numbers can be added to, subtracted from and multiplied with them: `later / earlier - 1` is a
-    growth rate. Intervals are Fieller's: they hold with their exact probability even if the
-    denominator is close to 0, and then have no ends (−∞ and ∞).
+    They can be added, subtracted and multiplied by numbers: `later / earlier - 1` is a growth rate.
+    The intervals of quotients are Fieller's: they hold with their exact probability even if the
+    denominator is close to 0, and then have no ends (−∞ and ∞). Those of sums of quotients, such as
+    a change of a share from one round to the next, hold at least as often as they say.
     """
 
-    numerator: Answers
-    denominator: Answers
+    parts: tuple[tuple[Answers, Answers], ...]
+    """Numerators and denominators."""
 
     @cached_property
-    def _numbers(self) -> Quotients:
-        n, d = self.numerator, self.denominator
-        moments = n.covariances(n), n.covariances(d), d.covariances(d)
-        return Quotients(n.values, d.values, *moments)
+    def _numbers(self) -> Estimates:
+        found = tuple(
+            Quotients(n.values, d.values, n.covariances(n), n.covariances(d), d.covariances(d))
+            for n, d in self.parts
+        )
+        return found[0] if len(found) == 1 else QuotientSums(found)
 
-    def __add__(self, other: Ratios | Number) -> Any:
+    def __add__(self, other: Ratios | Number) -> Ratios:
         if isinstance(other, Ratios):
-            return RatioSums(self.labels, _same_number(self, other))
+            if len(self) != len(other):
+                raise DhdmmError(
+                    f"{len(self):,} quotients do not go with {len(other):,}",
+                    hint="as many are needed on both sides",
+                )
+            return replace(self, parts=(*self.parts, *other.parts))
         if not isinstance(other, Number):
             return NotImplemented
-        return replace(self, numerator=self.numerator + self.denominator * other)
+        (n, d), *others = self.parts
+        return replace(self, parts=((n + d * other, d), *others))
 
     __radd__ = __add__
 
     def __neg__(self) -> Ratios:
         return self * -1
 
-    def __sub__(self, other: Ratios | Number) -> Any:
+    def __sub__(self, other: Ratios | Number) -> Ratios:
         return self + -other if isinstance(other, Ratios | Number) else NotImplemented
 
     def __mul__(self, number: Number) -> Ratios:
         if not isinstance(number, Number):
             return NotImplemented
-        return replace(self, numerator=self.numerator * number)
+        return replace(self, parts=tuple((n * number, d) for n, d in self.parts))
 
     __rmul__ = __mul__
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RatioSums(_Estimates):
-    """Sums and differences of quotients, such as a change of a share from one round to the next.
-
-    Their intervals are conservative: they hold at least as often as they say.
-    """
-
-    parts: tuple[Ratios, ...]
-
-    @cached_property
-    def _numbers(self) -> QuotientSums:
-        return QuotientSums(tuple(part._numbers for part in self.parts))
-
-    def __add__(self, other: Ratios) -> RatioSums:
-        if not isinstance(other, Ratios):
-            return NotImplemented
-        return RatioSums(self.labels, (*self.parts, *_same_number(self.parts[0], other)[1:]))
-
-    def __sub__(self, other: Ratios) -> RatioSums:
-        return self + -other if isinstance(other, Ratios) else NotImplemented
 
 
 def _release(table: Table) -> Release:
     if table.release is None:
         raise DhdmmError("this table does not belong to a release, so covariances are not known")
     return table.release
-
-
-def _same_number(left: Ratios, right: Ratios) -> tuple[Ratios, Ratios]:
-    if len(left) == len(right):
-        return left, right
-    raise DhdmmError(
-        f"{len(left):,} quotients do not go with {len(right):,}",
-        hint="as many are needed on both sides",
-    )
 
 
 def _same_length(left: Answers, right: Answers) -> tuple[Answers, Answers]:

@@ -61,14 +61,14 @@ def covariance(release: Release, left: Item, right: Item) -> Floats:
 def _of_terms(release: Release, left: Term, right: Term) -> Floats:
     """One term with a row for every pair of rows, one attribute after another."""
     pairs = [(a, b) for a, b in zip(left.row_shape, right.row_shape, strict=True)]
-    first = _taken(left, [np.repeat(np.arange(a), b) for a, b in pairs])
-    second = _taken(right, [np.tile(np.arange(b), a) for a, b in pairs])
+    first = taken(left, [np.repeat(np.arange(a), b) for a, b in pairs])
+    second = taken(right, [np.tile(np.arange(b), a) for a, b in pairs])
     found = row_covariances(release, first, second).reshape([n for pair in pairs for n in pair])
     axes = range(0, 2 * len(pairs), 2)
     return found.transpose(*axes, *(a + 1 for a in axes)).reshape(left.queries, right.queries)
 
 
-def _taken(term: Term, rows: Sequence[np.ndarray]) -> Term:
+def taken(term: Term, rows: Sequence[np.ndarray]) -> Term:
     """The term with these rows of every factor."""
     products = tuple(
         replace(p, factors=tuple(f.take(r) for f, r in zip(p.factors, rows, strict=True)))

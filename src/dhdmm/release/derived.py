@@ -1,7 +1,7 @@
 """Means and quantiles: what a table shows instead of the sums and prefixes that were measured.
 
 A mean is the quotient of two measured rows, with Fieller's interval. A quantile is found in the
-prefixes of its group, with the interval of quantiles.py. Rows are called like those of the measured
+prefixes of its group, with the interval of `quantile`. Rows are called like those of the measured
 terms, with a column that says which mean or quantile it is.
 """
 
@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhdmm.release.covariance import covariance, row_covariances
+from dhdmm.release.covariance import covariance, row_covariances, taken
 from dhdmm.release.intervals import (
     DEFAULT_LEVEL,
     Estimates,
@@ -24,12 +23,11 @@ from dhdmm.release.intervals import (
     Sums,
     critical,
 )
-from dhdmm.release.quantiles import quantile
 from dhdmm.release.tables import Table
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.derived import Derived, Mean, Measured, Quantiles
 from dhdmm.study.sums import MIDPOINT
-from dhdmm.study.workload import Axis, Item, Term
+from dhdmm.study.workload import Axis, Item, Term, with_rows
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -48,42 +46,61 @@ def derived_table(release: Release, measured: Table) -> Table:
 
 
 def _part(release: Release, measured: Table, derived: Derived) -> tuple[Term, Estimates]:
+    terms = [
+        (term, Sums(measured.values[rows], measured.standard_errors[rows]))
+        for term, rows in with_rows(measured.item.terms)
+    ]
     match derived:
         case Measured(number):
-            rows = _rows(measured, number)
-            answers = Sums(measured.values[rows], measured.standard_errors[rows])
-            return measured.item.terms[number], answers
+            return terms[number]
         case Mean():
-            return _mean(release, measured, derived)
+            return _mean(release, derived, *terms[derived.sums], *terms[derived.counts])
         case Quantiles():
-            term = measured.item.terms[derived.prefixes]
-            values = measured.values[_rows(measured, derived.prefixes)]
-            numbers = quantile_estimates(release, term, values, derived)
+            term, prefixes = terms[derived.prefixes]
+            numbers = quantile_estimates(release, term, prefixes.values, derived)
             return _quantile_rows(term, derived.axis, derived.at), numbers
 
 
-def _rows(measured: Table, number: int) -> slice:
-    """Where the answers of one term of the item are."""
-    ends = [0, *accumulate(term.queries for term in measured.item.terms)]
-    return slice(ends[number], ends[number + 1])
-
-
-def _mean(release: Release, measured: Table, mean: Mean) -> tuple[Term, Estimates]:
-    sums, counts = measured.item.terms[mean.sums], measured.item.terms[mean.counts]
-    (n, nn), (d, dd) = (
-        (measured.values[rows], measured.standard_errors[rows] ** 2)
-        for rows in (_rows(measured, mean.sums), _rows(measured, mean.counts))
-    )
-    nd = row_covariances(release, sums, counts)
+def _mean(
+    release: Release, mean: Mean, sums: Term, n: Sums, counts: Term, d: Sums
+) -> tuple[Term, Estimates]:
+    covariances = row_covariances(release, sums, counts)
+    squares = n.standard_errors**2, covariances, d.standard_errors**2
     index = release.plan.study.schema.names.index(mean.of)
     axis = sums.axes[index]
     axes = list(sums.axes)
     if axis is not None and axis.is_fixed:  # it says "sum"
         axes[index] = Axis(axis.header, ["mean"], [""])
-    return replace(sums, axes=tuple(axes)), Quotients(n, d, nn, nd, dd)
+    return replace(sums, axes=tuple(axes)), Quotients(n.values, d.values, *squares)
 
 
 # ---- quantiles ----------------------------------------------------------------------------------
+
+
+def quantile(
+    below: Floats, total: float, covariance: Floats, at: float, z: float
+) -> tuple[int, int, int]:
+    """The value at which a share `at` of the records is reached: (estimate, low, high), positions.
+
+    below: estimated records up to each value in turn; covariance: (values + 1, values + 1), of
+    `below` and, last, `total`. With G(v) = below(v) − at·total, the quantile is the first v with
+    G(v) ≥ 0. It is below `low` only if G + zσ < 0 at the quantile itself, and above `high` only
+    if G − zσ ≥ 0 at the value before: both with at most half the error probability. The interval
+    is conservative, because values are discrete and because every value in between is kept.
+    """
+    from scipy.optimize import isotonic_regression  # slow to import
+
+    values = len(below)
+    excess = below - at * total
+    variance = np.diag(covariance)[:values] - 2 * at * covariance[:values, values]
+    error = np.sqrt(np.maximum(variance + at**2 * covariance[values, values], 0))
+    may_reach = np.append(excess + z * error >= 0, True)
+    low = min(int(np.argmax(may_reach)), values - 1)
+    may_miss = np.flatnonzero(excess[:-1] - z * error[:-1] < 0)
+    high = max(int(may_miss[-1]) + 1 if len(may_miss) else 0, low)
+    rising = isotonic_regression(excess).x
+    first = int(np.argmax(np.append(rising >= 0, True)))
+    return min(max(first, low), high), low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,11 +202,7 @@ def _of_group(release: Release, term: Term, axis: int, group: tuple[int, ...]) -
     """The covariance of the prefixes of one group."""
     rows = [np.array([index]) for index in group]
     rows.insert(axis, np.arange(term.row_shape[axis]))
-    products = tuple(
-        replace(p, factors=tuple(f.take(r) for f, r in zip(p.factors, rows, strict=True)))
-        for p in term.products
-    )
-    one = Item("group", (replace(term, products=products),))
+    one = Item("group", (taken(term, rows),))
     return covariance(release, one, one)
 
 
@@ -199,11 +212,6 @@ def _quantile_rows(term: Term, axis: int, at: tuple[float, ...]) -> Term:
     assert header is not None
     axes = list(term.axes)
     axes[axis] = Axis(header.header, [f"quantile {share:g}" for share in at], [""] * len(at))
-    first = np.zeros(len(at), np.int64)
-    products = tuple(
-        replace(
-            p, factors=tuple(f.take(first) if a == axis else f for a, f in enumerate(p.factors))
-        )
-        for p in term.products
-    )
-    return replace(term, axes=tuple(axes), products=products)
+    rows = [np.arange(size) for size in term.row_shape]
+    rows[axis] = np.zeros(len(at), np.int64)
+    return replace(taken(term, rows), axes=tuple(axes))

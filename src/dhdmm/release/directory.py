@@ -23,7 +23,7 @@ import re
 import secrets
 import shutil
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -41,6 +41,7 @@ from dhdmm.planning.plan import Plan
 from dhdmm.release.intervals import DEFAULT_LEVEL
 from dhdmm.release.made import FIRST, Made, are_formats, formats_of, is_date
 from dhdmm.release.release import Release
+from dhdmm.release.tables import Table
 from dhdmm.release.transcript import Transcript
 
 fcntl = optional_module("fcntl")
@@ -154,8 +155,9 @@ def _write_files(release: Release, root: Path) -> None:
     (root / MEASUREMENT).write_bytes(_encode_measurement(release.measurement))
     if release.transcript is not None:
         (root / TRANSCRIPT).write_bytes(release.transcript.to_bytes())
-    entries = table_files(release)
-    for table, entry in zip(release.values(), entries, strict=True):
+    tables = list(release.values())
+    entries = table_files(tables)
+    for table, entry in zip(tables, entries, strict=True):
         table.to_csv(root / entry.csv)
         table.to_parquet(root / entry.parquet)
     release.plot(path=root / PICTURE)
@@ -173,8 +175,8 @@ def _write_files(release: Release, root: Path) -> None:
         _flush(path)
 
 
-def table_files(release: Release) -> list[TableFiles]:
-    """Where each table is, in the workload's order."""
+def table_files(tables: Sequence[Table]) -> list[TableFiles]:
+    """Where each table of a release is."""
     return [
         TableFiles(
             item=table.name,
@@ -182,7 +184,7 @@ def table_files(release: Release) -> list[TableFiles]:
             csv=f"tables/{stem}.csv",
             parquet=f"tables/{stem}.parquet",
         )
-        for table, stem in zip(release.values(), file_stems(release), strict=True)
+        for table, stem in zip(tables, file_stems(table.name for table in tables), strict=True)
     ]
 
 
@@ -237,20 +239,22 @@ def load(directory: Path) -> Release:
     root = Path(directory)
     with _os_errors(root):
         manifest = read_manifest(root)
+        contents: dict[str, bytes] = {}
         for name, digest in manifest.files.items():
-            _check_file(root / name, digest)
-        encoded_plan = _read(root, PLAN, manifest)
-        encoded_measurement = _read(root, MEASUREMENT, manifest)
-        recorded = TRANSCRIPT in manifest.files
-        transcript = _read(root, TRANSCRIPT, manifest) if recorded else None
-    plan = Plan.from_bytes(encoded_plan)
+            content = _intact(root / name, digest)
+            if name in (PLAN, MEASUREMENT, TRANSCRIPT):
+                contents[name] = content
+    for name in (PLAN, MEASUREMENT):
+        if name not in contents:
+            raise ReleaseError(f"{name} is not among its files", where=str(root / MANIFEST))
+    plan = Plan.from_bytes(contents[PLAN])
     if not plan.strategy.contains(plan.study.workload):
         raise ReleaseError("the plan's strategy does not answer its study", where=str(root / PLAN))
-    measurement = _decode_measurement(encoded_measurement, plan.strategy.rows, root)
+    measurement = _decode_measurement(contents[MEASUREMENT], plan.strategy.rows, root)
     release = _release(manifest, plan, measurement, str(root / MANIFEST))
-    if transcript is None:
+    if TRANSCRIPT not in contents:
         return release
-    return replace(release, transcript=Transcript.from_bytes(transcript))
+    return replace(release, transcript=Transcript.from_bytes(contents[TRANSCRIPT]))
 
 
 def read_manifest(root: Path) -> Manifest:
@@ -283,29 +287,18 @@ def _check_format(content: bytes, path: Path) -> None:
         formats.readable(formats.RELEASE, document["format"], refusal, maker)
 
 
-def _check_file(path: Path, digest: str) -> None:
+def _intact(path: Path, digest: str) -> bytes:
+    """The very bytes that the digest is of."""
     if not path.is_file():
         raise ReleaseError("the file is missing", where=str(path))
-    if _file_digest(path) != digest:
-        raise _changed(path)
-
-
-def _read(root: Path, name: str, manifest: Manifest) -> bytes:
-    """The very bytes that the digest is of."""
-    if name not in manifest.files:
-        raise ReleaseError(f"{name} is not among its files", where=str(root / MANIFEST))
-    content = (root / name).read_bytes()
-    if hashlib.sha256(content).hexdigest() != manifest.files[name]:
-        raise _changed(root / name)
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise ReleaseError(
+            "the file was changed after the release was written",
+            where=str(path),
+            hint="get the directory again from where it was published",
+        )
     return content
-
-
-def _changed(path: Path) -> ReleaseError:
-    return ReleaseError(
-        "the file was changed after the release was written",
-        where=str(path),
-        hint="get the directory again from where it was published",
-    )
 
 
 def _decode_measurement(encoded: bytes, rows: int, root: Path) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhdmm.release.intervals import Floats
-from dhdmm.study.workload import Term
+from dhdmm.study.workload import Term, with_rows
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -71,7 +71,9 @@ class Effect:
                 f" ± {self.mean_bias_error:.2g} on average, and {self.rms_bias:.3g}"
                 f" ({self.rms_bias_in_errors:.2g} standard errors) in root mean square."
             )
-        if self.disagreement is not None:
+        if self.disagreement == 0:
+            parts.append("The tables have the same grand total.")
+        elif self.disagreement is not None:
             parts.append(f"Grand totals of the tables differ by up to {self.disagreement:.3g}.")
         return " ".join(parts)
 
@@ -132,11 +134,11 @@ def _positive(standard_errors: Floats) -> Floats:
 
 def _disagreement(release: Release, answers: Floats) -> float | None:
     """Largest difference between the grand totals of terms that count every record once."""
-    totals, start = [], 0
-    for term in release.plan.study.workload.terms:
-        if _counts_everyone_once(term):
-            totals.append(float(answers[start : start + term.queries].sum()))
-        start += term.queries
+    totals = [
+        float(answers[rows].sum())
+        for term, rows in with_rows(release.plan.study.workload.terms)
+        if _counts_everyone_once(term)
+    ]
     if len(totals) < 2:
         return None
     apart = max(totals) - min(totals)

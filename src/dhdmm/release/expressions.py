@@ -64,24 +64,30 @@ class Quotient:
     numerator: Linear
     denominator: Linear
 
+    def times(self, number: Fraction) -> Quotient:
+        return Quotient(self.numerator.times(number), self.denominator)
 
-@dataclass(frozen=True, eq=False)
-class QuotientSum:
-    parts: tuple[Quotient, ...]
+    def plus(self, other: Quotient) -> Quotient | None:
+        """The sum as one quotient, whose interval is exact: of one denominator, or a constant."""
+        for left, right in ((self, other), (other, self)):
+            if not right.numerator.terms and not right.denominator.terms:
+                constant = right.numerator.constant / right.denominator.constant
+                n, d = left.numerator, left.denominator
+                return Quotient(n.plus(d.times(constant)), d)
+        a, b = self.denominator, other.denominator
+        if (a.terms, a.coefficients, a.constant) == (b.terms, b.coefficients, b.constant):
+            return Quotient(self.numerator.plus(other.numerator), a)
+        return None
 
 
-Form = Linear | Quotient | QuotientSum
+Form = tuple[Quotient, ...]
+"""A sum of quotients; one that is linear is divided by 1."""
 
 
-def quotients(form: Form) -> tuple[Quotient, ...]:
-    """The form as a sum of quotients; a linear one is divided by 1."""
-    match form:
-        case Linear():
-            return (Quotient(form, _constant(Fraction(1))),)
-        case Quotient():
-            return (form,)
-        case _:
-            return form.parts
+def linear(form: Form) -> Linear | None:
+    """The form as a linear one, if it is that."""
+    first, *others = form
+    return None if others or first.denominator.terms else first.numerator
 
 
 def has_aggregate(tree: Expr) -> bool:
@@ -101,13 +107,13 @@ class FormReader:
             case "column" if tree.name.casefold() in self.names:
                 return self.form(self.names[tree.name.casefold()])
             case "literal" if not tree.is_string:
-                return _constant(Fraction(Decimal(tree.this)))
+                return _over_one(_constant(Fraction(Decimal(tree.this))))
             case "neg":
                 return _times(self.form(tree.this), Fraction(-1))
             case "add":
-                return self._sum(tree, self.form(tree.expression))
+                return _sum(self.form(tree.this), self.form(tree.expression))
             case "sub":
-                return self._sum(tree, _times(self.form(tree.expression), Fraction(-1)))
+                return _sum(self.form(tree.this), _times(self.form(tree.expression), Fraction(-1)))
             case "mul":
                 return self._product(tree)
             case "div":
@@ -124,36 +130,22 @@ class FormReader:
             case _:
                 return _refuse(tree, f"{sqltext.shown(tree)} cannot be calculated", _HINT)
 
-    def _sum(self, tree: Expr, right: Form) -> Form:
-        left = self.form(tree.this)
-        if isinstance(left, Linear) and isinstance(right, Linear):
-            return left.plus(right)
-        found: list[Quotient] = []
-        for part in (*quotients(left), *quotients(right)):
-            for i, known in enumerate(found):
-                joined = _over_one(known, part)
-                if joined is not None:
-                    found[i] = joined
-                    break
-            else:
-                found.append(part)
-        return found[0] if len(found) == 1 else QuotientSum(tuple(found))
-
     def _product(self, tree: Expr) -> Form:
         left, right = self.form(tree.this), self.form(tree.expression)
-        for number, other in ((left, right), (right, left)):
-            if isinstance(number, Linear) and not number.terms:
-                return _times(other, number.constant)
+        for factor, other in ((linear(left), right), (linear(right), left)):
+            if factor is not None and not factor.terms:
+                return _times(other, factor.constant)
         return _refuse(tree, f"{sqltext.shown(tree)} multiplies two answers")
 
     def _quotient(self, tree: Expr) -> Form:
-        left, right = self.form(tree.this), self.form(tree.expression)
-        if isinstance(right, Linear) and not right.terms:
-            if not right.constant:
+        whole = self.form(tree.this)
+        dividend, divisor = linear(whole), linear(self.form(tree.expression))
+        if divisor is not None and not divisor.terms:
+            if not divisor.constant:
                 return _refuse(tree, f"{sqltext.shown(tree)} divides by 0")
-            return _times(left, 1 / right.constant)
-        if isinstance(left, Linear) and isinstance(right, Linear):
-            return Quotient(left, right)
+            return _times(whole, 1 / divisor.constant)
+        if dividend is not None and divisor is not None:
+            return (Quotient(dividend, divisor),)
         return _refuse(tree, f"{sqltext.shown(tree)} is a quotient of quotients")
 
     def _aggregate(self, tree: Expr, condition: Expr | None) -> Form:
@@ -161,9 +153,10 @@ class FormReader:
         counts = self.counts if condition is None else filtered(self.counts, held)
         argument = tree.args.get("this")
         if argument is None or argument.key in ("star", "literal"):
-            return _row(counts)
+            return _over_one(_row(counts))
         if tree.key == "count" and argument.key == "distinct":
-            return _row(self._persons(tree, [one.name for one in argument.expressions], condition))
+            columns = [one.name for one in argument.expressions]
+            return _over_one(_row(self._persons(tree, columns, condition)))
         if argument.unnest().key != "column":
             return _refuse(tree, f"{sqltext.shown(tree)} is not of a column", _HINT)
         name = sqltext.known_name(argument.unnest(), self.schema.names, None)
@@ -172,9 +165,9 @@ class FormReader:
             return _refuse(tree, f"unknown attribute '{argument.name}'", hint)
         known = of_known(self.schema, counts, name)
         if tree.key == "count":
-            return _row(known)
+            return _over_one(_row(known))
         sums = _row(summed(self.schema, counts, name))
-        return sums if tree.key == "sum" else Quotient(sums, _row(known))
+        return _over_one(sums) if tree.key == "sum" else (Quotient(sums, _row(known)),)
 
     def _persons(self, tree: Expr, columns: list[str], condition: Expr | None) -> Term:
         """Persons are counted in the groups in which the study did, under its condition."""
@@ -215,31 +208,22 @@ def _constant(number: Fraction) -> Linear:
     return Linear((), (), number)
 
 
+def _over_one(form: Linear) -> Form:
+    return (Quotient(form, _constant(Fraction(1))),)
+
+
 def _times(form: Form, number: Fraction) -> Form:
-    match form:
-        case Linear():
-            return form.times(number)
-        case Quotient():
-            return _quotient_times(form, number)
-        case _:
-            return QuotientSum(tuple(_quotient_times(part, number) for part in form.parts))
+    return tuple(part.times(number) for part in form)
 
 
-def _quotient_times(form: Quotient, number: Fraction) -> Quotient:
-    return Quotient(form.numerator.times(number), form.denominator)
-
-
-def _over_one(left: Quotient, right: Quotient) -> Quotient | None:
-    """The sum as one quotient, whose interval is exact: of equal denominators, or of a constant."""
-    if not right.numerator.terms and not right.denominator.terms:
-        constant = right.numerator.constant / right.denominator.constant
-        return Quotient(left.numerator.plus(left.denominator.times(constant)), left.denominator)
-    if not left.numerator.terms and not left.denominator.terms:
-        return _over_one(right, left)
-    a, b = left.denominator, right.denominator
-    if (a.terms, a.coefficients, a.constant) == (b.terms, b.coefficients, b.constant):
-        return Quotient(left.numerator.plus(right.numerator), left.denominator)
-    return None
+def _sum(left: Form, right: Form) -> Form:
+    """With as few quotients as possible."""
+    found: list[Quotient] = []
+    for part in (*left, *right):
+        joined = ((i, known.plus(part)) for i, known in enumerate(found))
+        place, both = next(((i, one) for i, one in joined if one), (len(found), part))
+        found[place : place + 1] = [both]
+    return tuple(found)
 
 
 def _refuse(tree: Expr, what: str, hint: str | None = None) -> NoReturn:
@@ -251,12 +235,12 @@ def _refuse(tree: Expr, what: str, hint: str | None = None) -> NoReturn:
 
 def estimated(release: Release, forms: list[Form]) -> Estimates:
     """The numbers of one expression, over the groups of every term in turn."""
-    if all(isinstance(form, Linear) for form in forms):
-        parts = [_moments(release, form) for form in forms if isinstance(form, Linear)]
+    sums = [linear(form) for form in forms]
+    if all(sums):
+        parts = [_moments(release, one) for one in sums if one]
         values, squares = (np.concatenate(column) for column in zip(*parts, strict=True))
         return Sums(values, np.sqrt(squares))
-    each = zip(*map(quotients, forms), strict=True)
-    found = tuple(_quotients(release, one) for one in each)
+    found = tuple(_quotients(release, one) for one in zip(*forms, strict=True))
     return found[0] if len(found) == 1 else QuotientSums(found)
 
 

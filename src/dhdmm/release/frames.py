@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from datetime import date
 from importlib import import_module
@@ -18,6 +18,8 @@ from pyarrow.lib import StringBuilder
 
 from dhdmm.errors import DhdmmError
 from dhdmm.release.intervals import Floats
+from dhdmm.release.wording import decimals
+from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     import pandas
@@ -25,11 +27,30 @@ if TYPE_CHECKING:
 STATISTICS = ("value", "standard_error", "low", "high")
 
 
-class DerivedTable(ABC):
+PREVIEWED = 5
+"""Rows that a notebook shows."""
+
+
+def preview(table: pa.Table) -> tuple[list[str], Iterable[tuple[Any, ...]]]:
+    """The headers and the first rows, for a notebook."""
+    columns = [
+        [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in column.to_pylist()]
+        for column in table.slice(0, PREVIEWED).columns
+    ]
+    return table.column_names, zip(*columns, strict=True)
+
+
+class DerivedTable(Summarised):
     """A table made of released ones, in the forms that people use."""
 
     @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
     def to_arrow(self) -> pa.Table: ...
+
+    def _summary(self) -> dict[str, Any]:
+        return {"rows": len(self)}
 
     def to_pandas(self) -> pandas.DataFrame:
         """The columns of `to_arrow` as a pandas frame; needs `dhdmm[pandas]`.
@@ -104,6 +125,24 @@ def plain_rows(table: pa.Table) -> list[dict[str, Any]]:
         {name: cell.isoformat() if isinstance(cell, date) else cell for name, cell in row.items()}
         for row in table.to_pylist()
     ]
+
+
+def places_of(errors: Floats, *columns: Floats) -> tuple[int, int]:
+    """Decimals of columns that are written side by side, and of their errors.
+
+    Two digits of the smallest error are shown; numbers that are all whole have no decimals.
+
+    >>> places_of(np.array([0.26, 1.2]), np.array([47.0, 59.0]))
+    (0, 2)
+    """
+    known = errors[np.isfinite(errors) & (errors > 0)]
+    places = decimals(float(known.min())) if len(known) else 0
+    return 0 if all_whole(columns) else places, places
+
+
+def all_whole(columns: Iterable[Floats]) -> bool:
+    """Whether every number in the columns is whole; infinite ends of intervals are none."""
+    return all(bool(np.all(one[np.isfinite(one)] % 1 == 0)) for one in columns)
 
 
 def columns_of(table: pa.Table) -> dict[str, pa.Array]:

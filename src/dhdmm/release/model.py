@@ -28,7 +28,7 @@ from dhdmm.release.covariance import variances
 from dhdmm.release.intervals import Floats
 from dhdmm.strategy.estimate import Estimate, mode_product, on_merged
 from dhdmm.study.factor import Factor, Integers, Ranges, Rows
-from dhdmm.study.workload import Product, Term
+from dhdmm.study.workload import Product, Term, with_rows
 from dhdmm.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -188,10 +188,9 @@ class FittedTerm:
 
 def fitted_terms(release: Release) -> list[FittedTerm]:
     """All terms of the workload."""
-    found, start = [], 0
-    for term in release.plan.study.workload.terms:
-        errors = release.standard_errors[start : start + term.queries]
-        start += term.queries
+    found = []
+    for term, rows in with_rows(release.plan.study.workload.terms):
+        errors = release.standard_errors[rows]
         longer = _long_factor(release, term)
         if longer is not None:
             term = _by_blocks(term, longer[0])
@@ -226,6 +225,11 @@ def _by_blocks(term: Term, attribute: int) -> Term:
     width = np.concatenate([np.full(-(-size // width), width) for width in widths])
     factors[attribute] = Ranges(low, np.minimum(low + width, size), size)
     return replace(term, products=(replace(product, factors=tuple(factors)),))
+
+
+def answers_of(fitted: Sequence[FittedTerm], counted: Sequence[Real]) -> Floats:
+    """All answers of the workload, from what was counted for the fitted terms."""
+    return np.concatenate([one.answers(table) for one, table in zip(fitted, counted, strict=True)])
 
 
 # ---- fitting ------------------------------------------------------------------------------------

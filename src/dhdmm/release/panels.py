@@ -13,25 +13,26 @@ from functools import partial, reduce
 import numpy as np
 
 from dhdmm.release.derived import QuantileEstimates
+from dhdmm.release.frames import places_of
 from dhdmm.release.intervals import Floats, Stacked, half_width
 from dhdmm.release.pictures import (
     AxisDirection,
     Bars,
     Heat,
-    Intervals,
     Lines,
     Mask,
     Panel,
     Picture,
     extremes,
+    ranges_heat,
 )
 from dhdmm.release.tables import Table, labels_tell_condition
-from dhdmm.release.wording import UNITS_OF_TIME, decimals
+from dhdmm.release.wording import UNITS_OF_TIME
 from dhdmm.study.attributes import Attribute
 from dhdmm.study.factor import Factor, Ranges
 from dhdmm.study.names import LazySequence
 from dhdmm.study.query import TOTAL
-from dhdmm.study.workload import Axis, Item, Term
+from dhdmm.study.workload import Axis, Item, Term, with_rows
 
 MOST_BARS = 20
 """Rows of a table that are bars, whatever they are about."""
@@ -50,7 +51,7 @@ def panels_of(table: Table) -> list[Panel]:
         kinds = [replace(table, item=Item(table.name, (t,)), numbers=part) for t, part in both]
         return [panel for kind in kinds for panel in panels_of(kind)]
     if isinstance(table.numbers, QuantileEstimates):
-        parts = [replace(table, chosen=table.rows[list(rows)]) for rows in _cuts(len(table))]
+        parts = [replace(table, chosen=table.rows[rows]) for rows in _cuts(len(table))]
         return [_row_panel(part) for part in parts]
     if len(table) > MOST_BARS:
         terms = range(len(table.item.terms))
@@ -85,9 +86,7 @@ def _origin(table: Table) -> float:
 
 
 def _term_panels(table: Table, number: int) -> Iterator[Panel]:
-    term = table.item.terms[number]
-    start = sum(earlier.queries for earlier in table.item.terms[:number])
-    rows = slice(start, start + term.queries)
+    term, rows = list(with_rows(table.item.terms))[number]
     directions = [found for found in _directions(table, term) if len(found.direction) > 1]
     values, errors = (
         column[rows].reshape([len(found.direction) for found in directions])
@@ -119,8 +118,7 @@ def rows_picture(table: Table) -> Bars:
 def _with_ends(table: Table, plain: Bars) -> Bars:
     """The bars with the intervals of the table, which are not symmetric."""
     low, high = table.bounds()
-    known = plain.errors[np.isfinite(plain.errors) & (plain.errors > 0)]
-    places = decimals(float(known.min(initial=np.inf)))
+    places, _ = places_of(plain.errors, plain.values, low, high)
     said = zip(
         *(table.written(column, places) for column in (plain.values, low, high)), strict=True
     )
@@ -193,11 +191,11 @@ def _term_pictures(found: Sequence[Found], values: Floats, errors: Floats) -> li
 def _one_way(found: Found, values: Floats, errors: Floats) -> list[Picture]:
     direction, runs = found.direction, found.runs
     if runs is None or len(values) <= MOST_BARS:
-        cuts = [(direction.part(rows), slice(rows.start, rows.stop)) for rows in _cuts(len(values))]
+        cuts = [(direction.part(rows), rows) for rows in _cuts(len(values))]
         return [Bars(d.labels, values[rows], errors[rows], apart=d.apart) for d, rows in cuts]
     attribute, count = found.attribute.present, len(runs.low)
     every = AxisDirection(direction.header, LazySequence(attribute.size, attribute.label))
-    return [Intervals(every, runs.low, runs.high, values[:count], errors[:count])]
+    return [ranges_heat(every, runs.low, runs.high, values[:count], errors[:count])]
 
 
 def _curves(found: Sequence[Found], along: int, values: Floats, errors: Floats) -> list[Picture]:
@@ -218,9 +216,8 @@ def _curves(found: Sequence[Found], along: int, values: Floats, errors: Floats) 
     reach = half_width(errors)
     limits = float((values - reach).min()), float((values + reach).max())
     return [
-        Lines(positions, beside.part(rows).labels, names, values[own], errors[own], limits)
+        Lines(positions, beside.part(rows).labels, names, values[rows], errors[rows], limits)
         for rows in _cuts(len(beside), MOST_PLOTS)
-        for own in [slice(rows.start, rows.stop)]
     ]
 
 
@@ -253,10 +250,9 @@ def _grids(found: Sequence[Found], values: Floats, errors: Floats) -> list[Pictu
     limits = extremes(values, totals)
     inner = len(found[-2].direction) if len(found) > 2 else 1
     return [
-        Heat(down.part(i), across.part(j), values[own], errors[own], totals[own], limits)
+        Heat(down.part(i), across.part(j), values[i, j], errors[i, j], totals[i, j], limits)
         for i in _cuts(len(down), MOST_ROWS, inner)
         for j in _cuts(len(across), MOST_COLUMNS)
-        for own in [(slice(i.start, i.stop), slice(j.start, j.stop))]
     ]
 
 
@@ -274,13 +270,13 @@ def _crossed(directions: Sequence[AxisDirection]) -> AxisDirection:
     return AxisDirection(header, LazySequence(math.prod(shape), label))
 
 
-def _cuts(length: int, most: int = MOST_ROWS, whole: int = 1) -> list[range]:
+def _cuts(length: int, most: int = MOST_ROWS, whole: int = 1) -> list[slice]:
     """Parts of about the same length, at most `most`, and multiples of `whole` where possible.
 
     >>> _cuts(53), _cuts(72, 40, 12)
-    ([range(0, 27), range(27, 53)], [range(0, 36), range(36, 72)])
+    ([slice(0, 27, None), slice(27, 53, None)], [slice(0, 36, None), slice(36, 72, None)])
     """
     whole = whole if whole <= most else 1
     parts = -(-length // (most // whole * whole))
     size = -(-length // (parts * whole)) * whole
-    return [range(start, min(start + size, length)) for start in range(0, length, size)]
+    return [slice(start, min(start + size, length)) for start in range(0, length, size)]

@@ -36,12 +36,13 @@ class AxisDirection:
     def ticks(self, most: int) -> Sequence[int]:
         return self.named(most) if self.named else round_ticks(len(self) - self.apart, most)
 
-    def part(self, rows: range) -> AxisDirection:
+    def part(self, rows: slice) -> AxisDirection:
         """Some consecutive positions."""
-        if len(rows) == len(self):
+        labels = self.labels[rows]
+        if len(labels) == len(self):
             return self
-        apart = min(len(rows), max(rows.stop - (len(self) - self.apart), 0))
-        return AxisDirection(self.header, self.labels[rows.start : rows.stop], apart=apart)
+        apart = min(len(labels), max(rows.stop - (len(self) - self.apart), 0))
+        return AxisDirection(self.header, labels, apart=apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,36 +88,28 @@ class Heat:
     """The smallest and the largest answer that is no total, also in other parts."""
 
 
-@dataclass(frozen=True, eq=False)
-class Intervals:
-    """Counts of ranges low ≤ v < high of one ordered direction."""
+def ranges_heat(
+    ends: AxisDirection, low: Integers, high: Integers, values: Floats, errors: Floats
+) -> Heat:
+    """Counts of ranges low ≤ v < high: where they begin across, where they end down.
 
-    ends: AxisDirection
-    low: Integers
-    high: Integers
-    values: Floats
-    errors: Floats
-
-    def grid(self) -> Heat:
-        """Where ranges begin across, where they end down; NaN where there is none.
-
-        A long direction has only every second, third, … end, and says so.
-        """
-        step = -(-len(self.ends) // FINEST)
-        labels = self.ends.labels[::step]
-        chosen = (self.low % step == 0) & ((self.high - 1) % step == 0)
-        where = (self.high[chosen] - 1) // step, self.low[chosen] // step
-        values, errors = np.full((2, len(labels), len(labels)), np.nan)
-        values[where], errors[where] = self.values[chosen], self.errors[chosen]
-        every = f" (1 in {step} is shown)" if step > 1 else ""
-        named = partial(round_ticks, len(labels))
-        across = AxisDirection(f"{self.ends.header}, from{every}", labels, named)
-        down = AxisDirection("up to", labels, named)
-        totals = np.zeros(values.shape, np.bool_)
-        return Heat(down, across, values, errors, totals, extremes(values, totals))
+    NaN where there is no range. A long direction has only every second, third, … end, and says so.
+    """
+    step = -(-len(ends) // FINEST)
+    labels = ends.labels[::step]
+    chosen = (low % step == 0) & ((high - 1) % step == 0)
+    where = (high[chosen] - 1) // step, low[chosen] // step
+    shown, shown_errors = np.full((2, len(labels), len(labels)), np.nan)
+    shown[where], shown_errors[where] = values[chosen], errors[chosen]
+    every = f" (1 in {step} is shown)" if step > 1 else ""
+    named = partial(round_ticks, len(labels))
+    across = AxisDirection(f"{ends.header}, from{every}", labels, named)
+    down = AxisDirection("up to", labels, named)
+    totals = np.zeros(shown.shape, np.bool_)
+    return Heat(down, across, shown, shown_errors, totals, extremes(shown, totals))
 
 
-Picture = Bars | Lines | Heat | Intervals
+Picture = Bars | Lines | Heat
 
 
 @dataclass(frozen=True, eq=False)

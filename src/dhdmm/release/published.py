@@ -48,12 +48,13 @@ def compare(release: Release, directory: Path) -> Comparison:
         raise VerificationError("the release has another measurement", where=where)
     if published.made != release.made:
         raise VerificationError("the release has another maker, date or formats", where=where)
-    entries = directories.table_files(release)
+    tables = list(release.values())
+    entries = directories.table_files(tables)
     if manifest.tables != entries or manifest.level != DEFAULT_LEVEL:
         raise VerificationError("release.json lists other tables or another level", where=where)
     identical = 0
     with TemporaryDirectory() as scratch:
-        for table, entry in zip(release.values(), entries, strict=True):
+        for table, entry in zip(tables, entries, strict=True):
             own = Path(scratch)
             table.to_csv(own / "table.csv")
             table.to_parquet(own / "table.parquet")

@@ -15,7 +15,7 @@ import numpy as np
 from dhdmm.errors import NotMeasured, StudyError
 from dhdmm.release.answerable import LARGEST_ANSWERS, check_measured, item_of
 from dhdmm.release.derived import quantile_estimates
-from dhdmm.release.expressions import AGGREGATES, Form, FormReader, Linear, estimated, quotients
+from dhdmm.release.expressions import AGGREGATES, Form, FormReader, estimated, linear
 from dhdmm.release.frames import STATISTICS
 from dhdmm.release.intervals import Estimates, Floats, Stacked, Sums, critical
 from dhdmm.release.selection import SELECTED, Selection, read
@@ -47,15 +47,15 @@ def ask(release: Release, sql: str, level: float, joint: bool = False) -> Table:
     first, *others = selection.columns
     numbers = {name: answers.estimates(tree) for name, tree in selection.columns.items()}
     chosen = None if selection.is_whole else selection.rows(asked.queries, answers.column)
-    linear = isinstance(numbers[first], Sums)
+    is_linear = isinstance(numbers[first], Sums)
     return Table(
         release.plan.study.workload.schema,
-        answers.item(selection.columns[first]) if linear else asked,
+        answers.item(selection.columns[first]) if is_linear else asked,
         numbers[first],
         level,
         asked.queries if joint or selection.chooses else None,
         chosen,
-        release if linear else None,
+        release if is_linear else None,
         STATISTICS[0] if selection.is_plain else first,
         {name: numbers[name] for name in others},
         _notes(selection, asked, list(numbers.values()), level),
@@ -123,8 +123,8 @@ class _Answers:
 
     def item(self, tree: Expr) -> Item:
         """Linear queries that the expression asks, where it is no quotient."""
-        forms = [form for form in self._forms(tree) if isinstance(form, Linear) and form.terms]
-        return Item(self.asked.name, tuple(form.term for form in forms))
+        forms = map(linear, self._forms(tree))
+        return Item(self.asked.name, tuple(one.term for one in forms if one and one.terms))
 
     def _forms(self, tree: Expr) -> list[Form]:
         study, names = self.release.plan.study, self.selection.names
@@ -145,8 +145,11 @@ class _Answers:
         return np.concatenate(found)
 
     def _check_measured(self, tree: Expr, forms: list[Form]) -> None:
-        linear = [part for form in forms for part in _parts(form) if part.terms]
-        if linear and not _is_measured(self.release, [part.term for part in linear]):
+        sides = (
+            side for form in forms for one in form for side in (one.numerator, one.denominator)
+        )
+        terms = [side.term for side in sides if side.terms]
+        if not _is_measured(self.release, terms):
             for one in (node for node in tree.walk() if node.key in AGGREGATES):
                 check_measured(self.release, _about(self.selection.counted, one))
             what = f"the round measured the counts of these groups, but not {sqltext.shown(tree)}"
@@ -165,12 +168,6 @@ def _about(counted: str, aggregate: Expr) -> str:
     both = condition if known is None else f"({sqltext.render(known.this)}) AND ({condition})"
     tree.set("where", exp.Where(this=sqltext.parse_condition(both)))
     return sqltext.render(tree)
-
-
-def _parts(form: Form) -> tuple[Linear, ...]:
-    if isinstance(form, Linear):
-        return (form,)
-    return tuple(side for one in quotients(form) for side in (one.numerator, one.denominator))
 
 
 def _is_measured(release: Release, terms: list[Term]) -> bool:

@@ -49,8 +49,8 @@ def draw(mixture: Mixture, number: int, rng: np.random.Generator) -> Integers:
 
 def synthesize(
     mixture: Mixture, fitted: Sequence[FittedTerm], number: int, rng: np.random.Generator
-) -> Integers:
-    """Records whose counts are near those of the mixture, scaled to their number."""
+) -> tuple[Integers, list[Real]]:
+    """Records whose counts are near those of the mixture, scaled to their number; the counts."""
     codes = draw(mixture, number, rng)
     scale = number / float(mixture.weights.sum())
     tables = [RecordTable(one.queries, mixture) for one in fitted]
@@ -67,7 +67,7 @@ def synthesize(
             break
         last = loss
         _exchange(codes, int(exchanged), mixture, tables, slopes, rng)
-    return codes[rng.permutation(number)]
+    return codes[rng.permutation(number)], [table.count(codes) for table in tables]
 
 
 def _exchange(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dhdmm.errors import UnknownTable
 from dhdmm.planning.plan import Plan
+from dhdmm.release.coverage import Coverage, coverage_of
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, Sums
 from dhdmm.release.made import FIRST, Made
 from dhdmm.release.tables import Table
@@ -30,7 +31,6 @@ from dhdmm.threads import one_blas_thread
 if TYPE_CHECKING:
     from dhdmm.release.adjust import Adjusted
     from dhdmm.release.charts.page import Chart
-    from dhdmm.release.coverage import Coverage
     from dhdmm.release.synthetic import Synthetic
     from dhdmm.release.transcript import Transcript
 
@@ -47,6 +47,11 @@ class Release(Summarised, Mapping[str, Table]):
     Make one with `dhdmm.run` or read one with `Release.load`. `release["by age"]` is a table with
     95 % intervals; `release.items()`, `len(release)` and `"by age" in release` work as for a dict.
     Two releases are equal only if they are the same object.
+
+    Example:
+        >>> release = Release.load("hospitals")  # doctest: +SKIP
+        >>> release["by ward and sex"].to_pandas()  # doctest: +SKIP
+        >>> release.plot().save("hospitals.svg")  # doctest: +SKIP
     """
 
     plan: Plan
@@ -208,8 +213,6 @@ class Release(Summarised, Mapping[str, Table]):
     @property
     def coverage(self) -> Coverage | None:
         """How many rows were counted and left out, with noise; None if the study did not ask."""
-        from dhdmm.release.coverage import coverage_of
-
         return coverage_of(self)
 
     # -- further questions ------------------------------------------------------------------------

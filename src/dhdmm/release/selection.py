@@ -46,6 +46,7 @@ _COMPARISONS = {
     "eq": np.equal,
     "neq": np.not_equal,
 }
+_CONNECTIVES = {"and": np.logical_and, "or": np.logical_or}
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,10 +175,8 @@ def _holds(tree: Expr, column: Column) -> NDArray[np.bool_]:
         return _holds(tree.this, column)
     if tree.key == "not":
         return ~_holds(tree.this, column)
-    if tree.key == "and":
-        return _holds(tree.this, column) & _holds(tree.expression, column)
-    if tree.key == "or":
-        return _holds(tree.this, column) | _holds(tree.expression, column)
+    if tree.key in _CONNECTIVES:
+        return _CONNECTIVES[tree.key](_holds(tree.this, column), _holds(tree.expression, column))
     if tree.key == "between":
         low, value, high = (column(tree.args[part]) for part in ("low", "this", "high"))
         return np.asarray((low <= value) & (value <= high))

@@ -15,11 +15,10 @@ import pyarrow as pa
 from dhdmm.errors import DhdmmError
 from dhdmm.release.frames import DerivedTable
 from dhdmm.release.intervals import DEFAULT_LEVEL, Floats, critical
-from dhdmm.release.model import FittedTerm, Mixture, fit, fitted_terms, start_of
-from dhdmm.release.records import RecordTable, synthesize
+from dhdmm.release.model import Mixture, answers_of, fit, fitted_terms, start_of
+from dhdmm.release.records import synthesize
 from dhdmm.study.coverage import COUNTED
 from dhdmm.study.factor import Integers
-from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
     from dhdmm.release.release import Release
@@ -50,7 +49,7 @@ class Quality:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Synthetic(Summarised, DerivedTable):
+class Synthetic(DerivedTable):
     """Made-up records, and how well their tables agree with the release.
 
     `to_arrow`, `to_pandas`, `to_csv` and `to_parquet` give the records, one column an attribute.
@@ -96,8 +95,8 @@ def synthetic(release: Release, rows: int | None = None, seed: int = 1) -> Synth
     if not 1 <= number <= MOST_RECORDS:
         raise DhdmmError(f"between 1 and {MOST_RECORDS:,} records can be made, not {number:,}")
     rng = np.random.default_rng(seed)
-    merged = synthesize(mixture, fitted, number, rng)
-    quality = _quality(release, fitted, mixture, merged, total / number)
+    merged, counts = synthesize(mixture, fitted, number, rng)
+    quality = _quality(release, total / number * answers_of(fitted, counts))
     axes = release.plan.strategy.axes[: len(release.plan.study.schema.attributes)]
     codes = [_values(axis.merged, merged[:, a], rng) for a, axis in enumerate(axes)]
     unasked = [
@@ -126,23 +125,11 @@ def _values(merged: Integers, classes: Integers, rng: np.random.Generator) -> In
     return np.asarray(order[first[classes] + rng.integers(0, sizes[classes])])
 
 
-def _quality(
-    release: Release,
-    fitted: list[FittedTerm],
-    mixture: Mixture,
-    codes: Integers,
-    scale: float,
-) -> tuple[Quality, ...]:
-    counts = [RecordTable(one.queries, mixture).count(codes) for one in fitted]
-    parts = zip(fitted, counts, strict=True)
-    answers = scale * np.concatenate([one.answers(table) for one, table in parts])
-    found = []
-    for name in release:
-        rows = release.rows(name)
-        if name != release.plan.study.coverage:
-            errors = release.standard_errors[rows]
-            found.append(_of_table(name, answers[rows] - release.answers[rows], errors))
-    return tuple(found)
+def _quality(release: Release, answers: Floats) -> tuple[Quality, ...]:
+    distance, errors = answers - release.answers, release.standard_errors
+    tables = ((name, release.rows(name)) for name in release)
+    asked = [(name, rows) for name, rows in tables if name != release.plan.study.coverage]
+    return tuple(_of_table(name, distance[rows], errors[rows]) for name, rows in asked)
 
 
 def _of_table(name: str, distance: Floats, errors: Floats) -> Quality:

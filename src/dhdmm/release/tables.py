@@ -22,7 +22,15 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from dhdmm.errors import DhdmmError
-from dhdmm.release.frames import STATISTICS, arrow_numbers, arrow_words, extra, in_pandas
+from dhdmm.release.frames import (
+    PREVIEWED,
+    STATISTICS,
+    arrow_numbers,
+    arrow_words,
+    extra,
+    in_pandas,
+    preview,
+)
 from dhdmm.release.intervals import DEFAULT_LEVEL, Estimates, Floats, Sums, critical
 from dhdmm.release.wording import moment_or_number
 from dhdmm.study import sqltext
@@ -30,7 +38,7 @@ from dhdmm.study.factor import Integers
 from dhdmm.study.names import nearest
 from dhdmm.study.query import TOTAL, query_label, query_sql
 from dhdmm.study.schema import Schema
-from dhdmm.study.workload import Axis, Item, Term
+from dhdmm.study.workload import Axis, Item, Term, with_rows
 from dhdmm.summary import Summarised
 
 if TYPE_CHECKING:
@@ -43,8 +51,6 @@ if TYPE_CHECKING:
 Words = NDArray[np.object_]
 """A column of words. Arrow is for whoever asks for it: it takes long to get ready."""
 
-PREVIEWED = 5
-"""Rows that a notebook shows."""
 CONDITION = "condition"
 JOINT = ("joint_low", "joint_high")
 IN_WORDS = ("query", "sql")
@@ -81,6 +87,11 @@ class Table(Summarised):
 
     A release is a mapping from names to tables; `Release.query` makes one from SQL. `values`,
     `standard_errors` and `level` are the numbers; the methods give them with their labels.
+
+    Example:
+        >>> table = release["by ward and sex"]  # doctest: +SKIP
+        >>> table.to_csv("wards.csv")  # doctest: +SKIP
+        >>> low, high = table.bounds(joint=len(table))  # doctest: +SKIP
     """
 
     schema: Schema
@@ -104,12 +115,7 @@ class Table(Summarised):
         return {"name": self.name, "rows": len(self), "level": self.level}
 
     def _preview(self) -> tuple[list[str], Iterable[tuple[Any, ...]]]:
-        shown = self.head(min(PREVIEWED, len(self))).to_arrow()
-        columns = [
-            [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in column.to_pylist()]
-            for column in shown.columns
-        ]
-        return shown.column_names, zip(*columns, strict=True)
+        return preview(self.head(PREVIEWED).to_arrow())
 
     @property
     def name(self) -> str:
@@ -298,12 +304,11 @@ class Table(Summarised):
 
     def _parts(self) -> Iterator[tuple[Term, Integers, Integers]]:
         """The terms with the rows of theirs that are in the table, and their places in it."""
-        rows, start = self.rows, 0
-        for term in self.item.terms:
-            places = np.flatnonzero((rows >= start) & (rows < start + term.queries))
+        rows = self.rows
+        for term, own in with_rows(self.item.terms):
+            places = np.flatnonzero((rows >= own.start) & (rows < own.stop))
             if len(places):
-                yield term, rows[places] - start, places
-            start += term.queries
+                yield term, rows[places] - own.start, places
 
     def queries(self) -> Iterator[tuple[str, str]]:
         """Every row in words and in SQL.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
-from operator import attrgetter
 
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, MalformedMessage, RemoteProtocolError
@@ -29,14 +28,14 @@ class RemovingCoordinator(CoordinatorOver):
 
     # As the machine below says
 
-    state = Below[str](attrgetter("state"))
-    awaited = Below[Set[int]](attrgetter("awaited"))
-    abort_reason = Below[AbortReason | None](attrgetter("abort_reason"))
-    message_for = Below[Callable[[int], bytes | None]](attrgetter("message_for"))
-    close_phase = Below[Callable[[], frozenset[int]]](attrgetter("close_phase"))
-    to_helper = Below[Callable[[], bytes | None]](attrgetter("to_helper"))
-    from_helper = Below[Callable[[bytes, bytes], Mapping[int, bytes]]](attrgetter("from_helper"))
-    follow = Below[Callable[[Iterable[tuple[str, bytes]]], None]](attrgetter("follow"))
+    state = Below[str]()
+    awaited = Below[Set[int]]()
+    abort_reason = Below[AbortReason | None]()
+    message_for = Below[Callable[[int], bytes | None]]()
+    close_phase = Below[Callable[[], frozenset[int]]]()
+    to_helper = Below[Callable[[], bytes | None]]()
+    from_helper = Below[Callable[[bytes, bytes], Mapping[int, bytes]]]()
+    follow = Below[Callable[[Iterable[tuple[str, bytes]]], None]]()
 
     # With seeds
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ class RemovingParticipant(ParticipantOver):
         self._journal = AttachingJournal(journal, self._attached_to, SEED_BYTES)
         self.below = below(self._journal)
 
-    agree_also = Below[Callable[[bytes], None]](attrgetter("agree_also"))
+    agree_also = Below[Callable[[bytes], None]]()
 
     def begin(self) -> bytes | None:
         """The seeds are the first that is drawn, and are kept with the first message."""

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dhdmm.aggregation.errors import MalformedMessage
 from dhdmm.aggregation.merkle import NODE_BYTES, expected_proof
 from dhdmm.aggregation.roster import Entries, Entry, Roster
+from dhdmm.aggregation.wire import Reader
 
 MARK = 0x80
 _COUNT = struct.Struct(">I")
@@ -79,26 +80,18 @@ def split(data: bytes) -> Introduced:
     """The inverse; nothing is verified yet."""
     if data[:1] != bytes([MARK]):
         return Introduced({}, b"", data)
-    try:
-        return _split(data)
-    except (struct.error, UnicodeDecodeError):
-        raise MalformedMessage("an introduction that cannot be read") from None
-
-
-def _split(data: bytes) -> Introduced:
-    (count,), at = _COUNT.unpack_from(data, 1), 1 + _COUNT.size
+    reader = Reader(data[1:])
     entries: dict[int, Entry] = {}
     last = -1
-    for _ in range(count):
-        position, length = _NAMED.unpack_from(data, at)
-        at += _NAMED.size
-        name, key = data[at : at + length], data[at + length : at + length + _KEY_BYTES]
-        at += length + _KEY_BYTES
-        if position <= last or len(key) < _KEY_BYTES:
-            raise MalformedMessage("introductions are not in the order of the roster, or cut off")
-        entries[position], last = Entry(name.decode(), key), position
-    (length,) = _COUNT.unpack_from(data, at)
-    at += _COUNT.size
-    if not entries or at + length > len(data):
-        raise MalformedMessage("an introduction of nobody, or one that is cut off")
-    return Introduced(entries, data[at : at + length], data[at + length :])
+    for _ in range(reader.count()):
+        position, length = _NAMED.unpack(reader.take(_NAMED.size))
+        name, key = reader.take(length), reader.take(_KEY_BYTES)
+        if position <= last:
+            raise MalformedMessage("introductions are not in the order of the roster")
+        try:
+            entries[position], last = Entry(name.decode(), key), position
+        except UnicodeDecodeError:
+            raise MalformedMessage("a name that is not text") from None
+    if not entries:
+        raise MalformedMessage("an introduction of nobody")
+    return Introduced(entries, reader.take(reader.count()), reader.rest())

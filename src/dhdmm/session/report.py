@@ -46,6 +46,12 @@ def report(
     Raises:
         Refused: The plan's study has another threat model.
         RemoteProtocolError: The key is not the helper's of this round.
+
+    Example:
+        >>> table = dhdmm.tabulate("own.csv", plan.study.schema)  # doctest: +SKIP
+        >>> report(  # doctest: +SKIP
+        ...     plan, table.histogram, identity, round_id=round_id, position=7, key=key
+        ... )
     """
     if not plan.method.has_helper:
         raise Refused(

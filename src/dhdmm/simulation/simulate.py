@@ -79,6 +79,9 @@ def simulate(
         DataError: The arguments do not fit the plan.
         PrivacyError: The study cannot be planned.
         RoundAborted: Too many participants dropped out.
+
+    Example:
+        >>> simulate(plan, dropout=0.05, compute_model=True)  # doctest: +SKIP
     """
     wall, cpu = time.perf_counter(), time.process_time()
     with threadpool_limits(1):  # the coordinator's processor is modelled as one, so it is one

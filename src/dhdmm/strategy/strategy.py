@@ -54,6 +54,10 @@ class Strategy(Summarised):
 
     Make one with `dhdmm.optimise`. One that was optimised for a workload also knows its expected
     error and a lower bound on the error of any strategy.
+
+    Example:
+        >>> strategy = dhdmm.optimise(study.workload)  # doctest: +SKIP
+        >>> strategy.rows, strategy.rmse, strategy.ratio  # doctest: +SKIP
     """
 
     axes: tuple[MeasuredAxis, ...]

@@ -15,6 +15,7 @@ from typing import Any
 
 from dhdmm.errors import DataError, StudyError
 from dhdmm.study.attributes import Attribute, IntegerAttribute
+from dhdmm.summary import Summarised
 
 LARGEST_CELLS = 10**250
 """Cells a schema may have: their number, and sums over all of them, are written as doubles."""
@@ -23,8 +24,8 @@ LARGEST_UNITS = 2**31
 """Parts of a record: sums of parts must fit into the modulus of a round."""
 
 
-@dataclass(frozen=True)
-class Schema:
+@dataclass(frozen=True, repr=False)
+class Schema(Summarised):
     """The attributes of a record, in order. A study has one: `study.schema`.
 
     Attributes:
@@ -41,6 +42,9 @@ class Schema:
     """
 
     attributes: tuple[Attribute, ...]
+
+    def _summary(self) -> dict[str, Any]:
+        return {"attributes": ", ".join(self.names), "cells": self.cells}
 
     def __post_init__(self) -> None:
         if self.units > LARGEST_UNITS:

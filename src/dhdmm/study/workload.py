@@ -11,12 +11,11 @@ Weights shape the optimisation alone: `to_sparse` gives the weighted rows, answe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,11 +129,26 @@ class Item:
         return sum(term.queries for term in self.terms)
 
 
+Part = TypeVar("Part", Term, Item)
+
+
+def with_rows(parts: Iterable[Part]) -> Iterator[tuple[Part, slice]]:
+    """Terms or items with the rows of their answers, which are one below the other."""
+    start = 0
+    for part in parts:
+        yield part, slice(start, start + part.queries)
+        start += part.queries
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Workload(Summarised):
     """The queries: a matrix W (queries × cells), kept as Kronecker products of small factors.
 
     A study has one, `study.workload`; `Workload.from_kronecker` makes one from matrices.
+
+    Example:
+        >>> Workload.from_kronecker([(1.0, [[[1, 0], [1, 1]], [[1, 1, 1]]])])
+        <Workload tables=1 queries=2 cells=6>
     """
 
     schema: Schema
@@ -156,9 +170,7 @@ class Workload(Summarised):
     @property
     def rows(self) -> dict[str, slice]:
         """Where the queries of each item are among all queries, by the item's name."""
-        ends = list(accumulate((item.queries for item in self.items), initial=0))
-        parts = zip(self.items, pairwise(ends), strict=True)
-        return {item.name: slice(*part) for item, part in parts}
+        return {item.name: rows for item, rows in with_rows(self.items)}
 
     @property
     def counts(self) -> NDArray[np.bool_]:

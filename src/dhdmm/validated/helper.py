@@ -9,7 +9,6 @@ that they were attached to: the helper does not see these whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from operator import attrgetter
 
 from dhdmm.aggregation import wire
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
@@ -49,9 +48,9 @@ def disclose(data: bytes) -> tuple[list[Attached], bytes]:
 class ValidatedHelper:
     """The helper of one round, around the one of the way to add up below."""
 
-    accepted = Below[int](attrgetter("accepted"))
-    refused = Below[int](attrgetter("refused"))
-    answered = Below[bool](attrgetter("answered"))
+    accepted = Below[int]()
+    refused = Below[int]()
+    answered = Below[bool]()
 
     def __init__(
         self,

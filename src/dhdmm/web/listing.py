@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from dhdmm.release.frames import STATISTICS, plain_rows
+from dhdmm.release.frames import STATISTICS, all_whole, plain_rows
 from dhdmm.release.tables import JOINT
 from dhdmm.release.wording import decimals, number
 
 ROWS_A_PAGE = 100
+BESIDE = ("standard_error", "z")
+"""Numbers about answers, which are not whole where these are."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,10 @@ class Listing:
 def listing(
     table: pa.Table, page: int, sort: str = "", numbers: Sequence[str] = (*STATISTICS, *JOINT)
 ) -> Listing:
-    """Numbers are rounded by their row's error, beside which they stand; `-value` sorts down."""
+    """Numbers are rounded by their row's error, beside which they stand, and whole ones not at all.
+
+    `-value` sorts down.
+    """
     shown = [name for name in numbers if name in table.column_names]
     words = [
         name for name in table.column_names if pa.types.is_string(table.schema.field(name).type)
@@ -46,8 +51,11 @@ def listing(
     pages = max(-(-len(table) // ROWS_A_PAGE), 1)
     page = min(max(page, 1), pages)
     chosen = order[(page - 1) * ROWS_A_PAGE : page * ROWS_A_PAGE]
+    answers = [name for name in shown if name not in BESIDE]
+    floats = (table[name] for name in answers if pa.types.is_floating(table[name].type))
+    whole = all_whole(column.to_numpy() for column in floats)
     rows = [
-        ([row[name] for name in words], [_figure(name, row) for name in shown])
+        ([row[name] for name in words], [_figure(name, row, whole) for name in shown])
         for row in table.take(pa.array(chosen)).to_pylist()
     ]
     sorted_by = sort if sort.lstrip("-") in shown else ""
@@ -66,10 +74,12 @@ def _order(
     return np.argsort(-values if sort.startswith("-") else values, kind="stable")
 
 
-def _figure(column: str, row: dict[str, Any]) -> str:
+def _figure(column: str, row: dict[str, Any], whole: bool) -> str:
     if isinstance(row[column], date):
         return f"{row[column]:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
-    text = number(row[column], 1 if column == "z" else decimals(row["standard_error"]))
+    rounded = column in BESIDE or not whole
+    places = 1 if column == "z" else decimals(row["standard_error"]) if rounded else 0
+    text = number(row[column], places)
     return f"± {text}" if column == "standard_error" else text
 
 

@@ -40,7 +40,7 @@ from dhdmm.release.charts.svg import (
     with_reach,
 )
 from dhdmm.release.intervals import half_width
-from dhdmm.release.pictures import Bars, Heat, Intervals, Lines, Picture
+from dhdmm.release.pictures import Bars, Heat, Lines, Picture
 from dhdmm.release.wording import decimals, number
 
 FAINTEST = 0.05
@@ -61,8 +61,6 @@ def draw(picture: Picture, name: str, width: float = WIDE) -> Element:
             return _lines(picture, name, width)
         case Heat():
             return _heat(picture, name, width)
-        case Intervals():
-            return _heat(picture.grid(), name, width)
 
 
 def key(picture: Picture) -> str:
@@ -74,7 +72,7 @@ def key(picture: Picture) -> str:
             said = "Bands are 95 % confidence intervals, each answer by itself."
             if picture.direction.apart:
                 said += " What is missing stands apart, with a whisker."
-        case Heat() | Intervals():
+        case Heat():
             said = (
                 "Stronger is more; ± is a 95 % confidence interval, each answer by itself. A dot"
                 " in a cell: its interval contains 0."

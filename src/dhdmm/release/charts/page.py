@@ -15,7 +15,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.release.charts.draw import draw, key
 from dhdmm.release.charts.svg import WIDE, Drawing, length, title
 from dhdmm.release.panels import item_panel, panels_of
-from dhdmm.release.pictures import Heat, Intervals, Panel
+from dhdmm.release.pictures import Heat, Panel
 from dhdmm.release.wording import printable
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def page(headline: str, panels: Sequence[Panel], small_print: Sequence[str]) -> 
 def _place(root: Element, panel: Panel, x: float, y: float) -> float:
     """Draw the panel here, its title above it; where it ends."""
     y = _write(root, y, printable(panel.title, 76), "title", WIDE, x)
-    if isinstance(panel.picture, Heat | Intervals):
+    if isinstance(panel.picture, Heat):
         y = _write(root, y, key(panel.picture), "axis-name", WIDE // 7, x)
     drawn = draw(panel.picture, f"Chart of {panel.title}")
     height = drawn.get("viewBox", "").split()[-1]
