@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.web.coordinators import TOKEN
 
@@ -19,7 +19,12 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--enable-features=WebCryptoPQC",  # ML-KEM, which some builds have and leave out
 ]
+PATIENCE = 60_000
+"""Milliseconds; a page waits for what a machine does that runs other tests too."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 def executable() -> str | None:

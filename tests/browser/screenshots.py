@@ -136,7 +136,7 @@ def take(browser: Browser, address: str, shot: Shot, out: Path, **known: str) ->
     page.goto(address + shot.path.format(**known))
     if shot.path == "/builder":
         page.get_by_label("A study file").set_input_files(EXAMPLE / "study.yaml")
-        expect(page.locator("#state")).to_have_text("Up to date.", timeout=60_000)
+        expect(page.locator("#state")).to_have_text("Up to date.")
         page.get_by_role("group", name="Add a table").scroll_into_view_if_needed()
     save(page, out / f"{shot.name}.png")
     context.close()

@@ -21,8 +21,6 @@ from tests.web.coordinators import Served, served
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 30_000  # milliseconds
-
 
 @pytest.fixture
 def invited(tmp_path: Path):
@@ -79,7 +77,7 @@ def test_reads_what_is_asked_consents_and_sees_the_verified_release(
         page.get_by_role("button", name="Take part").click()
         expect(page.locator("#said")).to_be_visible()
         expect(page.locator("#ending")).to_contain_text(
-            "Your input is in the release, as it left here", timeout=PATIENCE
+            "Your input is in the release, as it left here"
         )
         code, words = ended(mine, said)
     assert code == 0, words

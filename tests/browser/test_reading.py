@@ -188,10 +188,10 @@ def test_a_round_is_watched_to_its_end_without_reloading(
     with ThreadPoolExecutor(1) as thread:  # the browser's own loop runs in this one
         thread.submit(asyncio.run, _everybody(coordinator, round_id)).result()
     said = signed_in.get_by_role("status")
-    expect(said).to_contain_text("The round is finished. 12 of 12 were counted.", timeout=20_000)
+    expect(said).to_contain_text("The round is finished. 12 of 12 were counted.")
     assert signed_in.evaluate("window.untouched")
     signed_in.get_by_role("link", name="Read the release").click()
-    expect(signed_in.get_by_role("heading", name="Release of small")).to_be_visible(timeout=20_000)
+    expect(signed_in.get_by_role("heading", name="Release of small")).to_be_visible()
     expect(signed_in.locator("main")).to_contain_text("dhdmm verify")
 
 
@@ -211,7 +211,7 @@ def test_an_aborted_round_says_why(signed_in: Page, coordinator: Served) -> None
         headers={"Authorization": "Bearer the operator's token"},
     )
     expect(signed_in.get_by_role("status")).to_contain_text(
-        re.compile("aborted: too few participants"), timeout=20_000
+        re.compile("aborted: too few participants")
     )
 
 
@@ -230,7 +230,7 @@ def census(coordinator: Served) -> tuple[str, str]:
 def test_a_page_of_the_census_release_stays_small(signed_in: Page, census: tuple[str, str]) -> None:
     base, largest = census
     for address in (base, largest, f"{largest}?page=7&sort=-value"):
-        signed_in.goto(address, timeout=60_000)
+        signed_in.goto(address)
         assert 0 < signed_in.evaluate("document.getElementsByTagName('*').length") < MOST_ELEMENTS
         assert 0 < _bytes_received(signed_in) < MOST_BYTES
     expect(signed_in.locator("main")).to_contain_text("3,135 answers")
