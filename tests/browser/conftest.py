@@ -1,4 +1,4 @@
-"""A browser for all tests here, a page for each test, and a picture of the page that failed."""
+"""A browser for each module, a page for each test, and a picture of the page that failed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.web.coordinators import Served, served
 RESULTS = Path(__file__).parents[2] / "test-results"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Of these tests: while it is open, an event loop runs in this thread, and others want one."""
+    """Of one module: while it is open, an event loop runs in this thread, and others want one."""
     if executable() is None:
         if os.environ.get("DHDMM_CI") == "1":
             pytest.fail("there is no chromium")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from playwright.sync_api import Page, Request, expect
@@ -12,6 +14,8 @@ from playwright.sync_api import Page, Request, expect
 from dhdmm.release.release import Release
 from dhdmm.study.models import ItemModel
 from dhdmm.study.spec import Study
+from dhdmm.web import builder as builder_pages
+from dhdmm.web.planners import Planners
 from tests.browser.participants import joining
 from tests.web.coordinators import Served, served
 
@@ -23,9 +27,11 @@ CSV = f'age,sex,"income, yearly"\n41,F,{SECRET}\n17,M,{SECRET}\n'
 
 
 @pytest.fixture(scope="module")
-def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """One for all tests here: drafts leave nothing behind, and its planner is started once."""
-    with served(tmp_path_factory.mktemp("coordinator")) as made:
+def coordinator(tmp_path_factory: pytest.TempPathFactory, forked_dhdmm: Path) -> Iterator[Served]:
+    """One for all tests here: drafts leave nothing behind. Its planners start at once."""
+    quick = partial(Planners, (str(forked_dhdmm / "planner"),))
+    folder = tmp_path_factory.mktemp("coordinator")
+    with patch.object(builder_pages, "Planners", quick), served(folder) as made:
         yield made
 
 
