@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.web.coordinators import TOKEN
+from tests.service.coordinators import OPERATOR
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -43,7 +43,7 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
-def sign_in(page: Page, address: str, token: str = TOKEN) -> None:
+def sign_in(page: Page, address: str, token: str = OPERATOR) -> None:
     page.goto(f"{address}/sign-in")
     page.get_by_label("Operator token").fill(token)
     page.get_by_role("button", name="Sign in").click()

@@ -17,7 +17,8 @@ from dhdmm.study.spec import Study
 from dhdmm.web import builder as builder_pages
 from dhdmm.web.planners import Planners
 from tests.browser.participants import joining
-from tests.web.coordinators import Served, served
+from tests.service.coordinators import Listening
+from tests.web.coordinators import served
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,9 @@ CSV = f'age,sex,"income, yearly"\n41,F,{SECRET}\n17,M,{SECRET}\n'
 
 
 @pytest.fixture(scope="module")
-def coordinator(tmp_path_factory: pytest.TempPathFactory, forked_dhdmm: Path) -> Iterator[Served]:
+def coordinator(
+    tmp_path_factory: pytest.TempPathFactory, forked_dhdmm: Path
+) -> Iterator[Listening]:
     """One for all tests here: drafts leave nothing behind. Its planners start at once."""
     quick = partial(Planners, (str(forked_dhdmm / "planner"),))
     folder = tmp_path_factory.mktemp("coordinator")
@@ -36,7 +39,7 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory, forked_dhdmm: Path) ->
 
 
 @pytest.fixture
-def builder(signed_in: Page, coordinator: Served) -> Page:
+def builder(signed_in: Page, coordinator: Listening) -> Page:
     signed_in.goto(f"{coordinator.address}/builder")
     expect(signed_in.get_by_label("Name of the study")).to_be_visible()
     return signed_in
@@ -415,7 +418,7 @@ def test_all_of_it_fits_and_export_stays_in_view_at_any_size(builder: Page):
 
 
 def test_from_a_click_to_a_release(
-    builder: Page, coordinator: Served, tmp_path: Path, forked_dhdmm: Path
+    builder: Page, coordinator: Listening, tmp_path: Path, forked_dhdmm: Path
 ):
     """Build a study, start a round with real participants, watch it, read it, download it."""
     describe_small_study(builder)

@@ -17,15 +17,8 @@ from dhdmm.server.retention import purge
 from dhdmm.server.store import StoredStudy, Window, read_rounds
 from dhdmm.server.studies import MOST_LISTED, add_study, begin_again, next_round
 from tests.cli.commands import Shell
-from tests.service.server.rounds import (
-    AS_OPERATOR,
-    roster_file,
-    serving,
-    sqlite,
-    sqlite_in,
-    study_of,
-    visitors,
-)
+from tests.service.coordinators import AS_OPERATOR, sqlite, sqlite_in
+from tests.service.server.rounds import roster_file, serving, study_of, visitors
 
 pytestmark = pytest.mark.slow
 
