@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Modules are compiled once, not again by each worker and each process that a test starts.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A shell that runs tests in its background has them ignore Ctrl-C, and all processes they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Collecting makes millions of objects that all stay: a third of its time was looking for garbage.
 gc.disable()
 

@@ -1,8 +1,7 @@
-"""`dhdmm` for tests that type many commands: forked from a process that has loaded everything.
+"""Commands for tests that start many: forked from a process that has loaded everything.
 
-A command is a process of its own, with the caller's folder, environment and terminal, but does not
-spend its first second on imports. Signals reach it, and it does not outlive the `dhdmm` that was
-typed.
+Each is a process of its own, with the caller's folder, environment and terminal, but does not
+spend its first second on imports. Signals reach it, and it does not outlive what was typed.
 """
 
 from __future__ import annotations
@@ -30,24 +29,28 @@ import os, signal, socket, sys
 
 there = socket.socket(socket.AF_UNIX)
 there.connect({address!r})
-request = repr((sys.argv[1:], os.getcwd(), dict(os.environ))).encode()
+request = repr((sys.argv, os.getcwd(), dict(os.environ))).encode()
 socket.send_fds(there, [len(request).to_bytes(8, "big")], [0, 1, 2])
 there.sendall(request)
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda number, frame: there.send(bytes([number])))
 code = there.recv(1)
-sys.exit(code[0] if code else "dhdmm was killed")
+sys.exit(code[0] if code else "it was killed")
 """
+PROGRAMS = {"dhdmm": "dhdmm.cli.main", "planner": "dhdmm.web.drafting"}
+"""What can be typed, and the module whose `main` it is."""
 
 
 @contextmanager
 def forking(folder: Path) -> Iterator[Path]:
-    """A folder for the PATH, whose `dhdmm` starts at once."""
+    """A folder for the PATH, whose programs start at once."""
     address = str(folder / "socket")
-    program = folder / "bin" / "dhdmm"
-    program.parent.mkdir()
-    program.write_text(TYPED.format(python=sys.executable, address=address))
-    program.chmod(0o755)
+    programs = folder / "bin"
+    programs.mkdir()
+    for name in PROGRAMS:
+        program = programs / name
+        program.write_text(TYPED.format(python=sys.executable, address=address))
+        program.chmod(0o755)
     command = [sys.executable, "-m", "tests.forked", address]
     with subprocess.Popen(
         command,
@@ -58,7 +61,7 @@ def forking(folder: Path) -> Iterator[Path]:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         try:
-            yield program.parent
+            yield programs
         finally:
             process.terminate()
 
@@ -89,14 +92,13 @@ def serve(address: str) -> None:
 
 def _command(connection: socket.socket) -> int:
     """Run what was typed; its exit code."""
-    from dhdmm.cli.main import main
-
     size, files, _, _ = socket.recv_fds(connection, 8, 3)
     with connection.makefile("rb", buffering=0) as sent:
         request = b""
         while len(request) < int.from_bytes(size, "big"):
             request += sent.read(1 << 16)
-    arguments, folder, environment = literal_eval(request.decode())
+    typed, folder, environment = literal_eval(request.decode())
+    name = Path(typed[0]).name
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -104,11 +106,11 @@ def _command(connection: socket.socket) -> int:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["dhdmm", *arguments]
+    sys.argv = [name, *typed[1:]]
     sys.modules["__main__"].__package__ = None  # or usage lines name this module
     threading.Thread(target=_obey, args=[connection], daemon=True).start()
     try:
-        main()
+        importlib.import_module(PROGRAMS[name]).main()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001 - as the interpreter does

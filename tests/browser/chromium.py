@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.web.coordinators import TOKEN
+from tests.service.coordinators import OPERATOR
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -19,7 +19,12 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--enable-features=WebCryptoPQC",  # ML-KEM, which some builds have and leave out
 ]
+PATIENCE = 60_000
+"""Milliseconds; a page waits for what a machine does that runs other tests too."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 def executable() -> str | None:
@@ -38,7 +43,7 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
-def sign_in(page: Page, address: str, token: str = TOKEN) -> None:
+def sign_in(page: Page, address: str, token: str = OPERATOR) -> None:
     page.goto(f"{address}/sign-in")
     page.get_by_label("Operator token").fill(token)
     page.get_by_role("button", name="Sign in").click()

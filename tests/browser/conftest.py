@@ -12,8 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import chromium, executable, sign_in
+from tests.service.coordinators import Listening
 from tests.service.quick import quick_coordinators as quick_coordinators
-from tests.web.coordinators import Served, served
+from tests.web.coordinators import served
 
 RESULTS = Path(__file__).parents[2] / "test-results"
 
@@ -53,13 +54,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture
-def coordinator(tmp_path: Path) -> Iterator[Served]:
+def coordinator(tmp_path: Path) -> Iterator[Listening]:
     """A coordinator without a study, whose pages are for its operator."""
     with served(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def signed_in(page: Page, coordinator: Served) -> Page:
+def signed_in(page: Page, coordinator: Listening) -> Page:
     sign_in(page, coordinator.address)
     return page

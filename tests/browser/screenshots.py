@@ -30,8 +30,9 @@ from dhdmm.server.studies import add_study, next_round
 from dhdmm.study.histogram import Histogram
 from dhdmm.web.consent import ConsentPage
 from tests.browser.chromium import chromium, sign_in
-from tests.service.server.rounds import AS_OPERATOR, identity_of, roster_file, visitors
-from tests.web.coordinators import Served, add_finished, served
+from tests.service.coordinators import AS_OPERATOR, Listening
+from tests.service.server.rounds import identity_of, roster_file, visitors
+from tests.web.coordinators import add_finished, served
 
 PROJECT = Path(__file__).parents[2]
 IMAGES = PROJECT / "docs" / "images"
@@ -93,7 +94,7 @@ def consent_page() -> ConsentPage:
     return ConsentPage(figures(reviewed, policy, None, status, company), consented=False)
 
 
-def fill(coordinator: Served) -> tuple[str, str]:
+def fill(coordinator: Listening) -> tuple[str, str]:
     """Two finished rounds and one under way; the study's digest and that round."""
     study = dhdmm.Study.load(EXAMPLE / "study.yaml")
     plan = dhdmm.plan(study)
@@ -109,7 +110,7 @@ def fill(coordinator: Served) -> tuple[str, str]:
     return stored.digest, live
 
 
-async def begin(coordinator: Served, live: str, histograms: list[Histogram]) -> None:
+async def begin(coordinator: Listening, live: str, histograms: list[Histogram]) -> None:
     """A real round, up to where the last hospital is slow to send its sums."""
     async with httpx.AsyncClient(base_url=coordinator.address, timeout=60) as http:
         *quick, slow = visitors(http, live, histograms)
@@ -136,7 +137,7 @@ def take(browser: Browser, address: str, shot: Shot, out: Path, **known: str) ->
     page.goto(address + shot.path.format(**known))
     if shot.path == "/builder":
         page.get_by_label("A study file").set_input_files(EXAMPLE / "study.yaml")
-        expect(page.locator("#state")).to_have_text("Up to date.", timeout=60_000)
+        expect(page.locator("#state")).to_have_text("Up to date.")
         page.get_by_role("group", name="Add a table").scroll_into_view_if_needed()
     save(page, out / f"{shot.name}.png")
     context.close()

@@ -13,22 +13,20 @@ from playwright.sync_api import Page, Request, expect
 
 from dhdmm.server.enrolment import make_tokens
 from dhdmm.server.studies import add_study, current_round
-from dhdmm.server.waiting import Deadlines
 from dhdmm.study.spec import Study
 from tests.browser.participants import joining
 from tests.round.small import small_text
-from tests.web.coordinators import Served, served
+from tests.service.coordinators import Listening
+from tests.web.coordinators import served
 
 pytestmark = pytest.mark.slow
-
-PATIENCE = 30_000  # milliseconds
 
 
 @pytest.fixture
 def invited(tmp_path: Path):
     """A coordinator with a round for three, and a token for each."""
     text = small_text(threat_model="semi-honest", participants=3, corrupt=0.0, dropout=0.0)
-    with served(tmp_path, deadlines=Deadlines(600, 600)) as here:
+    with served(tmp_path) as here:
         round_id = current_round(here.database, add_study(here.database, Study.from_text(text)))
         with here.database.turn(round_id) as turn:
             tokens = make_tokens(turn, 3, 600)
@@ -57,7 +55,7 @@ def ended(process: Popen[str], said: Path) -> tuple[int, str]:
 
 
 def test_reads_what_is_asked_consents_and_sees_the_verified_release(
-    page: Page, invited: tuple[Served, list[str]], tmp_path: Path, forked_dhdmm: Path
+    page: Page, invited: tuple[Listening, list[str]], tmp_path: Path, forked_dhdmm: Path
 ):
     here, tokens = invited
     files, sent = tables(tmp_path), []
@@ -79,7 +77,7 @@ def test_reads_what_is_asked_consents_and_sees_the_verified_release(
         page.get_by_role("button", name="Take part").click()
         expect(page.locator("#said")).to_be_visible()
         expect(page.locator("#ending")).to_contain_text(
-            "Your input is in the release, as it left here", timeout=PATIENCE
+            "Your input is in the release, as it left here"
         )
         code, words = ended(mine, said)
     assert code == 0, words
@@ -88,7 +86,7 @@ def test_reads_what_is_asked_consents_and_sees_the_verified_release(
 
 
 def test_whoever_stays_out_spends_and_sends_nothing(
-    page: Page, invited: tuple[Served, list[str]], tmp_path: Path, forked_dhdmm: Path
+    page: Page, invited: tuple[Listening, list[str]], tmp_path: Path, forked_dhdmm: Path
 ):
     here, tokens = invited
     files = tables(tmp_path)[:1]

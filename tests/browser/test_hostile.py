@@ -16,8 +16,9 @@ from dhdmm.planning.draft import plan
 from dhdmm.server.studies import add_study, next_round
 from dhdmm.study.spec import Study
 from tests.browser.chromium import sign_in
+from tests.service.coordinators import Listening
 from tests.service.server.rounds import identity_of
-from tests.web.coordinators import Served, add_finished, served, synthetic
+from tests.web.coordinators import add_finished, served, synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +63,7 @@ def hostile_study() -> Study:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, list[str]]]:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Listening, list[str]]]:
     """Every page that shows what a study or a participant is called."""
     folder: Path = tmp_path_factory.mktemp("hostile")
     with served(folder, public=True) as made:
@@ -90,7 +91,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, 
 
 
 @pytest.mark.fault(37)
-def test_hostile_names_are_shown_as_text(page: Page, hostile: tuple[Served, list[str]]) -> None:
+def test_hostile_names_are_shown_as_text(page: Page, hostile: tuple[Listening, list[str]]) -> None:
     coordinator, paths = hostile
     sign_in(page, coordinator.address)
     alarms: list[str] = []
@@ -116,7 +117,7 @@ def test_hostile_names_are_shown_as_text(page: Page, hostile: tuple[Served, list
 
 @pytest.mark.fault(37)
 def test_without_escaping_the_same_name_would_run(
-    page: Page, hostile: tuple[Served, list[str]]
+    page: Page, hostile: tuple[Listening, list[str]]
 ) -> None:
     """The name is a real attack: a page that trusts it, without the policy, is taken over."""
     page.set_content(f"<h1>{IMAGE}</h1>")
@@ -124,7 +125,7 @@ def test_without_escaping_the_same_name_would_run(
 
 
 @pytest.mark.fault(37)
-def test_public_pages_name_nobody(page: Page, hostile: tuple[Served, list[str]]) -> None:
+def test_public_pages_name_nobody(page: Page, hostile: tuple[Listening, list[str]]) -> None:
     coordinator, paths = hostile
     for path in paths:
         response = page.goto(coordinator.address + path)
@@ -139,7 +140,7 @@ def test_public_pages_name_nobody(page: Page, hostile: tuple[Served, list[str]])
 
 
 def test_public_pages_still_leave_the_operators_to_the_operator(
-    hostile: tuple[Served, list[str]],
+    hostile: tuple[Listening, list[str]],
 ) -> None:
     coordinator, _ = hostile
     answer = httpx.get(f"{coordinator.address}/builder", headers={"Accept": "text/html"})

@@ -11,8 +11,9 @@ from dhdmm.planning.draft import plan
 from dhdmm.server.studies import add_study, next_round
 from dhdmm.study.spec import Study
 from tests.browser.chromium import sign_in
+from tests.service.coordinators import Listening
 from tests.service.server.rounds import roster_file
-from tests.web.coordinators import Served, add_finished, served, synthetic
+from tests.web.coordinators import add_finished, served, synthetic
 from tests.web.test_consent import consent_page
 
 WIDTH = 375
@@ -65,9 +66,11 @@ LABELS = """() => {
   });
 }"""
 
+DIGITS = r"document.body.innerText.match(/\b(?=\w*\d)[0-9a-f]{8,}\b/g)"
+
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, list[str]]]:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Listening, list[str]]]:
     """Two large releases and a round under way; the addresses of all their pages."""
     study = Study.from_text(STUDY)
     made = plan(study)
@@ -87,7 +90,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, 
 
 @pytest.fixture(params=["light", "dark"])
 def phone(
-    request: pytest.FixtureRequest, page: Page, library: tuple[Served, list[str]]
+    request: pytest.FixtureRequest, page: Page, library: tuple[Listening, list[str]]
 ) -> Iterator[Page]:
     page.set_viewport_size({"width": WIDTH, "height": 740})
     page.emulate_media(color_scheme=request.param)
@@ -95,8 +98,8 @@ def phone(
     return page
 
 
-def test_value_and_interval_of_every_row_and_every_label_are_in_view(
-    phone: Page, library: tuple[Served, list[str]]
+def test_every_value_interval_and_label_is_in_view_and_digits_are_behind_digests(
+    phone: Page, library: tuple[Listening, list[str]]
 ) -> None:
     here, paths = library
     rows = labels = 0
@@ -110,20 +113,10 @@ def test_value_and_interval_of_every_row_and_every_label_are_in_view(
         assert [one for one in found if min(one[2:]) < -1] == [], path
         rows += phone.locator(".rows.answers tbody tr").count()
         labels += len(found)
+        assert not phone.get_by_text("0x").count()
+        assert phone.evaluate(DIGITS) is None, path
     assert rows > 300
     assert labels > 150
-
-
-def test_no_page_shows_hexadecimal_digits_but_behind_digests(
-    phone: Page, library: tuple[Served, list[str]]
-) -> None:
-    here, paths = library
-    for path in paths:
-        phone.goto(here.address + path)
-        assert not phone.get_by_text("0x").count()
-        assert (
-            phone.evaluate(r"document.body.innerText.match(/\b(?=\w*\d)[0-9a-f]{8,}\b/g)") is None
-        ), path
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -20,8 +20,9 @@ from dhdmm.server.studies import add_study, current_round
 from dhdmm.study.spec import Study
 from tests.browser.chromium import sign_in
 from tests.round.small import small_text
+from tests.service.coordinators import Listening
 from tests.service.server.rounds import PARTICIPANTS, roster_file, visitors
-from tests.web.coordinators import Served, add_finished, served, synthetic
+from tests.web.coordinators import add_finished, served, synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def small() -> tuple[Study, list[Release]]:
 @pytest.fixture(scope="module")
 def library(
     tmp_path_factory: pytest.TempPathFactory, small: tuple[Study, list[Release]]
-) -> Iterator[Served]:
+) -> Iterator[Listening]:
     """A coordinator with two releases of one small study."""
     with served(tmp_path_factory.mktemp("library")) as made:
         for release in small[1]:
@@ -49,12 +50,12 @@ def library(
 
 
 @pytest.fixture
-def reader(page: Page, library: Served) -> Page:
+def reader(page: Page, library: Listening) -> Page:
     sign_in(page, library.address)
     return page
 
 
-def test_from_the_list_of_studies_to_a_table(reader: Page, library: Served, small) -> None:
+def test_from_the_list_of_studies_to_a_table(reader: Page, library: Listening, small) -> None:
     release = small[1][0]
     reader.get_by_role("link", name="small", exact=True).click()
     expect(reader.get_by_role("heading", name="What it means for one record")).to_be_visible()
@@ -70,7 +71,7 @@ def test_from_the_list_of_studies_to_a_table(reader: Page, library: Served, smal
 
 
 def test_values_read_back_from_the_rendered_chart_are_the_answers(
-    reader: Page, library: Served, small
+    reader: Page, library: Listening, small
 ) -> None:
     release = small[1][0]
     reader.goto(f"{library.address}/releases/{release.round_id.hex()}/tables/2")
@@ -95,7 +96,7 @@ def test_values_read_back_from_the_rendered_chart_are_the_answers(
 
 
 def test_questions_are_answered_or_refused_with_the_nearest(
-    reader: Page, library: Served, small
+    reader: Page, library: Listening, small
 ) -> None:
     release = small[1][0]
     reader.goto(f"{library.address}/releases/{release.round_id.hex()}")
@@ -110,7 +111,7 @@ def test_questions_are_answered_or_refused_with_the_nearest(
     expect(reader.get_by_role("alert")).to_contain_text("agee")
 
 
-def test_a_table_is_downloaded_with_every_digit(reader: Page, library: Served, small) -> None:
+def test_a_table_is_downloaded_with_every_digit(reader: Page, library: Listening, small) -> None:
     release = small[1][0]
     reader.goto(f"{library.address}/releases/{release.round_id.hex()}/tables/1")
     with reader.expect_download() as found:
@@ -124,7 +125,7 @@ def test_a_table_is_downloaded_with_every_digit(reader: Page, library: Served, s
     assert [row["value"] for row in rows] == release["both"].values.tolist()
 
 
-def test_two_releases_side_by_side(reader: Page, library: Served, small) -> None:
+def test_two_releases_side_by_side(reader: Page, library: Listening, small) -> None:
     first, second = small[1]
     reader.goto(f"{library.address}/releases/{first.round_id.hex()}")
     reader.get_by_role("button", name="Compare").click()
@@ -135,7 +136,7 @@ def test_two_releases_side_by_side(reader: Page, library: Served, small) -> None
     assert difference == pytest.approx(expected, abs=0.51)
 
 
-def test_rows_are_sorted_by_what_is_clicked(reader: Page, library: Served, small) -> None:
+def test_rows_are_sorted_by_what_is_clicked(reader: Page, library: Listening, small) -> None:
     release = small[1][0]
     reader.goto(f"{library.address}/releases/{release.round_id.hex()}/tables/1")
     reader.get_by_role("link", name="Answer", exact=True).click()
@@ -145,13 +146,13 @@ def test_rows_are_sorted_by_what_is_clicked(reader: Page, library: Served, small
     expect(reader.locator("th[aria-sort=descending]")).to_contain_text("Answer")
 
 
-def test_signing_out_ends_it(reader: Page, library: Served) -> None:
+def test_signing_out_ends_it(reader: Page, library: Listening) -> None:
     reader.get_by_role("button", name="Sign out").click()
     reader.goto(library.address)
     expect(reader.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_wrong_token_shows_nothing(page: Page, library: Served, small) -> None:
+def test_a_wrong_token_shows_nothing(page: Page, library: Listening, small) -> None:
     page.goto(f"{library.address}/releases/{small[1][0].round_id.hex()}")
     page.get_by_label("Operator token").fill("a guess")
     page.get_by_role("button", name="Sign in").click()
@@ -160,7 +161,7 @@ def test_a_wrong_token_shows_nothing(page: Page, library: Served, small) -> None
 
 
 def test_no_page_breaks_its_own_policy_or_asks_another_host(
-    reader: Page, library: Served, small
+    reader: Page, library: Listening, small
 ) -> None:
     said: list[str] = []
     asked: list[str] = []
@@ -177,7 +178,7 @@ def test_no_page_breaks_its_own_policy_or_asks_another_host(
 
 
 def test_a_round_is_watched_to_its_end_without_reloading(
-    signed_in: Page, coordinator: Served
+    signed_in: Page, coordinator: Listening
 ) -> None:
     study = Study.from_text(small_text())
     stored = add_study(coordinator.database, study)
@@ -188,20 +189,20 @@ def test_a_round_is_watched_to_its_end_without_reloading(
     with ThreadPoolExecutor(1) as thread:  # the browser's own loop runs in this one
         thread.submit(asyncio.run, _everybody(coordinator, round_id)).result()
     said = signed_in.get_by_role("status")
-    expect(said).to_contain_text("The round is finished. 12 of 12 were counted.", timeout=20_000)
+    expect(said).to_contain_text("The round is finished. 12 of 12 were counted.")
     assert signed_in.evaluate("window.untouched")
     signed_in.get_by_role("link", name="Read the release").click()
-    expect(signed_in.get_by_role("heading", name="Release of small")).to_be_visible(timeout=20_000)
+    expect(signed_in.get_by_role("heading", name="Release of small")).to_be_visible()
     expect(signed_in.locator("main")).to_contain_text("dhdmm verify")
 
 
-async def _everybody(coordinator: Served, round_id: str) -> None:
+async def _everybody(coordinator: Listening, round_id: str) -> None:
     async with httpx.AsyncClient(base_url=coordinator.address, timeout=60) as http:
         await asyncio.gather(*(one.take_part() for one in visitors(http, round_id)))
     assert PARTICIPANTS == 12
 
 
-def test_an_aborted_round_says_why(signed_in: Page, coordinator: Served) -> None:
+def test_an_aborted_round_says_why(signed_in: Page, coordinator: Listening) -> None:
     stored = add_study(coordinator.database, Study.from_text(small_text()))
     round_id = current_round(coordinator.database, stored)
     signed_in.goto(f"{coordinator.address}/rounds/{round_id}")
@@ -211,7 +212,7 @@ def test_an_aborted_round_says_why(signed_in: Page, coordinator: Served) -> None
         headers={"Authorization": "Bearer the operator's token"},
     )
     expect(signed_in.get_by_role("status")).to_contain_text(
-        re.compile("aborted: too few participants"), timeout=20_000
+        re.compile("aborted: too few participants")
     )
 
 
@@ -219,7 +220,7 @@ def test_an_aborted_round_says_why(signed_in: Page, coordinator: Served) -> None
 
 
 @pytest.fixture
-def census(coordinator: Served) -> tuple[str, str]:
+def census(coordinator: Listening) -> tuple[str, str]:
     """The addresses of a release with 4,151 answers and of its largest table."""
     study = Study.load(SF1)
     release = synthetic(plan(study), largest=5000)
@@ -230,7 +231,7 @@ def census(coordinator: Served) -> tuple[str, str]:
 def test_a_page_of_the_census_release_stays_small(signed_in: Page, census: tuple[str, str]) -> None:
     base, largest = census
     for address in (base, largest, f"{largest}?page=7&sort=-value"):
-        signed_in.goto(address, timeout=60_000)
+        signed_in.goto(address)
         assert 0 < signed_in.evaluate("document.getElementsByTagName('*').length") < MOST_ELEMENTS
         assert 0 < _bytes_received(signed_in) < MOST_BYTES
     expect(signed_in.locator("main")).to_contain_text("3,135 answers")

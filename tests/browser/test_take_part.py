@@ -32,7 +32,6 @@ from tests.twoservers.test_service import KEY, KNOWN, helper, link
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 30_000  # milliseconds
 PHONE = {"width": 375, "height": 760}
 STUDY = Study.from_text(TEXT.format(sealing="mlkem768-x25519"))
 
@@ -103,13 +102,13 @@ def test_browsers_and_programs_make_one_release(browser: Browser, tmp_path: Path
             with phone(browser) as page:
                 page.on("request", lambda request: sent.append(request.url))
                 page.goto(made.links[number])
-                expect(page.locator("h1")).to_contain_text("one record each", timeout=PATIENCE)
+                expect(page.locator("h1")).to_contain_text("one record each")
                 expect(page.locator("#tables")).to_contain_text("both: counts by age, sex")
                 expect(page.locator("#safe")).to_contain_text("while one of two servers")
                 fill(page, 3 + number, sex)
-                expect(page.locator("h1")).to_have_text("Thank you", timeout=PATIENCE)
+                expect(page.locator("h1")).to_have_text("Thank you")
                 page.reload()
-                expect(page.locator("#said")).to_contain_text("has arrived", timeout=PATIENCE)
+                expect(page.locator("#said")).to_contain_text("has arrived")
         assert all(url.startswith(made.leader.address) for url in sent)
         assert not any("key=" in url for url in sent if "#" not in url)
         persons = [made.person(2, [9, 1]), made.person(3, [0, 0])]
@@ -136,17 +135,17 @@ def test_nothing_is_sent_to_another_helper_or_under_another_roster(
     with invited(tmp_path) as made, phone(browser) as page:
         whole = made.links[0]
         page.goto(whole.replace(KEY.hex(), other))
-        expect(page.get_by_role("alert")).to_contain_text("another helper", timeout=PATIENCE)
+        expect(page.get_by_role("alert")).to_contain_text("another helper")
         registrar = whole.rpartition("registrar=")[2]
         page.goto("about:blank")
         page.goto(whole.replace(registrar, other))
         fill(page, 3, "F")
         expect(page.get_by_role("alert")).to_contain_text(
-            "not the one of your invitation's registrar", timeout=PATIENCE
+            "not the one of your invitation's registrar"
         )
         page.goto("about:blank")
         page.goto(whole.partition("&")[0])
-        expect(page.get_by_role("alert")).to_contain_text("the whole link", timeout=PATIENCE)
+        expect(page.get_by_role("alert")).to_contain_text("the whole link")
         assert [status.received for status in made.leader.hub.live_statuses()] == [0]
 
 
@@ -156,7 +155,7 @@ def test_a_phone_shows_all_of_it(browser: Browser, tmp_path: Path, scheme: str) 
     page = context.new_page()
     with invited(tmp_path) as made:
         page.goto(made.links[0])
-        expect(page.get_by_role("button", name="Take part")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_role("button", name="Take part")).to_be_visible()
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(wide) == 0
         page.get_by_label("age").fill("12")

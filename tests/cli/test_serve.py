@@ -17,8 +17,8 @@ from dhdmm.errors import DhdmmError
 from tests.cli.commands import called
 from tests.participant.postgres import require_postgres, running_server
 from tests.round.small import small_text
+from tests.service.coordinators import fresh_database
 from tests.service.server.outages import stoppable
-from tests.service.server.stores import fresh_database
 
 PATIENCE = 120
 OPERATING = ["--operator-token-file", "operator"]

@@ -21,14 +21,10 @@ from dhdmm.network.roster import Pin
 from dhdmm.network.trust import Address, trusting
 from dhdmm.planning.plan import Plan
 from dhdmm.release.transcript import Transcript
-from dhdmm.server.app import create_app
-from dhdmm.server.database import Database
 from dhdmm.server.studies import Hub
-from dhdmm.server.waiting import Deadlines
 from tests.museum.cast import COORDINATOR, REGISTRAR, noise_of, records_of
-from tests.service.walls.servers import Files, certificate, coordinating
-
-OPERATOR = "operator"
+from tests.service.coordinators import OPERATOR, database_at, listening
+from tests.service.walls.servers import Files, certificate
 
 
 @dataclass
@@ -93,10 +89,6 @@ class Resumed:
 @contextmanager
 def resumed(url: str, round_id: bytes, folder: Path) -> Iterator[Resumed]:
     """As `dhdmm serve` begins: the store is brought up to date, and its rounds go on."""
-    database = Database(url)
-    database.migrate()
-    hub = Hub(database, COORDINATOR, folder / "releases", Deadlines(600, 600))
-    files = certificate(folder)
-    with coordinating(create_app(hub, OPERATOR), files) as server:
-        yield Resumed(f"https://localhost:{server.port}", files, hub, round_id)
-    database.close()
+    files, out = certificate(folder), folder / "releases"
+    with listening(database_at(url), out, identity=COORDINATOR, files=files) as here:
+        yield Resumed(here.address, files, here.hub, round_id)

@@ -27,7 +27,7 @@ from tests.museum.cast import COORDINATOR, PEOPLE, exact_sum, person_key, person
 from tests.museum.resuming import resumed
 from tests.museum.wings import WINGS, Wing
 from tests.participant.postgres import Server
-from tests.service.server.stores import fresh_database
+from tests.service.coordinators import fresh_database
 
 pytestmark = pytest.mark.slow
 

@@ -24,15 +24,16 @@ pytestmark = pytest.mark.slow
 
 ALPHA = 1e-7
 COUNT = 4_000_000
+COUNTS = pytest.mark.parametrize("count", [2_000_000, pytest.param(COUNT, marks=pytest.mark.soak)])
 VARIANCES = [
     Fraction(text) for text in ("1/2", "2", "7/3", "10", "1e4", "1000003/17", "1e8", "1e12", "1e18")
 ]
 SUMMED_UP_TO = 10**8  # variances at which probabilities are added up cell by cell
 
 
-def draw(variance: Fraction, key: str = "") -> np.ndarray:
+def draw(variance: Fraction, key: str = "", count: int = COUNT) -> np.ndarray:
     seed = hashlib.sha256(f"statistics {variance} {key}".encode()).digest()
-    return DiscreteGaussian(variance).sample(COUNT, KeyStream.from_key_for_tests(seed))
+    return DiscreteGaussian(variance).sample(count, KeyStream.from_key_for_tests(seed))
 
 
 def cell_probabilities(variance: Fraction) -> tuple[np.ndarray, np.ndarray]:
@@ -99,9 +100,10 @@ def moment_p_values(samples: np.ndarray, variance: Fraction) -> list[float]:
 
 
 @pytest.mark.fault(32)
+@COUNTS
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
-def test_output_has_the_claimed_distribution(variance):
-    samples = draw(variance)
+def test_output_has_the_claimed_distribution(variance, count):
+    samples = draw(variance, count=count)
     assert chi_square_p_value(samples, variance) > ALPHA
     assert min(moment_p_values(samples, variance)) > ALPHA
     if block_bits(variance):
@@ -116,21 +118,23 @@ def test_chi_square_p_values_are_uniform_over_many_keys(variance):
     assert stats.kstest(p_values, "uniform").pvalue > ALPHA
 
 
+@COUNTS
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
-def test_signs_are_fair_and_tails_have_their_share(variance):
-    samples = draw(variance, "tails")
+def test_signs_are_fair_and_tails_have_their_share(variance, count):
+    samples = draw(variance, "tails", count)
     positive, nonzero = int((samples > 0).sum()), int((samples != 0).sum())
     assert stats.binomtest(positive, nonzero).pvalue > ALPHA
     for sigmas in (3, 4, 5):
         bound = isqrt(int(sigmas**2 * variance)) + 1  # the smallest integer beyond
         share = bin_probabilities(variance, np.array([1 - bound, bound]))[[0, 2]].sum()
         beyond = int((np.abs(samples) >= bound).sum())
-        assert stats.binomtest(beyond, COUNT, share).pvalue > ALPHA
+        assert stats.binomtest(beyond, count, share).pvalue > ALPHA
 
 
+@COUNTS
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
-def test_draws_do_not_remember_earlier_draws(variance):
-    z = draw(variance, "memory") / sqrt(variance * Fraction(moments(variance)[2]))
+def test_draws_do_not_remember_earlier_draws(variance, count):
+    z = draw(variance, "memory", count) / sqrt(variance * Fraction(moments(variance)[2]))
     for series in (z, z**2 - 1):
         for lag in (1, 2, 7):
             product = series[lag:] * series[:-lag]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.service.coordinators import Listening
 from tests.service.quick import quick_coordinators as quick_coordinators
-from tests.web.coordinators import Served, served
+from tests.web.coordinators import served
 
 
 @pytest.fixture(scope="module")
-def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listening]:
     folder: Path = tmp_path_factory.mktemp("coordinator")
     with served(folder) as made:
         yield made

@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from hashlib import sha256
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 
-from dhdmm.aggregation.identity import Identity
 from dhdmm.planning.plan import Plan
 from dhdmm.release.directory import file_stems
 from dhdmm.release.release import Release
 from dhdmm.server import store
-from dhdmm.server.app import create_app
-from dhdmm.server.database import Database
 from dhdmm.server.store import StoredStudy
-from dhdmm.server.studies import Hub, add_study
+from dhdmm.server.studies import add_study
 from dhdmm.server.tables import rounds
-from dhdmm.server.waiting import Deadlines
 from dhdmm.study.spec import Study
-from dhdmm.web.pages import create_pages
-from tests.service.server.rounds import sqlite_in
-from tests.service.walls.servers import coordinating
-
-TOKEN = "the operator's token"
-SERVER_KEY = Identity(sha256(b"the coordinator").digest())
+from tests.service.coordinators import Listening, listening, sqlite_in
 
 
-@dataclass(frozen=True)
-class Served:
-    """Where it listens, and what it holds."""
-
-    address: str
-    hub: Hub
-    database: Database
-
-
-@contextmanager
-def served(
-    folder: Path, *, public: bool = False, deadlines: Deadlines | None = None
-) -> Iterator[Served]:
-    """A coordinator without a study."""
-    database = sqlite_in(folder)
-    hub = Hub(database, SERVER_KEY, folder / "releases", deadlines or Deadlines(600, 600))
-    pages = create_pages(hub, TOKEN, public=public)
-    app = create_app(hub, TOKEN, pages=pages, public=public)
-    with closing(database), coordinating(app) as server:
-        yield Served(f"http://127.0.0.1:{server.port}", hub, database)
+def served(folder: Path, *, public: bool = False) -> AbstractContextManager[Listening]:
+    """A coordinator without a study, that has pages."""
+    return listening(sqlite_in(folder), folder / "releases", pages=True, public=public)
 
 
 def synthetic(plan: Plan, seed: int = 0, largest: int = 400) -> Release:
@@ -62,13 +33,13 @@ def synthetic(plan: Plan, seed: int = 0, largest: int = 400) -> Release:
     return Release(plan, generator.bytes(16), plan.participants, measured.astype(np.int64))
 
 
-def add_finished(served: Served, study: Study, release: Release) -> str:
+def add_finished(served: Listening, study: Study, release: Release) -> str:
     """A round of the study that is over, with this release."""
     return add_round(served, add_study(served.database, study), release.round_id.hex(), release)
 
 
 def add_round(
-    served: Served,
+    served: Listening,
     study: StoredStudy,
     round_id: str,
     release: Release | None = None,

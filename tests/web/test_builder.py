@@ -15,7 +15,8 @@ from dhdmm.web import drafting
 from dhdmm.web.drafting import answers
 from dhdmm.web.planners import Planners
 from tests.round.small import small_text
-from tests.web.coordinators import TOKEN, Served, served
+from tests.service.coordinators import OPERATOR, Listening
+from tests.web.coordinators import served
 
 pytestmark = pytest.mark.slow
 
@@ -23,16 +24,16 @@ SLOW = "import sys, time; sys.stdin.readline(); time.sleep(60)"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Served]:
+def here(tmp_path: Path) -> Iterator[Listening]:
     with served(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def operator(here: Served) -> Iterator[httpx.Client]:
+def operator(here: Listening) -> Iterator[httpx.Client]:
     headers = {"Origin": here.address}
     with httpx.Client(base_url=here.address, headers=headers, timeout=60) as client:
-        assert client.post("/sign-in", data={"token": TOKEN, "next": "/"}).status_code == 303
+        assert client.post("/sign-in", data={"token": OPERATOR, "next": "/"}).status_code == 303
         yield client
 
 
@@ -130,7 +131,7 @@ def test_few_plan_at_one_time():
     asyncio.run(run())
 
 
-def test_strangers_plan_nothing_and_start_nothing(here: Served):
+def test_strangers_plan_nothing_and_start_nothing(here: Listening):
     for path in ("/builder/figures", "/builder/start"):
         answer = httpx.post(here.address + path, content=small_text())
         assert answer.status_code == 401

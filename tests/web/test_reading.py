@@ -23,7 +23,8 @@ from dhdmm.web.explain import best_guess, explained
 from dhdmm.web.listing import ROWS_A_PAGE, encoded, listing
 from dhdmm.web.rounds import phase, sentence, steps
 from tests.round.small import small_plan, small_text
-from tests.web.coordinators import Served, add_finished, add_round, served, synthetic
+from tests.service.coordinators import Listening
+from tests.web.coordinators import add_finished, add_round, served, synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -165,7 +166,7 @@ def test_rounds_of_a_study_are_shown_in_pages(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Release]]:
+def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Listening, Release]]:
     study = Study.from_text(small_text())
     release = synthetic(small_plan())
     with served(tmp_path_factory.mktemp("public"), public=True) as made:
@@ -173,13 +174,13 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, R
         yield made, release
 
 
-def get(public: tuple[Served, Release], path: str, html: bool = True) -> httpx.Response:
+def get(public: tuple[Listening, Release], path: str, html: bool = True) -> httpx.Response:
     made, release = public
     address = f"{made.address}/releases/{release.round_id.hex()}{path}"
     return httpx.get(address, headers={"Accept": "text/html"} if html else {}, timeout=60)
 
 
-def test_everybody_reads_public_pages(public: tuple[Served, Release]) -> None:
+def test_everybody_reads_public_pages(public: tuple[Listening, Release]) -> None:
     for path in ("", "/tables/1", "/tables/2?sort=-value", "/ask", "/release.json"):
         assert get(public, path).status_code == 200, path
 
@@ -204,20 +205,20 @@ def test_everybody_reads_public_pages(public: tuple[Served, Release]) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    public: tuple[Served, Release], path: str, expected: int
+    public: tuple[Listening, Release], path: str, expected: int
 ) -> None:
     response = get(public, path)
     assert response.status_code == expected
     assert "root:" not in response.text
 
 
-def test_odd_pages_and_orders_are_read_as_the_first(public: tuple[Served, Release]) -> None:
+def test_odd_pages_and_orders_are_read_as_the_first(public: tuple[Listening, Release]) -> None:
     for query in ("page=-1", "page=abc", "page=9999999999999", "sort='", "chart=7", "chart=²"):
         assert get(public, f"/tables/1?{query}").status_code == 200, query
 
 
 def test_an_unknown_round_is_a_page_for_people_and_a_problem_for_programs(
-    public: tuple[Served, Release],
+    public: tuple[Listening, Release],
 ) -> None:
     address = f"{public[0].address}/releases/{'0' * 32}"
     page = httpx.get(address, headers={"Accept": "text/html"})
@@ -227,7 +228,7 @@ def test_an_unknown_round_is_a_page_for_people_and_a_problem_for_programs(
     assert httpx.get(f"{public[0].address}/v1/nothing").json()["status"] == 404
 
 
-def test_downloads_are_saved_and_never_shown(public: tuple[Served, Release]) -> None:
+def test_downloads_are_saved_and_never_shown(public: tuple[Listening, Release]) -> None:
     for path in ("/tables/1.csv", "/tables/1.json", "/release.json"):
         assert get(public, path).headers["content-disposition"].startswith("attachment")
 

@@ -29,19 +29,15 @@ from dhdmm.participant.policy import Policy
 from dhdmm.planning.draft import Draft
 from dhdmm.planning.plan import Plan
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
 from dhdmm.server.studies import Hub, add_study, current_round
-from dhdmm.server.waiting import Deadlines
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
-from dhdmm.web.pages import create_pages
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
-from tests.service.server.rounds import database_at, sqlite_in
-from tests.service.walls.servers import Files, certificate, coordinating
+from tests.service.coordinators import OPERATOR, database_at, listening, sqlite_in
+from tests.service.walls.servers import Files, certificate
 
-OPERATOR = "the operator's token"
 REGISTRAR = Identity.generate(Stream("registrar"))
 POLICY = Policy(
     threat_models=["malicious", "semi-honest"], max_epsilon=2.0, min_participants=3, total_rho=1.0
@@ -176,13 +172,6 @@ def coordinator(
     """
     database = sqlite_in(folder) if store is None else database_at(store)
     round_id = current_round(database, add_study(database, study, helper_key), roster)
-    hub = Hub(
-        database, Identity.generate(Stream("coordinator")), folder / "releases",
-        Deadlines(600, 600), helper=helper,
-    )  # fmt: skip
-    files = certificate(folder)
-    pages = create_pages(hub, OPERATOR, public=True) if public else None
-    app = create_app(hub, OPERATOR, pages=pages, public=public)
-    with coordinating(app, files, around) as server:
-        address = f"https://localhost:{server.port}"
-        yield Coordinator(address, files, database, study, bytes.fromhex(round_id), hub)
+    files, options = certificate(folder), {"pages": public, "public": public, "helper": helper}
+    with listening(database, folder / "releases", files=files, around=around, **options) as here:
+        yield Coordinator(here.address, files, database, study, bytes.fromhex(round_id), here.hub)

@@ -15,6 +15,7 @@ from dhdmm.network.roster import RosterFile
 from dhdmm.secagg.states import CoordinatorState
 from dhdmm.server.recurring import Recurring
 from dhdmm.server.studies import add_study, begin_again
+from tests.service.coordinators import AS_OPERATOR, sqlite_in
 from tests.service.participant.people import (
     POLICY,
     coordinator,
@@ -23,12 +24,7 @@ from tests.service.participant.people import (
     study_of,
 )
 from tests.service.participant.test_trouble import meanwhile
-from tests.service.server.rounds import (
-    AS_OPERATOR,
-    Coordinator,
-    serving,
-    sqlite_in,
-)
+from tests.service.server.rounds import Coordinator, serving
 from tests.service.server.rounds import roster_file as twelve
 from tests.service.server.rounds import study_of as study_of_twelve
 

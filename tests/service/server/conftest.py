@@ -12,8 +12,7 @@ import structlog
 
 from dhdmm.server import logs
 from dhdmm.server.database import Database
-from tests.service.server.rounds import database_at, sqlite
-from tests.service.server.stores import fresh_database
+from tests.service.coordinators import database_at, fresh_database, sqlite
 
 
 @pytest.fixture

@@ -19,14 +19,11 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
 from dhdmm.server.process import make_server
 from dhdmm.server.store import Turn
-from dhdmm.server.studies import Hub
-from dhdmm.server.waiting import Deadlines
+from tests.service.coordinators import assembled
 from tests.service.forks import fresh_fork_server
-from tests.service.server.rounds import OPERATOR, SERVER_KEY
 
 RETRY_SECONDS = 0.1
 PRELOADED = [
@@ -95,8 +92,7 @@ def die() -> None:
 
 def live(url: str, out: str, port: int, death: Death | None) -> None:
     """One life of a coordinator process."""
-    hub = Hub(Mortal(url, death), SERVER_KEY, Path(out), Deadlines(600, 600))
-    app = create_app(hub, OPERATOR)
+    hub, app = assembled(Mortal(url, death), Path(out))
     recognise = app.state.callers.admit
     make_server(app, "127.0.0.1", port, on_drain=hub.drain, recognise=recognise).run()
 

@@ -28,20 +28,16 @@ from dhdmm.planning.plan import Plan
 from dhdmm.release.decode import decode
 from dhdmm.release.transcript import Transcript
 from dhdmm.secagg.states import CoordinatorState, ParticipantState
-from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
 from dhdmm.server.studies import Hub, add_study, current_round
-from dhdmm.server.waiting import Deadlines
 from dhdmm.session.participant import ParticipantSession
 from dhdmm.study.histogram import Histogram
 from dhdmm.study.spec import Study
 from tests.round.parties import noise_of
 from tests.round.small import people, small_text
+from tests.service.coordinators import AS_OPERATOR, assembled
 from tests.sums import PlainSum
 
-OPERATOR = "the operator's token"
-AS_OPERATOR = {"Authorization": f"Bearer {OPERATOR}"}
-SERVER_KEY = Identity(sha256(b"the coordinator").digest())
 PARTICIPANTS = 12
 WAIT = 5
 
@@ -57,20 +53,6 @@ def roster_file(count: int = PARTICIPANTS) -> RosterFile:
 
 def study_of(threat_model: str = "malicious", **changes: object) -> Study:
     return Study.from_text(small_text(threat_model=threat_model, **changes))
-
-
-def database_at(url: str) -> Database:
-    database = Database(url)
-    database.migrate()
-    return database
-
-
-def sqlite(folder: Path) -> str:
-    return f"sqlite:///{folder / 'coordinator.db'}"
-
-
-def sqlite_in(folder: Path) -> Database:
-    return database_at(sqlite(folder))
 
 
 @dataclass
@@ -108,14 +90,11 @@ async def serving(
     out: Path,
     *,
     roster: RosterFile | None = None,
-    public: bool = False,
     **options: Any,
 ) -> AsyncIterator[Coordinator]:
     """One worker with the study's current round."""
-    options.setdefault("deadlines", Deadlines(600, 600))
-    hub = Hub(database, SERVER_KEY, out, **options)
+    hub, app = assembled(database, out, **options)
     round_id = current_round(database, add_study(database, study), roster)
-    app = create_app(hub, OPERATOR, public=public)
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),

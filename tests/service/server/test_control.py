@@ -19,8 +19,8 @@ from dhdmm.server.metrics import Metrics
 from dhdmm.server.store import read_rounds
 from dhdmm.server.studies import add_study, current_round, next_round
 from dhdmm.server.waiting import Deadlines, PhaseClock
+from tests.service.coordinators import AS_OPERATOR, sqlite_in
 from tests.service.server.rounds import (
-    AS_OPERATOR,
     Coordinator,
     enrol,
     ideal,
@@ -28,7 +28,6 @@ from tests.service.server.rounds import (
     measurement,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
     visitors,
 )

@@ -22,15 +22,14 @@ from dhdmm.server.metrics import Metrics
 from dhdmm.server.requests import Close, Outcome, Request
 from dhdmm.server.round_state import RoundState, Running
 from tests.round.small import small_text
+from tests.service.coordinators import AS_OPERATOR, sqlite_in
 from tests.service.server import outages
 from tests.service.server.killable import free_ports
 from tests.service.server.rounds import (
-    AS_OPERATOR,
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
     visitors,
 )

@@ -16,19 +16,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from dhdmm.server.app import create_app
 from dhdmm.server.database import Database
-from dhdmm.server.studies import Hub, add_study, current_round
-from dhdmm.server.waiting import Deadlines
-from tests.service.server.rounds import (
-    AS_OPERATOR,
-    OPERATOR,
-    SERVER_KEY,
-    roster_file,
-    sqlite_in,
-    study_of,
-)
-from tests.service.walls.servers import coordinating
+from dhdmm.server.studies import add_study, current_round
+from tests.service.coordinators import AS_OPERATOR, listening, sqlite_in
+from tests.service.server.rounds import roster_file, study_of
 
 pytestmark = pytest.mark.slow
 
@@ -56,9 +47,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[schemathesis
     enrolling = study_of("semi-honest", participants="{min: 10, max: 12}")
     _rounds.append(current_round(database, add_study(database, enrolling)))
     _rounds.append(current_round(database, add_study(database, study_of()), roster_file()))
-    hub = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600))
-    with coordinating(create_app(hub, OPERATOR)) as server:
-        yield schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
+    with listening(database, folder / "out") as here:
+        yield schemathesis.openapi.from_url(f"{here.address}/openapi.json")
 
 
 def explore(described: schemathesis.BaseSchema, ask: Callable[[schemathesis.Case], None]) -> None:

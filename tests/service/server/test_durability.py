@@ -24,18 +24,16 @@ from dhdmm.server.requests import Close, Enrol, Outcome, Request, Upload
 from dhdmm.server.round_state import RoundState
 from dhdmm.server.store import Turn
 from dhdmm.server.studies import add_study, current_round
+from tests.service.coordinators import SERVER_KEY, sqlite, sqlite_in
 from tests.service.server.outages import restarted
 from tests.service.server.rounds import (
     PARTICIPANTS,
-    SERVER_KEY,
     Visitor,
     ideal,
     identity_of,
     measurement,
     roster_file,
     serving,
-    sqlite,
-    sqlite_in,
     study_of,
     visitors,
 )

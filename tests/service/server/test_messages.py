@@ -21,6 +21,7 @@ from dhdmm.secagg import messages
 from dhdmm.server.requests import Outcome, Request
 from dhdmm.server.round_state import RoundState
 from dhdmm.server.studies import add_study, next_round
+from tests.service.coordinators import sqlite_in
 from tests.service.server.rounds import (
     WAIT,
     Coordinator,
@@ -29,7 +30,6 @@ from tests.service.server.rounds import (
     measurement,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
     visitors,
 )

@@ -30,19 +30,17 @@ from dhdmm.server.database import Database, StoreUnavailable
 from dhdmm.server.trouble import Backoff
 from dhdmm.server.waiting import Deadlines
 from tests.participant.postgres import Server, require_postgres, running_server
+from tests.service.coordinators import database_at, fresh_database, sqlite_in
 from tests.service.server.outages import Away, Full, at_the_inputs, restarted, stoppable
 from tests.service.server.rounds import (
     PARTICIPANTS,
     Coordinator,
-    database_at,
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
 )
-from tests.service.server.stores import fresh_database
 
 pytestmark = pytest.mark.slow
 

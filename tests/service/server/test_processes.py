@@ -13,6 +13,7 @@ from dhdmm.planning.methods import METHODS
 from dhdmm.release.release import Release
 from dhdmm.server.studies import add_study, current_round
 from tests.participant.postgres import Server
+from tests.service.coordinators import database_at, fresh_database, sqlite
 from tests.service.server.killable import (
     Death,
     Keeper,
@@ -23,16 +24,13 @@ from tests.service.server.killable import (
 )
 from tests.service.server.rounds import (
     Coordinator,
-    database_at,
     enrol,
     ideal,
     measurement,
     roster_file,
-    sqlite,
     study_of,
     visitors,
 )
-from tests.service.server.stores import fresh_database
 
 pytestmark = pytest.mark.slow
 

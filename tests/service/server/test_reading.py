@@ -15,13 +15,12 @@ from dhdmm.network import signing
 from dhdmm.network.roster import RosterFile
 from dhdmm.server import enrolment, members, store
 from dhdmm.server.studies import add_study, next_round
+from tests.service.coordinators import AS_OPERATOR, sqlite_in
 from tests.service.server.rounds import (
-    AS_OPERATOR,
     Coordinator,
     identity_of,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
     visitors,
 )

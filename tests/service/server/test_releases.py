@@ -17,13 +17,12 @@ import pytest
 from dhdmm.release.release import Release
 from dhdmm.release.verify import verify
 from dhdmm.server import saving
+from tests.service.coordinators import AS_OPERATOR, sqlite_in
 from tests.service.server.rounds import (
-    AS_OPERATOR,
     Coordinator,
     measurement,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
     visitors,
 )

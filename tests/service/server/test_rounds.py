@@ -9,13 +9,13 @@ import pytest
 from dhdmm.release.release import Release
 from dhdmm.secagg.states import ParticipantState
 from dhdmm.server.waiting import Deadlines
+from tests.service.coordinators import sqlite_in
 from tests.service.server.rounds import (
     enrol,
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
     visitors,
 )

@@ -22,8 +22,8 @@ from dhdmm.server.database import Database
 from dhdmm.server.process import make_server
 from tests.cli.commands import called
 from tests.round.small import small_text
+from tests.service.coordinators import sqlite, sqlite_in
 from tests.service.server.killable import free_ports
-from tests.service.server.rounds import sqlite, sqlite_in
 from tests.service.walls.servers import Toy, certificate
 
 pytestmark = pytest.mark.slow

@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import func, select
 
 from dhdmm.server import tables
+from tests.service.coordinators import sqlite_in
 from tests.service.server.rounds import (
     ideal,
     measurement,
     roster_file,
     serving,
-    sqlite_in,
     study_of,
     visitors,
 )

@@ -19,7 +19,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from starlette.applications import Starlette
 
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
@@ -115,12 +114,6 @@ def running(
     server = make_server(app, "127.0.0.1", 0, cert, key, limits, metrics=metrics, **more)
     with _in_thread(server):
         yield server
-
-
-def coordinating(app: Starlette, files: Files | None = None, around=lambda app: app):
-    """Our server with a coordinator's application, or with what is put around it."""
-    hub, recognise = app.state.hub, app.state.callers.admit
-    return running(around(app), Limits(), files, on_drain=hub.drain, recognise=recognise)
 
 
 @contextlib.contextmanager

@@ -6,24 +6,16 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from dhdmm.network import signing
-from dhdmm.server.app import create_app
-from dhdmm.server.guard import Recogniser
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
 from dhdmm.server.process import Server
 from dhdmm.server.studies import Hub, add_study, current_round
-from dhdmm.server.waiting import Deadlines
-from tests.service.server.rounds import (
-    OPERATOR,
-    SERVER_KEY,
-    identity_of,
-    roster_file,
-    sqlite_in,
-    study_of,
-)
-from tests.service.walls.servers import QUICK, connect, read_response, running, status
+from tests.service.coordinators import listening, sqlite_in
+from tests.service.server.rounds import identity_of, roster_file, study_of
+from tests.service.walls.servers import QUICK, connect, read_response, status
 
 PATIENT = replace(QUICK, header_seconds=10.0, body_seconds=10.0, idle_seconds=30.0)
 """As by default where a stranger is to be given its time."""
@@ -76,17 +68,9 @@ def upload(base: str, body: bytes, member: int) -> bytes:
 def besieged(
     folder: Path,
     limits: Limits = PATIENT,
-    *,
-    guarded: bool = True,
-    recognise: Recogniser | None = None,
-    **options: object,
+    **options: Any,
 ) -> Iterator[Besieged]:
-    """A coordinator; unless it is `guarded`, its wall takes everybody for a stranger."""
-    database = sqlite_in(folder)
+    database, metrics = sqlite_in(folder), Metrics()
     round_id = current_round(database, add_study(database, study_of()), roster_file())
-    hub, metrics = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600)), Metrics()
-    app = create_app(hub, OPERATOR, metrics=metrics, **options)
-    recognise = recognise or (app.state.callers.admit if guarded else None)
-    with running(app, limits, None, metrics, on_drain=hub.drain, recognise=recognise) as server:
-        yield Besieged(server, round_id, hub, metrics)
-    database.close()
+    with listening(database, folder / "out", limits=limits, metrics=metrics, **options) as here:
+        yield Besieged(here.server, round_id, here.hub, metrics)

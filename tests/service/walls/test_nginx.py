@@ -18,26 +18,20 @@ import numpy as np
 import pytest
 
 from dhdmm.network import signing
-from dhdmm.server.app import create_app
-from dhdmm.server.limits import Limits
 from dhdmm.server.studies import Hub, add_study, current_round
-from dhdmm.server.waiting import Deadlines
 from tests.round.small import people
+from tests.service.coordinators import AS_OPERATOR, listening, sqlite_in
 from tests.service.server.rounds import (
-    AS_OPERATOR,
-    OPERATOR,
-    SERVER_KEY,
     Coordinator,
     ideal,
     identity_of,
     measurement,
     roster_file,
-    sqlite_in,
     study_of,
     visitors,
 )
 from tests.service.walls.page import PROJECT
-from tests.service.walls.servers import Files, certificate, running, until
+from tests.service.walls.servers import Files, certificate, until
 from tests.service.walls.strangers import head
 
 pytestmark = pytest.mark.slow
@@ -125,15 +119,12 @@ def proxied(
     database = sqlite_in(folder)
     study = add_study(database, study_of("semi-honest", participants=CROWD))
     round_id = current_round(database, study, roster_file(CROWD))
-    hub = Hub(database, SERVER_KEY, folder / "out", Deadlines(600, 600))
-    app, files = create_app(hub, OPERATOR), certificate(folder)
-    options = {"on_drain": hub.drain, "recognise": app.state.callers.admit, "proxies": "127.0.0.1"}
+    files = certificate(folder)
     with (
-        running(app, Limits(), **options) as server,
-        nginx(folder, files, server.port, sample, connections) as port,
+        listening(database, folder / "out", proxies="127.0.0.1") as here,
+        nginx(folder, files, here.server.port, sample, connections) as port,
     ):
-        yield f"https://localhost:{port}", files, round_id, hub
-    database.close()
+        yield f"https://localhost:{port}", files, round_id, here.hub
 
 
 def client(address: str, files: Files) -> httpx.AsyncClient:

@@ -22,7 +22,8 @@ from dhdmm.server.connections import ConnectionCounts, Slot, trusted
 from dhdmm.server.guard import Guard, Recogniser
 from dhdmm.server.limits import KIB, MIB, AtOnce, BodyMemory, Limits, Overdrawn, Rate
 from dhdmm.server.metrics import Metrics
-from tests.service.server.rounds import AS_OPERATOR, identity_of
+from tests.service.coordinators import AS_OPERATOR
+from tests.service.server.rounds import identity_of
 from tests.service.walls.servers import (
     PATIENCE,
     QUICK,

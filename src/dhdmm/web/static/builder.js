@@ -72,6 +72,8 @@ function addTable(kind, stem, more = {}) {
 
 function changed() {
   sessionStorage.setItem(KEPT, JSON.stringify(study));
+  running?.abort(); // what it would answer is of an older study
+  at("state").textContent = "Checking …";
   clearTimeout(timer);
   timer = setTimeout(() => send(textOfStudy(study)), PAUSE);
 }
