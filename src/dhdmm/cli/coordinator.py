@@ -35,11 +35,8 @@ StateOption = Annotated[
 ]
 LedgerOption = Annotated[
     str | None,
-    typer.Option(
-        "--ledger",
-        help="Your budget: a data set's name or a file. By default that of the data set, or the"
-        " one in --state.",
-    ),
+    "Your budget: a data set's name or a file. By default that of the data set, or the one in"
+    " --state.",
 ]
 
 NOT_FOUND = 404
@@ -62,12 +59,8 @@ class Coordinator:
     url: Annotated[
         str, typer.Argument(metavar="URL", help="The coordinator, such as https://host:8443.")
     ]
-    ca: Annotated[
-        Path | None, typer.Option("--ca", help="The authority that signed the coordinator's key.")
-    ] = None
-    pin: Annotated[
-        str | None, typer.Option("--pin", help="SHA-256 of the coordinator's very certificate.")
-    ] = None
+    ca: Annotated[Path | None, "The authority that signed the coordinator's key."] = None
+    pin: Annotated[str | None, "SHA-256 of the coordinator's very certificate."] = None
 
     def connect(
         self,
@@ -123,16 +116,11 @@ class Coordinator:
 class Person:
     """Who asks the coordinator, if not its operator."""
 
-    identity: Annotated[
-        Path | None,
-        typer.Option("--identity", help="Your identity; by default identity.json in --state."),
-    ] = None
+    identity: Annotated[Path | None, "Your identity; by default identity.json in --state."] = None
     state: StateOption = None
     token: Annotated[
         str | None,
-        typer.Option(
-            "--token", envvar="DHDMM_TOKEN", help="Where the coordinator enrols by tokens: yours."
-        ),
+        typer.Option(envvar="DHDMM_TOKEN", help="Where the coordinator enrols by tokens: yours."),
     ] = None
 
     @property
@@ -153,14 +141,9 @@ class Participant(Person):
     """Whoever decides on a round and takes part in it."""
 
     round_id: RoundOption = None
-    policy: Annotated[
-        Path | None,
-        typer.Option("--policy", help="Your limits; by default policy.yaml in --state."),
-    ] = None
+    policy: Annotated[Path | None, "Your limits; by default policy.yaml in --state."] = None
     ledger: LedgerOption = None
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Consent without asking to what your policy allows.")
-    ] = False
+    yes: Annotated[bool, "Consent without asking to what your policy allows."] = False
 
     def pays(self, data: str | None, limits: Policy) -> Ledger:
         """The budget of the data set that the table is, or the one given, or the one at home."""
@@ -191,15 +174,9 @@ class Operator:
     """What the operator's requests carry."""
 
     operator_token: Annotated[
-        str | None,
-        typer.Option(
-            "--operator-token", envvar="DHDMM_OPERATOR_TOKEN", help="As the coordinator said."
-        ),
+        str | None, typer.Option(envvar="DHDMM_OPERATOR_TOKEN", help="As the coordinator said.")
     ] = None
-    operator_token_file: Annotated[
-        Path | None,
-        typer.Option("--operator-token-file", help="The coordinator's --operator-token-file."),
-    ] = None
+    operator_token_file: Annotated[Path | None, "The coordinator's --operator-token-file."] = None
 
     def token(self) -> str | None:
         """From the file if there is one."""

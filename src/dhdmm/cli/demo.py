@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from rich import box
 from rich.console import Console
@@ -43,9 +42,7 @@ ERRORS = {
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write the release to.")] = Path(
-        "dhdmm-demo"
-    ),
+    out: Annotated[Path, "The folder to write the release to."] = Path("dhdmm-demo"),
     as_json: output.Json = False,
 ) -> None:
     """A whole round with 200 participants and made-up people, answers beside the truth."""

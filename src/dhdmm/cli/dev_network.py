@@ -28,8 +28,7 @@ def dev_network(
         int | None, typer.Option(min=3, help="How many; by default the fewest the study allows.")
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="A folder with a table each, or one table to deal out; else made up."),
+        Path | None, "A folder with a table each, or one table to deal out; else made up."
     ] = None,
     threat_model: options.ThreatModel = None,
     dropout: options.Dropout = 0.0,

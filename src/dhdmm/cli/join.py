@@ -7,10 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dhdmm.cli import coordinator, extras, options, output
-from dhdmm.cli.options import grouped
 from dhdmm.cli.places import opened, require_free, tables_given
 from dhdmm.errors import DataError, Refused, RoundAborted
 
@@ -31,23 +28,17 @@ if TYPE_CHECKING:
     from dhdmm.web.consent import ConsentPage
 
 
-@grouped
 def join(
-    data: Annotated[
-        str, typer.Option(help="Your table: CSV, TSV, Parquet, or its address in a warehouse.")
-    ],
+    data: Annotated[str, "Your table: CSV, TSV, Parquet, or its address in a warehouse."],
     at: coordinator.Coordinator,
     who: coordinator.Participant,
     registrar: Annotated[
-        str | None,
-        typer.Option(help="Who vouches for the roster: a key, or a file with a public identity."),
+        str | None, "Who vouches for the roster: a key, or a file with a public identity."
     ] = None,
     roster_fingerprint: Annotated[
-        str | None, typer.Option(help="The roster that you compared with the others.")
+        str | None, "The roster that you compared with the others."
     ] = None,
-    page: Annotated[
-        bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
-    ] = False,
+    page: Annotated[bool, "Review and consent in your browser, on this machine."] = False,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     out: options.ReleaseOut = None,
     as_json: output.Json = False,

@@ -58,8 +58,7 @@ def ledger(
         typer.Argument(help="A data set's name, or a ledger file; by default the one in --state."),
     ] = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="The δ at which ε is shown; by default the data set's, or 1e-6."),
+        float | None, "The δ at which ε is shown; by default the data set's, or 1e-6."
     ] = None,
     state: coordinator.StateOption = None,
     as_json: output.Json = False,

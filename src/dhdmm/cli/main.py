@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 
 import dhdmm
 from dhdmm.cli import output
+from dhdmm.cli.options import for_typer
 from dhdmm.errors import DhdmmError, ExitCode
 
 ROLES = {
@@ -116,7 +117,7 @@ def load(name: str) -> Any:
     if hasattr(found, "app"):
         return typer.main.get_command(found.app)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, context_settings=CONTEXT)(getattr(found, module))
+    alone.command(name, context_settings=CONTEXT)(for_typer(getattr(found, module)))
     return typer.main.get_command(alone)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.durations import seconds_of
-from dhdmm.cli.options import grouped
+from dhdmm.cli.options import for_typer
 from dhdmm.errors import DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
@@ -28,13 +28,11 @@ app = typer.Typer(
 
 
 @app.command()
-@grouped
+@for_typer
 def begin(
     at: coordinator.Coordinator,
     operator: coordinator.Operator,
-    study: Annotated[
-        str | None, typer.Option(help="The study's digest, if the coordinator has several.")
-    ] = None,
+    study: Annotated[str | None, "The study's digest, if the coordinator has several."] = None,
     roster: options.Roster = None,
     occurrence: options.Occurrence = None,
     as_json: output.Json = False,
@@ -47,7 +45,7 @@ def begin(
 
 
 @app.command()
-@grouped
+@for_typer
 def close(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """Close the phase that a round is in, without those who are missing."""
     with operated.found() as (client, status):
@@ -55,7 +53,7 @@ def close(operated: coordinator.OperatedRound, as_json: output.Json = False) -> 
 
 
 @app.command()
-@grouped
+@for_typer
 def abort(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """End a round without a release. What has been paid for it stays paid."""
     with operated.found() as (client, status):
@@ -63,7 +61,7 @@ def abort(operated: coordinator.OperatedRound, as_json: output.Json = False) -> 
 
 
 @app.command()
-@grouped
+@for_typer
 def missing(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """Show whom a round is waiting for in its phase."""
     with operated.found() as (client, status):
@@ -73,10 +71,9 @@ def missing(operated: coordinator.OperatedRound, as_json: output.Json = False) -
 
 
 @app.command()
+@for_typer
 def purge(
-    older_than: Annotated[
-        str, typer.Option(help="How long ago a round must have ended, such as 90d.")
-    ],
+    older_than: Annotated[str, "How long ago a round must have ended, such as 90d."],
     store: options.Store = options.STORE,
     as_json: output.Json = False,
 ) -> None:

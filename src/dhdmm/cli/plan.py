@@ -28,46 +28,31 @@ def plan(
         int | None,
         typer.Option(min=2, help="How many take part; by default the most the study allows."),
     ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Set the strategy beside others for these queries.")
-    ] = False,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Another ε than the study's.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", help="Another δ than the study's.")
-    ] = None,
-    rho: Annotated[float | None, typer.Option("--rho", help="ρ instead of ε and δ.")] = None,
+    compare: Annotated[bool, "Set the strategy beside others for these queries."] = False,
+    epsilon: Annotated[float | None, "Another ε than the study's."] = None,
+    delta: Annotated[float | None, "Another δ than the study's."] = None,
+    rho: Annotated[float | None, "ρ instead of ε and δ."] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            "--objective",
-            help="What is minimised: the total of squared errors (total), the same with every"
-            " table counted alike (per-table), or the largest error of any answer (max).",
-        ),
+        "What is minimised: the total of squared errors (total), the same with every"
+        " table counted alike (per-table), or the largest error of any answer (max).",
     ] = None,
     target: Annotated[
         list[str],
-        typer.Option(
-            "--target",
-            help='The largest standard error that answers of a table may have: "wards: 5";'
-            " repeat it.",
-        ),
+        'The largest standard error that answers of a table may have: "wards: 5"; repeat it.',
     ] = [],  # noqa: B006 - typer copies it
     target_rmse: Annotated[
-        float | None,
-        typer.Option("--target-rmse", min=1e-9, help="The error that all queries may have."),
+        float | None, typer.Option(min=1e-9, help="The error that all queries may have.")
     ] = None,
     total: Annotated[
         float | None,
         typer.Option(
-            "--total",
             min=1,
             help="A public guess of how many records there are: shows errors relative to that.",
         ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, help="About how long to search for a strategy.")
+        float, typer.Option(min=0, help="About how long to search for a strategy.")
     ] = SECONDS,
     as_json: output.Json = False,
 ) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, extras, options, output
-from dhdmm.cli.options import grouped
 from dhdmm.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -18,13 +17,11 @@ if TYPE_CHECKING:
     from dhdmm.participant.policy import Review
 
 
-@grouped
 def review(
     at: coordinator.Coordinator,
     who: coordinator.Participant,
     data: Annotated[
-        str | None,
-        typer.Option(help="Your table: checked here against the study; nothing of it leaves."),
+        str | None, "Your table: checked here against the study; nothing of it leaves."
     ] = None,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     as_json: output.Json = False,

@@ -40,15 +40,12 @@ PHASES = 6
 """Of a round in the malicious model; the other one skips two."""
 
 
-@options.grouped
 def run(
     study: options.StudyFile,
     data: Annotated[
         list[str],
-        typer.Option(
-            help="A table per participant: a file, a folder of them, or a table in a warehouse "
-            "(postgresql://reader@host/database?table=name); repeat it. Or one table to deal out."
-        ),
+        "A table per participant: a file, a folder of them, or a table in a warehouse "
+        "(postgresql://reader@host/database?table=name); repeat it. Or one table to deal out.",
     ],
     participants: Annotated[
         int | None, typer.Option(min=3, help="Deal one table out among so many participants.")
@@ -59,22 +56,13 @@ def run(
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     ledger: Annotated[
         str | None,
-        typer.Option(
-            help="What pays: a data set's name or a ledger file. Tables that dhdmm data add has"
-            " named pay by themselves."
-        ),
+        "What pays: a data set's name or a ledger file. Tables that dhdmm data add has"
+        " named pay by themselves.",
     ] = None,
-    budget: Annotated[
-        str, typer.Option(help="Of a ledger file that does not exist yet.")
-    ] = "rho=1",
-    truth: Annotated[
-        bool, typer.Option("--truth", help="Compare with the exact answers (not private!).")
-    ] = False,
+    budget: Annotated[str, "Of a ledger file that does not exist yet."] = "rho=1",
+    truth: Annotated[bool, "Compare with the exact answers (not private!)."] = False,
     full_transcript: Annotated[
-        bool,
-        typer.Option(
-            "--full-transcript", help="Keep every message, so that the sum can be recomputed."
-        ),
+        bool, "Keep every message, so that the sum can be recomputed."
     ] = False,
     workers: options.Workers = None,
     as_json: output.Json = False,

@@ -14,7 +14,6 @@ import typer
 
 from dhdmm.cli import extras, options, output
 from dhdmm.cli.durations import seconds_of
-from dhdmm.cli.options import grouped
 from dhdmm.cli.servers import Listening, SecondServer
 from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.server.occurrences import Every, now, occurrence_at
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 OTHER_ROSTER = "it keeps its own roster; the next round has the new one"
 
 
-@grouped
 def serve(
     studies: Annotated[
         list[Path], typer.Argument(metavar="STUDY", help="The study files, one or more.")
@@ -44,7 +42,7 @@ def serve(
     store: options.Store = options.STORE,
     listening: Listening = Listening(),  # noqa: B008 - frozen
     roster: options.Roster = None,
-    out: Annotated[Path, typer.Option(help="A folder for the releases.")] = Path("releases"),
+    out: Annotated[Path, "A folder for the releases."] = Path("releases"),
     enrolment_seconds: Annotated[
         float, typer.Option(min=0.1, help="How long people may take to come.")
     ] = 3600.0,
@@ -52,25 +50,19 @@ def serve(
         float, typer.Option(min=0.1, help="After so long a phase goes on without stragglers.")
     ] = 300.0,
     operator_token_file: Annotated[
-        Path | None, typer.Option(help="What the operator's requests carry; made if missing.")
+        Path | None, "What the operator's requests carry; made if missing."
     ] = None,
     identity: Annotated[
-        Path | None, typer.Option(help="Who you are: signs the transcripts, its name is shown.")
+        Path | None, "Who you are: signs the transcripts, its name is shown."
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Begin a new round of studies whose last one is over.")
-    ] = False,
-    apart: Annotated[
-        str, typer.Option(help="With --again: the least time since the last one began.")
-    ] = "1h",
+    again: Annotated[bool, "Begin a new round of studies whose last one is over."] = False,
+    apart: Annotated[str, "With --again: the least time since the last one began."] = "1h",
     occurrence: options.Occurrence = None,
-    every: Annotated[
-        Every | None, typer.Option(help="A round in every such period, each of its own.")
-    ] = None,
+    every: Annotated[Every | None, "A round in every such period, each of its own."] = None,
     purge_after: Annotated[
-        str | None, typer.Option(help="Delete the messages of rounds that ended so long ago.")
+        str | None, "Delete the messages of rounds that ended so long ago."
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when the rounds are over.")] = False,
+    once: Annotated[bool, "End when the rounds are over."] = False,
     with_pages: Annotated[
         bool, typer.Option("--pages/--no-pages", help="Pages for people beside the protocol.")
     ] = True,

@@ -22,19 +22,16 @@ if TYPE_CHECKING:
 class Listening:
     """Where a server listens, whom it believes, and how much it lets callers do."""
 
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
+    host: Annotated[str, "The address to listen on."] = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8443
-    tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
-    ] = None
-    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None
+    tls_cert: Annotated[Path | None, "Certificate chain (PEM); without it only this machine."] = (
+        None
+    )
+    tls_key: Annotated[Path | None, "The certificate's key (PEM)."] = None
     limits: Annotated[
-        Path | None,
-        typer.Option(help="A YAML file with limits on callers, instead of the defaults."),
+        Path | None, "A YAML file with limits on callers, instead of the defaults."
     ] = None
-    proxies: Annotated[
-        str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
-    ] = ""
+    proxies: Annotated[str, "Addresses of reverse proxies whose word on clients counts."] = ""
 
     def server(self, app: Application, usual: Limits, **more: Any) -> Server:
         """As `make_server` makes it; `usual` are the limits where no file is given."""
@@ -50,20 +47,14 @@ class Listening:
 class SecondServer:
     """Where the helper is, and how to know it."""
 
-    helper: Annotated[
-        str | None,
-        typer.Option(help="Where the second server is, for studies with two servers."),
-    ] = None
-    helper_key: Annotated[
-        str | None,
-        typer.Option(help="Its key: a public identity's file, or 64 hexadecimal digits."),
-    ] = None
-    helper_ca: Annotated[
-        Path | None, typer.Option(help="Who vouches for its certificate (PEM).")
-    ] = None
-    helper_pin: Annotated[str | None, typer.Option(help="Or the SHA-256 of its certificate.")] = (
+    helper: Annotated[str | None, "Where the second server is, for studies with two servers."] = (
         None
     )
+    helper_key: Annotated[
+        str | None, "Its key: a public identity's file, or 64 hexadecimal digits."
+    ] = None
+    helper_ca: Annotated[Path | None, "Who vouches for its certificate (PEM)."] = None
+    helper_pin: Annotated[str | None, "Or the SHA-256 of its certificate."] = None
 
     def link(self, identity: Identity) -> HelperLink | None:
         """Its certificate is believed as a coordinator's is by participants."""

@@ -33,9 +33,7 @@ def simulate(
     records_per_participant: Annotated[
         int, typer.Option(min=0, help="How many records each participant holds.")
     ] = 1,
-    data: Annotated[
-        Path | None, typer.Option(help="A table to deal out; else records are drawn uniformly.")
-    ] = None,
+    data: Annotated[Path | None, "A table to deal out; else records are drawn uniformly."] = None,
     participant_mbps: Link = None,
     coordinator_mbps: Link = None,
     latency_ms: Annotated[float, typer.Option(min=0, help="Of every message, one way.")] = 0.0,
@@ -48,21 +46,14 @@ def simulate(
     straggler_slowdown: Annotated[
         float, typer.Option(min=1, help="How many times slower these compute and transmit.")
     ] = 10.0,
-    seed: Annotated[int, typer.Option(help="Everything but measured times follows from it.")] = 0,
+    seed: Annotated[int, "Everything but measured times follows from it."] = 0,
     engine: Annotated[
         Literal["processes", "local", "ray", "coordinator", "model"],
-        typer.Option(
-            help="Where participants run; 'coordinator' runs it alone, 'model' only counts."
-        ),
+        "Where participants run; 'coordinator' runs it alone, 'model' only counts.",
     ] = "processes",
     workers: options.Workers = None,
-    compute_model: Annotated[
-        bool,
-        typer.Option("--compute-model", help="Count operations at fixed costs, measure nothing."),
-    ] = False,
-    trace: Annotated[
-        Path | None, typer.Option(help="Save every message's bytes and seconds here (.npz).")
-    ] = None,
+    compute_model: Annotated[bool, "Count operations at fixed costs, measure nothing."] = False,
+    trace: Annotated[Path | None, "Save every message's bytes and seconds here (.npz)."] = None,
     as_json: output.Json = False,
 ) -> None:
     """Simulate a round: real sessions and cryptography, under a virtual clock.

@@ -38,12 +38,10 @@ def init(
         ),
     ] = None,
     max_values: Annotated[
-        int, typer.Option("--max-values", min=1, help="Different texts that a draft lists.")
+        int, typer.Option(min=1, help="Different texts that a draft lists.")
     ] = MOST_TEXTS,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of study files for editors.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    schema: Annotated[bool, "Print the JSON Schema of study files for editors."] = False,
+    force: Annotated[bool, "Overwrite an existing file."] = False,
     as_json: output.Json = False,
 ) -> None:
     """Write a first study file: a commented example, or a draft from a table."""

@@ -22,15 +22,9 @@ def verify(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The transcript, or a release directory.")
     ],
-    release: Annotated[
-        Path | None, typer.Option("--release", help="Compare the tables of this directory, too.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="The coordinator's public key, 64 hex digits.")
-    ] = None,
-    proofs: Annotated[
-        bool, typer.Option("--proofs", help="Refuse unless the proof of every input was checked.")
-    ] = False,
+    release: Annotated[Path | None, "Compare the tables of this directory, too."] = None,
+    key: Annotated[str | None, "The coordinator's public key, 64 hex digits."] = None,
+    proofs: Annotated[bool, "Refuse unless the proof of every input was checked."] = False,
     as_json: output.Json = False,
 ) -> None:
     """Check a transcript and re-derive its release; any changed byte is an error."""
