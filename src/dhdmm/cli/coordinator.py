@@ -145,28 +145,25 @@ class Participant(Person):
     ledger: LedgerOption = None
     yes: Annotated[bool, "Consent without asking to what your policy allows."] = False
 
-    def pays(self, data: str | None, limits: Policy) -> Ledger:
+    def ledger_for(self, data: str | None, limits: Policy) -> Ledger:
         """The budget of the data set that the table is, or the one given, or the one at home."""
-        from dhdmm.cli.places import is_new_file
+        new = Path(self.ledger) if self.ledger is not None and self._is_new else None
+        return self.existing_ledger(data) or self.home.ledger(new, limits)
 
-        if self.ledger is not None and is_new_file(self.ledger, self.state):
-            return self.home.ledger(Path(self.ledger), limits)
-        found = self._found(data)
-        return found[0] if found else self.home.ledger(None, limits)
-
-    def paid_so_far(self, data: str | None = None) -> Ledger | None:
+    def existing_ledger(self, data: str | None = None) -> Ledger | None:
         """The same, if there is one yet."""
-        from dhdmm.cli.places import is_new_file
-
-        if self.ledger is not None and is_new_file(self.ledger, self.state):
-            return None
-        found = self._found(data)
-        return found[0] if found else self.home.existing_ledger(None)
-
-    def _found(self, data: str | None) -> list[Ledger]:
         from dhdmm.participant.data_sets import ledgers_for
 
-        return ledgers_for([] if data is None else [data], self.ledger, self.state)
+        if self._is_new:
+            return None
+        found = ledgers_for([] if data is None else [data], self.ledger, self.state)
+        return found[0] if found else self.home.existing_ledger(None)
+
+    @property
+    def _is_new(self) -> bool:
+        from dhdmm.cli.places import is_new_file
+
+        return self.ledger is not None and is_new_file(self.ledger, self.state)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,19 +9,13 @@ from rich.console import Console
 from rich.text import Text
 
 from dhdmm.cli import coordinator, output
-from dhdmm.cli.options import for_typer
+from dhdmm.cli.options import command_group, for_typer
 from dhdmm.participant.data_sets import DataSet, DataSets
 from dhdmm.privacy.budgets import Budget, epsilon_within
 from dhdmm.privacy.chain import Kind
 from dhdmm.release.wording import printable
 
-app = typer.Typer(
-    help="Name your data sets, each with one budget.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = command_group("Name your data sets, each with one budget.")
 
 
 @app.command()

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -157,18 +156,10 @@ def _draw(
 def _beside_the_truth(table: Table, truth: NDArray[np.float64]) -> RichTable:
 
     labels = table.varying()
-    drawn = RichTable(
-        title=f"{table.name}: 95 % intervals",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-    )
-    for header in labels:
-        drawn.add_column(header, no_wrap=True)
-    for header in ("truth", "answer", "± s.e.", "from", "to"):
-        drawn.add_column(header, justify="right", no_wrap=True)
+    headers = ("truth", "answer", "± s.e.", "from", "to")
+    drawn = output.table(*labels, numbers=headers, ruled=True)
+    drawn.title, drawn.title_justify = f"{table.name}: 95 % intervals", "left"
+    drawn.title_style = "bold"
     places = decimals(float(table.standard_errors.min()))
     low, high = table.bounds()
     columns = (table.values, table.standard_errors, low, high)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.places import opened, require_free, tables_given
+from dhdmm.cli.servers import key_given
 from dhdmm.errors import DataError, Refused, RoundAborted
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def join(
     named = identities.load(who.identity or home.identity)
     with at.connect(named.identity, token=who.token) as client:
         trusted = _pin(registrar, roster_fingerprint)
-        known = Member(named, limits, who.pays(data, limits), home, trusted)
+        known = Member(named, limits, who.ledger_for(data, limits), home, trusted)
         status = _the_round(client, at, who.round_id, known)
         from dhdmm.client.join import join as take_part
 
@@ -115,24 +116,12 @@ def _the_round(
 
 
 def _pin(registrar: str | None, fingerprint: str | None) -> Pin:
-    from dhdmm.network.identity import load_public
     from dhdmm.network.roster import Pin
     from dhdmm.network.trust import parse_digest
 
-    key = None
-    if registrar is not None:
-        written = load_public(Path(registrar)).key if _is_file(registrar) else registrar
-        no_file = "there is no file of this name either"
-        key = parse_digest(written, "a registrar's key", no_file)
+    key = None if registrar is None else key_given(registrar, "a registrar's key")
     digest = None if fingerprint is None else parse_digest(fingerprint, "a roster's fingerprint")
     return Pin(key, digest)
-
-
-def _is_file(written: str) -> bool:
-    try:
-        return Path(written).is_file()
-    except OSError:  # no file has so long a name
-        return False
 
 
 def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None:

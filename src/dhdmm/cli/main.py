@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 import dhdmm
 from dhdmm.cli import output
-from dhdmm.cli.options import for_typer
+from dhdmm.cli.options import CONTEXT, for_typer
 from dhdmm.errors import DhdmmError, ExitCode
 
 ROLES = {
@@ -66,7 +66,6 @@ ROLES = {
 COMMANDS = {name: words for commands in ROLES.values() for name, words in commands.items()}
 MODULES = {"init": "study", "describe": "study", "coordinator": "operate"}
 """Where a command is not in the module of its own name."""
-CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class _Interrupted(Exception):

@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.durations import seconds_of
-from dhdmm.cli.options import for_typer
+from dhdmm.cli.options import command_group, for_typer
 from dhdmm.errors import DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
@@ -19,11 +17,8 @@ if TYPE_CHECKING:
     from dhdmm.client.http import CoordinatorClient
     from dhdmm.network.status import Missing, Status
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Operate a coordinator: begin, close and abort rounds, see who is missing, purge.",
-    no_args_is_help=True,
+app = command_group(
+    "Operate a coordinator: begin, close and abort rounds, see who is missing, purge."
 )
 
 
@@ -38,7 +33,9 @@ def begin(
     as_json: output.Json = False,
 ) -> None:
     """Begin a round of a study that the coordinator knows."""
-    invited = None if roster is None else _roster(roster)
+    from dhdmm.network.roster import RosterFile
+
+    invited = None if roster is None else json.loads(RosterFile.load(roster).to_bytes())
     with operator.client(at) as client:
         digest = study or _the_study(client, at.url)
         _show(client.begin(digest, invited, occurrence), as_json)
@@ -125,13 +122,6 @@ def _the_study(client: CoordinatorClient, url: str) -> str:
             "the coordinator has several studies", where=url, hint=f"--study: {listed}"
         )
     return next(iter(found))
-
-
-def _roster(path: Path) -> object:
-    """The file as JSON, checked first."""
-    from dhdmm.network.roster import RosterFile
-
-    return json.loads(RosterFile.load(path).to_bytes())
 
 
 def _show(status: Status, as_json: bool) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dhdmm.study.spec import Study
 
 Command = Callable[..., None]
+CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
 ThreatModel = Annotated[
@@ -82,6 +83,17 @@ class Tables:
 
 
 ROWS = 12
+
+
+def command_group(help: str) -> typer.Typer:
+    """For commands below a command, such as `dhdmm data add`."""
+    return typer.Typer(
+        help=help,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings=CONTEXT,
+    )
 
 
 def for_typer(command: Command) -> Command:

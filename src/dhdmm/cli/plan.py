@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from dhdmm.cli import options, output
 from dhdmm.cli.figures import SECONDS, STEPS, figures
@@ -89,8 +88,8 @@ def _with_privacy(
 def draw(screen: Console, document: dict[str, Any]) -> None:
     """The same for a person, in 80 columns."""
 
-    queries = _count(document["queries"], "query", "queries")
-    sums = _count(document["rows"], "measured sum", "measured sums")
+    queries = output.count_of(document["queries"], "query", "queries")
+    sums = output.count_of(document["rows"], "measured sum")
     screen.print(
         f"[bold]{escape(document['study'])}[/bold]: {queries} over"
         f" {large(document['cells'])} cells, answered from {sums}."
@@ -125,15 +124,17 @@ def draw_items(screen: Console, document: dict[str, Any]) -> None:
 
     relative = ["of mean"] if "total" in document else []
     wanted = ["target"] if any("target" in item for item in document["items"]) else []
-    table = _table("table", "queries", "median", "largest", *wanted, *relative)
+    numbers = ("queries", "median", "largest", *wanted, *relative)
+    table = output.table("table", numbers=numbers)
     for item in document["items"]:
         errors = item["standard_error_median"], item["standard_error_max"]
         share = item.get("relative_median")
         shares = [f"{100 * share:.2g} %" if share is not None else "–" for _ in relative]
-        numbers = (figure(error) for error in errors)
         targets = [figure(item.get("target")) for _ in wanted]
         named = item["name"] + (" (sums)" if item["errors_of"] == "sums" else "")
-        table.add_row(escape(named), f"{item['queries']:,}", *numbers, *targets, *shares)
+        table.add_row(
+            escape(named), f"{item['queries']:,}", *map(figure, errors), *targets, *shares
+        )
     screen.print("[bold]Expected standard error of an answer[/bold]", table, "")
     if relative:
         screen.print(
@@ -167,12 +168,7 @@ def _typical(document: dict[str, Any]) -> str:
 
 def _draw_plan(screen: Console, document: dict[str, Any]) -> None:
 
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, words in _plan_words(document):
-        table.add_row(name, escape(words))
-    screen.print(table, "")
+    screen.print(output.by_topic(_plan_words(document)), "")
 
 
 def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -234,7 +230,7 @@ def _advice(document: dict[str, Any]) -> str:
 
 def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
 
-    table = _table("strategy", "rows", "error", "times best", "message")
+    table = output.table("strategy", numbers=("rows", "error", "times best", "message"))
     for one in document["compare"]:
         table.add_row(
             escape(one["name"]),
@@ -251,16 +247,3 @@ def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
         "Error: root mean square per query, all by L2 sensitivity 1 and Gaussian noise 1, which is"
         " what this mechanism uses; HDMM-style is optimised for L1. All at the same bits a sum."
     )
-
-
-def _table(first: str, *numbers: str) -> Table:
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column(first, overflow="fold", max_width=36)
-    for header in numbers:
-        table.add_column(header, justify="right")
-    return table
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"

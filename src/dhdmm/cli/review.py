@@ -44,7 +44,7 @@ def review(
     reviewed = review_preview(draft, limits, home.checked)
     if data is not None:
         _check_table(reviewed, data, reading)
-    document = figures(reviewed, limits, who.paid_so_far(data), status, company)
+    document = figures(reviewed, limits, who.existing_ledger(data), status, company)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))
@@ -90,7 +90,6 @@ def _printable(value: Any) -> Any:
 def draw(screen: Console, document: dict[str, Any]) -> None:
     """The same for a person, in 80 columns."""
     from rich.markup import escape
-    from rich.table import Table
 
     from dhdmm.cli import plan, study
     from dhdmm.client.consent import words
@@ -101,13 +100,8 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         screen.print(f"{escape(name)}: {escape(sql)}")
     screen.print()
     plan.draw_items(screen, document)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for title, said in words(document):
-        table.add_row(title, escape(said))
-    table.add_row("draft", document["draft_digest"])
-    screen.print(table, "")
+    said = [*words(document), ("draft", document["draft_digest"])]
+    screen.print(output.by_topic(said), "")
     for warning in document["warnings"]:
         screen.print(f"[bold]Warning:[/bold] {escape(warning)}")
 

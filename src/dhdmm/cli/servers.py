@@ -76,11 +76,17 @@ class SecondServer:
         return None if self.helper_key is None else key_given(self.helper_key)
 
 
-def key_given(written: str) -> bytes:
+def key_given(written: str, what: str = "a key") -> bytes:
     """Of a public identity's file, or as digits."""
     from dhdmm.network.identity import load_public
     from dhdmm.network.trust import parse_digest
 
-    if Path(written).is_file():
-        return bytes.fromhex(load_public(Path(written)).key)
-    return parse_digest(written, "a key", "or the file of a public identity")
+    digits = load_public(Path(written)).key if _is_file(written) else written
+    return parse_digest(digits, what, "there is no file of this name either")
+
+
+def _is_file(written: str) -> bool:
+    try:
+        return Path(written).is_file()
+    except OSError:  # no file has so long a name
+        return False

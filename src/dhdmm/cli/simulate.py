@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from dhdmm.cli import options, output
 from dhdmm.participant.tabulate import count_for
@@ -127,10 +125,8 @@ def _draw_phases(screen: Console, simulation: Simulation, document: dict[str, An
     """One line a phase: on the virtual clock, of one participant, of the coordinator."""
 
     trace, alive = simulation.trace, simulation.trace.survivors
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("phase", no_wrap=True)
-    for header in ("clock", "participant", "sends", "receives", "coordinator"):
-        table.add_column(header, justify="right", no_wrap=True)
+    numbers = ("clock", "participant", "sends", "receives", "coordinator")
+    table = output.table("phase", numbers=numbers, ruled=True)
     if trace.optimisation_seconds:
         spent = f"{trace.optimisation_seconds:.2f} s"
         table.add_row("optimisation", spent, "", "", "", spent)

@@ -13,22 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    create_engine,
-    event,
-    func,
-    make_url,
-    select,
-    text,
-    update,
-)
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -72,7 +61,7 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[sa.Connection]:
         """A transaction, committed at the end of the block unless it raises."""
         with (
             _outages_named(),
@@ -82,7 +71,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[sa.Connection]:
         with _outages_named(), self._engine.connect() as connection:
             yield connection
 
@@ -105,7 +94,7 @@ class Database:
         try:
             with self.writing() as connection:
                 if connection.dialect.name == "postgresql":
-                    connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 current = MigrationContext.configure(connection).get_current_revision()
                 if current is not None and current not in known:
                     number = int(current) if current.isdecimal() else current
@@ -120,14 +109,14 @@ class Database:
     def write_nothing_new(self, round_id: str) -> None:
         """Commit a round's row as it is: raises unless the store can write."""
         with self.writing() as connection:
-            same = update(rounds).where(rounds.c.id == round_id).values(version=rounds.c.version)
+            same = sa.update(rounds).where(rounds.c.id == round_id).values(version=rounds.c.version)
             connection.execute(same)
 
     def answers(self) -> bool:
         """Whether the store can be reached now."""
         try:
             with self.reading() as connection:
-                connection.execute(select(1))
+                connection.execute(sa.select(1))
         except StoreUnavailable:
             return False
         return True
@@ -155,16 +144,18 @@ def _may_pass(error: DBAPIError | NoConnectionFree | OSError) -> bool:
     return True
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str) -> sa.Engine:
     try:
-        parsed = make_url(url)
+        parsed = sa.make_url(url)
         if parsed.get_backend_name() == "sqlite":
             return _sqlite(parsed)
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
         waiting = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 1000 * ANSWER_SECONDS}
         known = {key: value for key, value in waiting.items() if key not in parsed.query}
-        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True, connect_args=known)
+        return sa.create_engine(
+            parsed, pool_pre_ping=True, hide_parameters=True, connect_args=known
+        )
     except (ArgumentError, NoSuchModuleError):
         raise StoreError(
             "this is not a store's address",
@@ -172,29 +163,29 @@ def _engine(url: str) -> Engine:
         ) from None
 
 
-def _sqlite(url: URL) -> Engine:
+def _sqlite(url: sa.URL) -> sa.Engine:
     """A file: several threads and processes may use it, one writes at a time."""
     if not url.database or url.database == ":memory:":
         raise StoreError("a store in memory forgets", hint="name a file: sqlite:///coordinator.db")
     file = Path(url.database).resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(
+    engine = sa.create_engine(
         url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}, hide_parameters=True
     )
 
-    @event.listens_for(engine, "do_connect")
+    @sa.event.listens_for(engine, "do_connect")
     def make_private(_dialect: Any, _record: Any, _given: Any, _options: Any) -> None:
         _keep_private(file)
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         for pragma in _SQLITE:
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
         options: Mapping[str, Any] = connection.get_execution_options()
-        connection.execute(text("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN"))
+        connection.execute(sa.text("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN"))
 
     return engine
 

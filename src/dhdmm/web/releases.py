@@ -169,10 +169,8 @@ class _ReleasePages:
     async def _answer(self, request: Request, volume: Volume, sql: str) -> Table:
         """One question at a time: looking for the nearest answerable one takes a while."""
         caller = address_of(request)
-        wait = self._questions.wait(caller)
-        if wait:
+        if wait := self._questions.wait_or_take(caller):
             raise Problem(429, Reason.RATE, "too many questions at once", retry_after=wait)
-        self._questions.take(caller)
         if len(sql) > LONGEST_SQL:
             raise DhdmmError(f"a question has at most {LONGEST_SQL:,} characters")
         async with self._site.computing:
