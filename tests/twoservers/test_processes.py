@@ -34,14 +34,14 @@ def test_a_round_survives_both_servers_and_waits_for_the_helper(tmp_path: Path) 
             network.join(number)
             _await(network, lambda status, there=number + 1: status.received >= there)
             if number == 0:
-                network.stop_serving(signal.SIGKILL)
+                network.stop_coordinator(signal.SIGKILL)
                 network._phase_seconds = PHASE_SECONDS  # from now on a deadline would pass
                 network.serve(network.port)
             if number == 1:
-                network.stop_helping(signal.SIGKILL)
+                network.stop_helper(signal.SIGKILL)
         _await(network, lambda status: status.state == SETTLING.name)
         time.sleep(PHASE_SECONDS + 1)
-        network.stop_serving(signal.SIGKILL)
+        network.stop_coordinator(signal.SIGKILL)
         network.serve(network.port)
         _await(network, lambda status: status.state == SETTLING.name)
         network.help(network.helper_port)

@@ -1,4 +1,4 @@
-"""What the commands of a participant have in common: where things are, and whom to speak with."""
+"""Options and helpers of the commands that talk to a coordinator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SHOWN = 10
 
 
 def home(state: Path | None) -> Home:
-    """The participant's folder: one a person, so that there is one ledger wherever one stands."""
+    """The participant's folder: one per person, so that there is one ledger in every directory."""
     from dhdmm.client.home import Home
     from dhdmm.participant.data_sets import state_folder
 
@@ -69,7 +69,7 @@ class Coordinator:
         token: str | None = None,
         operator: str | None = None,
     ) -> CoordinatorClient:
-        """A client that shows the coordinator who is asking, as far as that is given."""
+        """A client that authenticates with whatever of these is given."""
         extras.require("join")
         from dhdmm.client.http import CoordinatorClient
         from dhdmm.network.trust import Address, parse_digest, trusting
@@ -102,11 +102,11 @@ class Coordinator:
         )
 
     def _named_round(self, client: CoordinatorClient, named: str) -> Status:
-        from dhdmm.client.http import Answered
+        from dhdmm.client.http import RequestRefused
 
         try:
             return client.status(parse_round(named))
-        except Answered as refusal:
+        except RequestRefused as refusal:
             if refusal.status != NOT_FOUND:
                 raise
             raise RoundAborted("the coordinator has no such round", where=self.url) from None
@@ -146,12 +146,12 @@ class Participant(Person):
     yes: Annotated[bool, "Consent without asking to what your policy allows."] = False
 
     def ledger_for(self, data: str | None, limits: Policy) -> Ledger:
-        """The budget of the data set that the table is, or the one given, or the one at home."""
+        """The ledger given, or that of the data set, or the one in --state; made if it is new."""
         new = Path(self.ledger) if self.ledger is not None and self._is_new else None
         return self.existing_ledger(data) or self.home.ledger(new, limits)
 
     def existing_ledger(self, data: str | None = None) -> Ledger | None:
-        """The same, if there is one yet."""
+        """The ledger that would pay, if it exists."""
         from dhdmm.participant.data_sets import ledgers_for
 
         if self._is_new:
@@ -184,7 +184,7 @@ class Operator:
         return read_secret(self.operator_token_file)
 
     def client(self, at: Coordinator) -> CoordinatorClient:
-        """For what nobody else may ask."""
+        """A client with the operator's token."""
         token = self.token()
         if token is None:
             raise DhdmmError(
@@ -202,7 +202,7 @@ class OperatedRound(Operator, Coordinator):
 
     @contextmanager
     def found(self) -> Iterator[tuple[CoordinatorClient, Status]]:
-        """Whom to ask, and the round as it is."""
+        """A client for the operator, and the round's status."""
         with self.client(self) as client:
             yield client, self.round(client, self.round_id)
 
@@ -223,5 +223,5 @@ def parse_round(written: str) -> bytes:
 
 
 def note(words: str) -> None:
-    """A line for whoever watches, beside what the command prints."""
+    """Print a line on standard error, beside what the command prints."""
     print(words, file=sys.stderr, flush=True)

@@ -138,7 +138,7 @@ def _page(
     client: CoordinatorClient, status: Status, member: Member, yes: bool
 ) -> Iterator[ConsentPage]:
     """The review as a page; goes on when somebody has consented there to just what it shows."""
-    from dhdmm.client.consent import company_of, figures
+    from dhdmm.client.consent import figures, parties_of
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
     from dhdmm.web.consent import ConsentPage
@@ -147,8 +147,8 @@ def _page(
         client.preview(bytes.fromhex(status.round)), member.policy, member.home.checked
     )
     draft = Draft.of(reviewed.plan)
-    company = company_of(client, status)
-    document = figures(reviewed, member.policy, member.ledger, status, company)
+    parties = parties_of(client, status)
+    document = figures(reviewed, member.policy, member.ledger, status, parties)
     shown = ConsentPage(document, member.home.consented(draft))
     if yes:
         shown.agree()

@@ -101,7 +101,7 @@ def purge(
 
 
 def _require_file(store: str) -> None:
-    """A name that is not a store's would be made one, without a round in it."""
+    """Refuse a file that does not exist: opening it would make an empty store."""
     from sqlalchemy import make_url
 
     place = make_url(store)

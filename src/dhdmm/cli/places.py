@@ -1,4 +1,4 @@
-"""Where tables are and where a release goes, as given on a command line. Loads nothing heavy."""
+"""Where tables are and where a release goes, as given on a command line. Imports little."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 def require_free(directory: Path) -> None:
-    """Found out before the budget is spent, not after."""
+    """Refuse a directory that cannot take the release, before the budget is spent."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise DataError(
             "there is something in the release's place already",

@@ -212,7 +212,7 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _largest(document: dict[str, Any]) -> str:
-    """First what was minimised."""
+    """The largest error, where that is what was minimised."""
     is_judged = document["objective"] == "max"
     return f"largest {figure(document['expected_max'])}, " if is_judged else ""
 

@@ -31,7 +31,7 @@ def review(
     Every number is computed here, from the study and the strategy that the coordinator sent.
     """
     extras.require("join")
-    from dhdmm.client.consent import company_of, figures
+    from dhdmm.client.consent import figures, parties_of
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
 
@@ -40,11 +40,11 @@ def review(
     with at.connect(who.known(), token=who.token) as client:
         status = at.round(client, who.round_id)
         draft = client.preview(bytes.fromhex(status.round))
-        company = company_of(client, status)
+        parties = parties_of(client, status)
     reviewed = review_preview(draft, limits, home.checked)
     if data is not None:
         _check_table(reviewed, data, reading)
-    document = figures(reviewed, limits, who.existing_ledger(data), status, company)
+    document = figures(reviewed, limits, who.existing_ledger(data), status, parties)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))

@@ -77,7 +77,7 @@ def run(
     with output.progress("planning", 1):
         enrolment = enrol(make_plan(asked, participants=len(histograms)))
     if report.left_out:
-        told(report)
+        print_report(report)
     ledgers = _ledgers(data, ledger, total)
     if not (ledgers or as_json):
         print(UNNAMED, file=sys.stderr)
@@ -154,8 +154,8 @@ def study_of(path: Path, threat_model: str | None) -> Study:
     return study if threat_model is None else study.with_aggregation(threat_model=threat_model)
 
 
-def told(report: Report) -> None:
-    """What is counted and what is not, beside what the command prints."""
+def print_report(report: Report) -> None:
+    """On standard error: which rows are counted and which are not."""
     for line in report.words():
         print(line, file=sys.stderr)
 
@@ -165,7 +165,7 @@ def _counted(
 ) -> tuple[list[Histogram], Report]:
     tables = [table for given in data for table in tables_given(given)]
     if participants is not None:
-        return _dealt_out(study, tables, participants, reading)
+        return _split_table(study, tables, participants, reading)
     if len(tables) == 1:
         raise DataError(
             "one table is one participant",
@@ -178,7 +178,7 @@ def _counted(
     return [one.histogram for one in counted], Report.total([one.report for one in counted])
 
 
-def _dealt_out(
+def _split_table(
     study: Study, tables: list[Path | TableAddress], participants: int, reading: options.Tables
 ) -> tuple[list[Histogram], Report]:
 

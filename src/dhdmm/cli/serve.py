@@ -131,15 +131,15 @@ def serve(
         logs.logger().warning("nobody can operate the rounds: give --operator-token-file")
     database.migrate()  # only now: whatever was given is in order
     rounds = _rounds(database, asked, invited, begin, second)
-    beside: list[Work] = [] if keep is None else [partial(serving.purging, hub, keep)]
+    beside: list[Work] = [] if keep is None else [partial(serving.purge_hourly, hub, keep)]
     if every is not None:
         known = [add_study(database, study, second) for study in asked]
         beside.append(Recurring(hub, known, every, lambda: _roster(roster, studies)).run)
     if once:
-        beside.append(partial(serving.end_with, server, hub))
+        beside.append(partial(serving.stop_when_saved, server, hub))
     try:
         run(serving.serve(server, hub, rounds, beside, shown))
-        statuses = serving.last_known(hub)
+        statuses = serving.final_statuses(hub)
     finally:
         database.close()
     document = _summary(hub, [status for status in statuses if status.round in rounds])
@@ -197,7 +197,7 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
 
 
 def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | None) -> Begin:
-    """How a study that may have had a round comes by its round."""
+    """The function that finds a study's round: a new one, or the one that it has."""
     from dhdmm.server.studies import Chosen, begin_again, current_round
 
     if again + (occurrence is not None) + (every is not None) > 1:
@@ -218,7 +218,7 @@ def _rounds(
     begin: Begin,
     helper: bytes | None,
 ) -> list[str]:
-    from dhdmm.server.studies import add_study, goes_on_under_another
+    from dhdmm.server.studies import add_study, runs_under_another_roster
 
     rounds = []
     for study in studies:
@@ -226,14 +226,14 @@ def _rounds(
         chosen = begin(database, known, roster)
         if chosen.because is not None:
             _say(f"no new round: {chosen.because}", chosen.round, study)
-        if roster and goes_on_under_another(database, known, chosen.round, roster):
+        if roster and runs_under_another_roster(database, known, chosen.round, roster):
             _say(OTHER_ROSTER, chosen.round, study)
         rounds.append(chosen.round)
     return rounds
 
 
 def _say(words: str, round_id: str, study: Study) -> None:
-    """To whoever watches, or in the log."""
+    """Print it on a terminal, or log it."""
     from dhdmm.server.logs import logger
 
     if sys.stderr.isatty():

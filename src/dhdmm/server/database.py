@@ -64,7 +64,7 @@ class Database:
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction, committed at the end of the block unless it raises."""
         with (
-            _outages_named(),
+            _outages_as_unavailable(),
             self._engine.connect().execution_options(**{_WRITING: True}) as connection,
             connection.begin(),
         ):
@@ -72,7 +72,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with _outages_named(), self._engine.connect() as connection:
+        with _outages_as_unavailable(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -106,7 +106,7 @@ class Database:
         except DBAPIError as error:
             raise StoreError(f"the store cannot be opened: {error.orig}") from None
 
-    def write_nothing_new(self, round_id: str) -> None:
+    def check_writable(self, round_id: str) -> None:
         """Commit a round's row as it is: raises unless the store can write."""
         with self.writing() as connection:
             same = sa.update(rounds).where(rounds.c.id == round_id).values(version=rounds.c.version)
@@ -123,17 +123,17 @@ class Database:
 
 
 @contextmanager
-def _outages_named() -> Iterator[None]:
+def _outages_as_unavailable() -> Iterator[None]:
     """What is the store's fault and may pass becomes `StoreUnavailable`; other errors are ours."""
     try:
         yield
     except (DBAPIError, NoConnectionFree, OSError) as error:
-        if not _may_pass(error):
+        if not _is_temporary(error):
             raise
         raise StoreUnavailable(error.orig if isinstance(error, DBAPIError) else error) from error
 
 
-def _may_pass(error: DBAPIError | NoConnectionFree | OSError) -> bool:
+def _is_temporary(error: DBAPIError | NoConnectionFree | OSError) -> bool:
     """Lost connections, full disks, locks, damage. Not wrong statements and broken constraints."""
     if isinstance(error, OSError):
         return error.errno in NO_ROOM

@@ -29,14 +29,14 @@ from dhdmm.server import logs
 from dhdmm.server.asgi import Application
 from dhdmm.server.connections import ACCEPT_PAUSE, Acceptor, Connection, Slot
 from dhdmm.server.defects import caught
-from dhdmm.server.guard import Guard, Recogniser, all_strangers
+from dhdmm.server.guard import Guard, Recogniser, recognise_nobody
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
 
 resource, uvloop = optional_module("resource"), optional_module("uvloop")
 
 BACKLOG = 4096
-COLLECTIONS = (20_000, 20, 20)
+GC_THRESHOLDS = (20_000, 20, 20)
 """New objects before Python looks for cycles among them, and how often it looks further back."""
 OTHER_FILES = 256
 """Open files that are not connections: the store, logs, libraries."""
@@ -212,7 +212,7 @@ def make_server(
     limits = _within_open_files(limits or Limits())
     counted = metrics or Metrics()
     config = uvicorn.Config(
-        Guard(app, limits, counted, recognise=recognise or all_strangers),
+        Guard(app, limits, counted, recognise=recognise or recognise_nobody),
         host=host,
         port=port,
         loop="auto",  # uvloop where it is installed
@@ -238,7 +238,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTIONS)
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:
         runner.run(main)
 

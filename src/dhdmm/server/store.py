@@ -21,7 +21,7 @@ from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.method import ABORTED, ENROLMENT, OVER
 from dhdmm.errors import DhdmmError
 from dhdmm.network.status import Status
-from dhdmm.server.runs import joined, rows_with, separated, value_in
+from dhdmm.server.runs import packed, rows_with, unpacked, value_in
 from dhdmm.server.tables import agreements, enrolments, log, releases, rounds, shards, studies
 
 Found = TypeVar("Found")
@@ -151,7 +151,7 @@ class Turn:
 
     def append(self, records: Iterable[tuple[str, bytes]]) -> list[tuple[int, str]]:
         """At the end of the log; sequence and name of the rows that they have there."""
-        rows = list(enumerate(joined(records), self.row.sequence + 1))
+        rows = list(enumerate(packed(records), self.row.sequence + 1))
         if rows:
             entries = [(self.row.id, i, name, value) for i, (name, value) in rows]
             self._execute(_APPEND, entries)
@@ -216,7 +216,7 @@ def read_log(connection: sa.Connection, round_id: str, after: int = 0) -> Iterat
     options = {} if after else {"yield_per": _READ_AT_ONCE}  # a whole log may be long
     these = {"this": round_id, "last": after}
     for sequence, *row in connection.execute(_READ_LOG, these, execution_options=options):
-        for name, value in separated(*row):
+        for name, value in unpacked(*row):
             yield LogEntry(sequence, name, value)
 
 

@@ -80,14 +80,14 @@ def routes(site: Site, hub: Hub, planners: Planners | None = None) -> list[Route
         return JSONResponse(answer, 201)
 
     return [
-        site.operating("/builder", page),
-        site.operating("/builder/figures", figures, "POST"),
-        site.operating("/builder/start", start, "POST"),
+        site.operator_route("/builder", page),
+        site.operator_route("/builder/figures", figures, "POST"),
+        site.operator_route("/builder/start", start, "POST"),
     ]
 
 
 def _who(request: Request) -> str:
-    """Whose run it is: the session's."""
+    """Who is planning: a session has one run at a time."""
     return request.headers.get("cookie", "")
 
 

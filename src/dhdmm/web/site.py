@@ -1,7 +1,7 @@
 """What all pages share: templates, headers, and who may see what.
 
-    site.reading(path, endpoint)     everybody, if the pages are public; else the operator
-    site.operating(path, endpoint)   the operator
+    site.reader_route(path, endpoint)     everybody, if the pages are public; else the operator
+    site.operator_route(path, endpoint)   the operator
     site.page(request, name, …)      a rendered template
 
 Strangers are told to sign in before anything is looked up, so they cannot find out what exists.
@@ -67,11 +67,11 @@ class Site:
 
     # -- who may see what -------------------------------------------------------------------------
 
-    def reading(self, path: str, endpoint: Endpoint) -> Route:
+    def reader_route(self, path: str, endpoint: Endpoint) -> Route:
         """A page that changes nothing."""
-        return self.operating(path, endpoint, public=self.public)
+        return self.operator_route(path, endpoint, public=self.public)
 
-    def operating(
+    def operator_route(
         self, path: str, endpoint: Endpoint, method: str = "GET", *, public: bool = False
     ) -> Route:
         """A page for the operator; what it is sent must come from one of our pages."""
