@@ -60,7 +60,7 @@ class Coordinator:
         str, typer.Argument(metavar="URL", help="The coordinator, such as https://host:8443.")
     ]
     ca: Annotated[Path | None, "The authority that signed the coordinator's key."] = None
-    pin: Annotated[str | None, "SHA-256 of the coordinator's very certificate."] = None
+    pin: Annotated[str | None, "SHA-256 of the coordinator's certificate."] = None
 
     def connect(
         self,
@@ -171,7 +171,8 @@ class Operator:
     """What the operator's requests carry."""
 
     operator_token: Annotated[
-        str | None, typer.Option(envvar="DHDMM_OPERATOR_TOKEN", help="As the coordinator said.")
+        str | None,
+        typer.Option(envvar="DHDMM_OPERATOR_TOKEN", help="The token that the coordinator printed."),
     ] = None
     operator_token_file: Annotated[Path | None, "The coordinator's --operator-token-file."] = None
 

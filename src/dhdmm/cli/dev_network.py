@@ -123,11 +123,11 @@ def _document(network: LocalNetwork, killed: list[int], directory: Path) -> dict
     from dhdmm.release.release import Release
 
     others = [number for number in range(len(network)) if number not in killed]
-    said = {number: network.said(number) for number in others}
+    said = {number: network.printed(number) for number in others}
     silent = [number for number in others if not said[number]]
     if silent:
         raise DhdmmError(
-            f"participant {silent[0] + 1} did not finish", hint=network.complaint(silent[0])
+            f"participant {silent[0] + 1} did not finish", hint=network.last_error(silent[0])
         )
     digests = {one["release_digest"] for one in said.values() if one["release_digest"]}
     release = Release.load(directory)

@@ -44,7 +44,11 @@ def helper(
 
     named, leaders = load(identity), [key_given(one) for one in leader]
     if named.identity.public in leaders:
-        raise DhdmmError("you cannot help yourself", hint="the two servers are run by two parties")
+        raise DhdmmError(
+            "--identity is also one of the leaders",
+            where=str(identity),
+            hint="leader and helper are two parties, each with an identity of its own",
+        )
     usual = replace(
         Limits(),  # a roster comes in one body
         body_bytes=LARGEST_OPENING,

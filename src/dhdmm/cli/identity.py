@@ -15,8 +15,8 @@ from dhdmm.network.files import private_folder
 
 
 def identity(
-    name: Annotated[str | None, "Make a new identity for whoever is called so."] = None,
-    out: Annotated[Path | None, "Its file; by default identity.json in --state."] = None,
+    name: Annotated[str | None, "Make a new identity with this name."] = None,
+    out: Annotated[Path | None, "The identity's file; by default identity.json in --state."] = None,
     public: Annotated[Path | None, "Write the public half here, for the registrar."] = None,
     state: StateOption = None,
     as_json: output.Json = False,

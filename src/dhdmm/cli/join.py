@@ -37,7 +37,7 @@ def join(
         str | None, "Who vouches for the roster: a key, or a file with a public identity."
     ] = None,
     roster_fingerprint: Annotated[
-        str | None, "The roster that you compared with the others."
+        str | None, "The fingerprint of the roster, as you compared it with the others."
     ] = None,
     page: Annotated[bool, "Review and consent in your browser, on this machine."] = False,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen

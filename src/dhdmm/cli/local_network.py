@@ -79,8 +79,8 @@ class LocalNetwork:
             self._certificate, self._key = self_signed(self.folder)
             self._write_homes()
             self._write_identities()
-            self.help()
-            self.serve()
+            self.start_helper()
+            self.start_coordinator()
         except BaseException:
             self._end()
             raise
@@ -91,7 +91,7 @@ class LocalNetwork:
 
     # The coordinator
 
-    def serve(self, port: int = 0) -> None:
+    def start_coordinator(self, port: int = 0) -> None:
         """Start the coordinator, or start it again where it was."""
         options = {
             "--store": f"sqlite:///{self.folder / 'coordinator.db'}",
@@ -113,7 +113,7 @@ class LocalNetwork:
         self._server = self._begin("coordinator", ["serve", str(self._study)], options)
         self.port = self._listening("coordinator", self._server)
 
-    def help(self, port: int = 0) -> None:
+    def start_helper(self, port: int = 0) -> None:
         """Start the second server, where the study has one, or start it again where it was."""
         if not self._helped:
             return
@@ -230,7 +230,7 @@ class LocalNetwork:
         for process in self._processes.values():
             process.join()
 
-    def said(self, number: int) -> dict[str, Any]:
+    def printed(self, number: int) -> dict[str, Any]:
         """What the participant printed at its end; empty if it printed nothing."""
         try:
             document = json.loads((self.home(number) / "out").read_bytes())
@@ -238,7 +238,7 @@ class LocalNetwork:
             return {}
         return document if isinstance(document, dict) else {}
 
-    def complaint(self, number: int) -> str:
+    def last_error(self, number: int) -> str:
         """The participant's exit code and its last line on standard error."""
         lines = (self.home(number) / "err").read_text(errors="replace").strip().splitlines()
         return f"exit code {self._processes[number].exitcode}: {lines[-1] if lines else ''}"

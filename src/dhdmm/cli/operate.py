@@ -44,7 +44,7 @@ def begin(
 @app.command()
 @for_typer
 def close(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
-    """Close the phase that a round is in, without those who are missing."""
+    """Close a round's phase without those who are missing."""
     with operated.found() as (client, status):
         _show(client.close(bytes.fromhex(status.round), status.state), as_json)
 
@@ -74,9 +74,9 @@ def purge(
     store: options.Store = options.STORE,
     as_json: output.Json = False,
 ) -> None:
-    """Delete the messages of rounds that are long over, in the store itself.
+    """Delete the messages of rounds that are long over.
 
-    Transcripts, releases and the fact that there was a round stay.
+    In the store itself. Transcripts, releases and the fact that there was a round stay.
     """
     extras.require("serve")
     from sqlalchemy.exc import DBAPIError

@@ -39,7 +39,7 @@ Roster = Annotated[Path | None, "Who takes part; without it people enrol with to
 STORE = "sqlite:///coordinator.db"
 Occurrence = Annotated[
     str | None,
-    "Begin the round of this one, such as 2026-W47; a study has one of each.",
+    "Begin the round of this occurrence, such as 2026-W47; a study has one round of each.",
 ]
 RosterStudy = Annotated[str | None, "The name of the study that the roster is for; else for any."]
 RosterSerial = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,11 +60,28 @@ def count_of(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+PLAIN = {
+    **{"−": "-", "–": "-", "…": "...", "±": "+/-", "×": "x", "·": "*", "√": "sqrt", "✓": "+"},
+    **{"≤": "<=", "≥": ">=", "→": "->", "²": "^2", "’": "'", "─": "-"},
+    **{"ε": "epsilon", "δ": "delta", "ρ": "rho", "σ": "sigma", "θ": "theta"},
+}
+"""What is written for characters that a terminal does not have."""
+
+
 def replace_unprintable() -> None:
     """A terminal without ε, ± or a study's letters shows others; it is no error."""
+    codecs.register_error("dhdmm", _plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="dhdmm")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """As a codec asks: what to write instead, and where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, "?") for letter in unknown), error.end
 
 
 def to_json(document: dict[str, Any], stream: TextIO, indent: int | None = None) -> str:

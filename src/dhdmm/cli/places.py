@@ -23,10 +23,16 @@ def require_free(directory: Path) -> None:
             where=str(directory),
             hint="name another folder with --out",
         )
-    parent = next((folder for folder in directory.parents if folder.exists()), Path())
+    require_writable(directory)
+
+
+def require_writable(directory: Path) -> None:
+    """Refuse a directory in which nothing can be written; it need not exist yet."""
+    places = (directory, *directory.parents)
+    parent = next((folder for folder in places if folder.exists()), Path())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise DataError(
-            "no folder can be made here",
+            "nothing can be written here",
             where=str(parent),
             hint="name another place with --out",
         )

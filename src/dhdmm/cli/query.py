@@ -24,7 +24,7 @@ def query(
     rows: Annotated[
         int, typer.Option(min=0, help="Rows on the screen; 0 for all of them.")
     ] = DEFAULT_ROWS,
-    level: Annotated[float, "Of the confidence intervals."] = 0.95,
+    level: Annotated[float, "The level of the confidence intervals."] = 0.95,
     as_json: output.Json = False,
 ) -> None:
     """Ask a release a query that its study did not ask, at no privacy cost.

@@ -44,8 +44,8 @@ def run(
     study: options.StudyFile,
     data: Annotated[
         list[str],
-        "A table per participant: a file, a folder of them, or a table in a warehouse "
-        "(postgresql://reader@host/database?table=name); repeat it. Or one table to deal out.",
+        "A table per participant: a file, a folder of them, or a table in a warehouse, as in"
+        " postgresql://me@host/db?table=name ; repeat it. Or one table to deal out.",
     ],
     participants: Annotated[
         int | None, typer.Option(min=3, help="Deal one table out among so many participants.")
@@ -56,10 +56,10 @@ def run(
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     ledger: Annotated[
         str | None,
-        "What pays: a data set's name or a ledger file. Tables that dhdmm data add has"
-        " named pay by themselves.",
+        "What is debited: a data set's name or a ledger file. Tables that dhdmm data add has"
+        " named are debited anyway.",
     ] = None,
-    budget: Annotated[str, "Of a ledger file that does not exist yet."] = "rho=1",
+    budget: Annotated[str, "The budget of a ledger file that does not exist yet."] = "rho=1",
     truth: Annotated[bool, "Compare with the exact answers (not private!)."] = False,
     full_transcript: Annotated[
         bool, "Keep every message, so that the sum can be recomputed."

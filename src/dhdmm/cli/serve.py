@@ -14,6 +14,7 @@ import typer
 
 from dhdmm.cli import extras, options, output
 from dhdmm.cli.durations import seconds_of
+from dhdmm.cli.places import require_writable
 from dhdmm.cli.servers import Listening, SecondServer
 from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.server.occurrences import Every, now, occurrence_at
@@ -58,9 +59,9 @@ def serve(
     again: Annotated[bool, "Begin a new round of studies whose last one is over."] = False,
     apart: Annotated[str, "With --again: the least time since the last one began."] = "1h",
     occurrence: options.Occurrence = None,
-    every: Annotated[Every | None, "A round in every such period, each of its own."] = None,
+    every: Annotated[Every | None, "Begin a round in every such period."] = None,
     purge_after: Annotated[
-        str | None, "Delete the messages of rounds that ended so long ago."
+        str | None, "Delete the messages of rounds that ended so long ago, such as 90d."
     ] = None,
     once: Annotated[bool, "End when the rounds are over."] = False,
     with_pages: Annotated[
@@ -103,6 +104,7 @@ def serve(
     if once and every is not None:
         raise DhdmmError("--once and --every exclude each other", hint="give one")
     keep = None if purge_after is None else seconds_of(purge_after)
+    require_writable(out)
     asked = [Study.load(path) for path in studies]
     database = Database(store)
     token = _operator_token(operator_token_file)

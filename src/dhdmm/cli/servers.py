@@ -23,7 +23,9 @@ class Listening:
     """Where a server listens, whom it believes, and how much it lets callers do."""
 
     host: Annotated[str, "The address to listen on."] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8443
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = (
+        8443
+    )
     tls_cert: Annotated[Path | None, "Certificate chain (PEM); without it only this machine."] = (
         None
     )

@@ -34,7 +34,9 @@ def simulate(
     data: Annotated[Path | None, "A table to deal out; else records are drawn uniformly."] = None,
     participant_mbps: Link = None,
     coordinator_mbps: Link = None,
-    latency_ms: Annotated[float, typer.Option(min=0, help="Of every message, one way.")] = 0.0,
+    latency_ms: Annotated[
+        float, typer.Option(min=0, help="The delay of every message, one way.")
+    ] = 0.0,
     patience_s: Annotated[
         float, typer.Option(min=0, help="How long a phase waits if somebody is silent.")
     ] = 0.0,

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from dhdmm.cli import output
 from dhdmm.errors import TranscriptError
+from dhdmm.network.files import reading
 from dhdmm.release import directory as directories
 from dhdmm.release import published
 from dhdmm.release.transcript import Transcript
@@ -67,11 +68,13 @@ def _key(written: str) -> bytes:
 
 
 def _read(file: Path) -> Transcript:
-    try:
+    with reading(file, "the transcript"):
         encoded = file.read_bytes()
-    except OSError as error:
-        raise TranscriptError(error.strerror or str(error), where=str(file)) from None
-    return Transcript.from_bytes(encoded)
+    try:
+        return Transcript.from_bytes(encoded)
+    except TranscriptError as error:
+        hint = error.hint or "give a release directory, or the transcript.cbor in it"
+        raise TranscriptError(error.what, where=f"{file}: {error.where}", hint=hint) from None
 
 
 def _draw(screen: Console, document: dict[str, Any]) -> None:

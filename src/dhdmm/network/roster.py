@@ -32,6 +32,7 @@ from dhdmm.aggregation.identity import KEY_BYTES, Identity, signature_holds
 from dhdmm.aggregation.lists import Slots
 from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import DhdmmError, PolicyReason, PolicyRefusal, Refused
+from dhdmm.network.files import reading
 from dhdmm.network.identity import (
     File,
     KeyHex,
@@ -175,10 +176,8 @@ class RosterFile(RosterCredentials):
 
     @classmethod
     def load(cls, path: Path) -> RosterFile:
-        try:
+        with reading(path, "the roster", "make one: dhdmm roster"):
             return cls.from_bytes(path.read_bytes(), str(path))
-        except OSError as error:
-            raise DhdmmError(error.strerror or str(error), where=str(path)) from None
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str = "roster") -> RosterFile:

@@ -101,10 +101,13 @@ class Database:
                     formats.readable(formats.STORE, number, StoreError)
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
-        except StoreUnavailable as error:
-            raise StoreError(f"the store cannot be opened: {error.cause}") from None
-        except DBAPIError as error:
-            raise StoreError(f"the store cannot be opened: {error.orig}") from None
+        except (StoreUnavailable, DBAPIError) as error:
+            cause = error.cause if isinstance(error, StoreUnavailable) else error.orig
+            raise StoreError(
+                f"the store cannot be opened: {cause}",
+                where=self._engine.url.render_as_string(hide_password=True),
+                hint="is it reachable, and may this user write there?",
+            ) from None
 
     def check_writable(self, round_id: str) -> None:
         """Commit a round's row as it is: raises unless the store can write."""

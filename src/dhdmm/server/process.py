@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
+import os
 import signal
 import socket
 import ssl
@@ -60,7 +62,9 @@ class Certificate:
             context.load_cert_chain(self.chain, self.key)
         except (OSError, ValueError) as error:
             raise DhdmmError(
-                "no certificate with its key can be read", where=str(self.chain), hint=str(error)
+                f"no certificate with its key can be read: {error}",
+                where=str(self.chain),
+                hint="--tls-cert and --tls-key name two PEM files that belong together",
             ) from None
         if expires <= datetime.now(UTC):
             raise DhdmmError(
@@ -124,7 +128,12 @@ class Server(uvicorn.Server):
         except OSError as error:
             await self.lifespan.shutdown()
             place = f"{config.host}:{config.port}"
-            raise DhdmmError(f"cannot listen: {error.strerror}", where=place) from None
+            hint = "choose another port with --port, or 0 for any free one"
+            in_use = error.errno == errno.EADDRINUSE
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise DhdmmError(
+                f"cannot listen: {why}", where=place, hint=hint if in_use else None
+            ) from None
         self._listener.setblocking(False)
         self._accepting = asyncio.create_task(self._accept())
         self.port = self._listener.getsockname()[1]
@@ -251,7 +260,9 @@ def _certificate(chain: Path | None, key: Path | None) -> Certificate | None:
     if chain is None and key is None:
         return None
     if chain is None or key is None:
-        raise DhdmmError("a certificate and its key are given together or not at all")
+        raise DhdmmError(
+            "a certificate and its key are given together", hint="give --tls-cert and --tls-key"
+        )
     return Certificate(chain, key)
 
 
