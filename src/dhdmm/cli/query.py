@@ -12,7 +12,7 @@ from dhdmm.release.frames import plain_rows
 from dhdmm.release.release import Release
 
 DEFAULT_ROWS = 40
-FREE = "RequestRefused from the release: this costs no privacy budget."
+FREE = "Answered from the release: this costs no privacy budget."
 
 
 def query(
