@@ -27,7 +27,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             "mkdir -p 'folder'",
         ),
         (["identity", "--out", "ann.json"], "ann.json: cannot read the identity", "--name NAME"),
-        (["identity", "--name", " "], "' ': this cannot be a name", "visible characters"),
         (["ledger", "visits"], "visits: there is no ledger", "dhdmm data add"),
         (["verify", "study.yaml"], "study.yaml: transcript: not a", "transcript.cbor"),
         (["policy", "study.yaml"], "study.yaml: the file exists", "choose another name"),

@@ -111,8 +111,8 @@ def create(path: Path, name: str, randomness: Randomness) -> NamedIdentity:
     try:
         content = _IdentityFile(name=name, public=made.public.hex(), secret=made.seed.hex())
     except ValidationError:
-        hint = f"1 to {LARGEST_NAME} visible characters, and no space at its ends"
-        raise DhdmmError("this cannot be a name", where=f"'{name}'", hint=hint) from None
+        what = f"1 to {LARGEST_NAME} visible characters, and no space at its ends"
+        raise DhdmmError(f"this is no name: a name has {what}", where="the name") from None
     create_new(path, content.to_bytes(), private=True)
     return NamedIdentity(name, made)
 
