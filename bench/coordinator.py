@@ -1,6 +1,6 @@
 """What a coordinator takes as participants become more: Census SF1, 5 % silent before their input.
 
-The coordinator is the real one with real messages; for the participants there are stand-ins, which
+The coordinator is the real one with real messages; participants are simplified: they
 leave out what it does not see (`--engine coordinator` of `dhdmm simulate`). Microseconds are of its
 processor, for one participant: to open each phase, to take the answer, to close the phase divided
 by n. The exponent is the slope of least squares through (log n, log seconds), and its seconds

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import dhdmm
 from dhdmm.aggregation.roster import Roster
-from dhdmm.client.consent import Company, figures
+from dhdmm.client.consent import Parties, figures
 from dhdmm.network.identity import fingerprint
 from dhdmm.network.status import NamedKey, Status
 from dhdmm.participant.policy import Policy, review_preview
@@ -85,7 +85,7 @@ def consent_page() -> ConsentPage:
         remaining_s=None, reason=None, version=1,
     )  # fmt: skip
     key = identity_of(0).public
-    company = Company(
+    company = Parties(
         "https://statistics.example:8443",
         NamedKey(name="Office of Statistics", fingerprint=fingerprint(key)),
         Roster(HOSPITALS, tuple(identity_of(i).public for i in range(len(HOSPITALS)))),

@@ -12,6 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from dhdmm.cli.main import main
+from dhdmm.cli.options import for_typer
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Shell:
 def called(command: Callable[..., None], *arguments: object) -> str:
     """What one command function prints at 80 columns; an error is raised as it is."""
     app = typer.Typer()
-    app.command()(command)
+    app.command()(for_typer(command))
     environment = {"COLUMNS": "80", "NO_COLOR": "1"}
     shown = CliRunner().invoke(app, [str(a) for a in arguments], env=environment)
     if shown.exception:

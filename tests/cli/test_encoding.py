@@ -1,11 +1,13 @@
 """A standard output that is not UTF-8: other letters, but no traceback, and JSON loses nothing."""
 
+import io
 import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from dhdmm.cli import output
 from tests.cli.test_main import dhdmm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -39,6 +41,20 @@ def test_words_are_replaced_where_letters_are_missing(limited: dict[str, str], s
     assert "?" in _ran(dhdmm("plan", str(study), **limited))
     _ran(dhdmm("--help", **limited))
     _ran(dhdmm("serve", "--help", **limited))
+
+
+@pytest.mark.parametrize(
+    ("words", "plain"), [("−54 ± 21", b"-54 +/- 21"), ("0–7 …", b"0-7 ..."), ("Γ = ρ", b"? = rho")]
+)
+def test_signs_keep_their_meaning(
+    words: str, plain: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count below zero stays below zero where there is no minus sign."""
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="ascii"))
+    output.replace_unprintable()
+    print(words, end="", flush=True)
+    assert written.getvalue() == plain
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from dhdmm.cli.figures import figures
+from dhdmm.cli.options import for_typer
 from dhdmm.cli.plan import plan
 from dhdmm.errors import DhdmmError
 from dhdmm.privacy.zcdp import Conversion, honest_variance
@@ -58,7 +59,7 @@ def study(tmp_path: Path) -> Path:
 
 def invoke(*arguments: object) -> Result:
     app = typer.Typer()
-    app.command()(plan)
+    app.command()(for_typer(plan))
     environment = {"COLUMNS": "80", "NO_COLOR": "1"}
     return CliRunner().invoke(app, [str(a) for a in arguments], env=environment)
 

@@ -62,8 +62,8 @@ def test_a_simulated_round_is_shown_without_a_graph(shell: Shell, engine: str) -
 
 
 def test_a_coordinator_alone_is_not_simulated(shell: Shell) -> None:
-    """Its participants would be stand-ins, of which two servers have none."""
+    """Its participants would be simplified ones, of which two servers have none."""
     refused = shell("simulate", "study.yaml", "--participants", "20", "--engine", "coordinator")
     assert refused.code != 0
-    assert "no stand-ins" in refused.err
+    assert "no simplified ones" in refused.err
     assert "Traceback" not in refused.err

@@ -99,9 +99,16 @@ def test_a_changed_byte_of_a_table_names_the_file(shell: Shell) -> None:
 
 def test_a_file_that_is_no_transcript_has_code_3(shell: Shell) -> None:
     said = shell("verify", "release/release.json")
-    assert (said.code, said.err) == (3, "error: transcript: not a CBOR value\n")
+    words = (
+        "error: release/release.json: transcript: not a CBOR value\n"
+        "  hint: give a release directory, or the transcript.cbor in it\n"
+    )
+    assert (said.code, said.err) == (3, words)
     said = shell("verify", "nowhere.cbor")
-    assert (said.code, said.err) == (3, "error: nowhere.cbor: No such file or directory\n")
+    assert (said.code, said.err) == (
+        3,
+        "error: nowhere.cbor: cannot read the transcript: No such file or directory\n",
+    )
 
 
 @pytest.mark.slow

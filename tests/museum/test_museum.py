@@ -204,8 +204,8 @@ def test_identities_and_rosters_are_believed(wing: Wing, tmp_path: Path) -> None
     assert identities.load(identity).identity.public == person_key(0).public
     registrar = identities.load_public(wing.folder / "identities" / "registrar.json")
     signed = RosterFile.from_bytes(wing.bytes("rosters/signed.json"))
-    assert signed.vouched_for_by(bytes.fromhex(registrar.key))
-    assert signed.vouched_for_by(REGISTRAR.public)
+    assert signed.is_signed_by(bytes.fromhex(registrar.key))
+    assert signed.is_signed_by(REGISTRAR.public)
     unsigned = RosterFile.from_bytes(wing.bytes("rosters/unsigned.json"))
     assert unsigned.roster.digest == signed.roster.digest == roster_file(signed=True).roster.digest
 

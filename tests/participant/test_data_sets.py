@@ -82,9 +82,9 @@ def test_python_run_and_join_debit_the_same_budget(folder: Path) -> None:
     assert spent() == wide.rho + plan.rho
     member = Participant(state=folder / "state")
     limits = Policy(total_rho=5.0)
-    assert member.pays(str(table), limits).path == DataSets().named("visits").ledger().path
-    assert member.pays("visits", limits).path == DataSets().named("visits").ledger().path
-    assert member.pays(str(_empty(folder)), limits).path == folder / "state" / "ledger"
+    assert member.ledger_for(str(table), limits).path == DataSets().named("visits").ledger().path
+    assert member.ledger_for("visits", limits).path == DataSets().named("visits").ledger().path
+    assert member.ledger_for(str(_empty(folder)), limits).path == folder / "state" / "ledger"
 
 
 def _empty(folder: Path) -> Path:

@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from dhdmm.cli.options import for_typer
 from dhdmm.cli.policy import policy as policy_command
 from dhdmm.errors import DhdmmError, PolicyReason, StudyError
 from dhdmm.participant.limits import Policy, commented
@@ -19,7 +20,7 @@ DOCUMENTATION = Path(__file__).parents[2] / "docs" / "policy.md"
 def run(command, *arguments: str) -> str:
     """What the command prints; its errors come through."""
     app = typer.Typer()
-    app.command()(command)
+    app.command()(for_typer(command))
     outcome = CliRunner().invoke(app, arguments)
     if outcome.exception is not None:
         raise outcome.exception

@@ -8,13 +8,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from dhdmm.cli.options import for_typer
 from dhdmm.cli.show import show
 from dhdmm.errors import DhdmmError
 from dhdmm.release.wording import decimals, number
 from tests.release.releases import release_of, study_of
 
 app = typer.Typer()
-app.command()(show)
+app.command()(for_typer(show))
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ BAD_COMMANDS = {
     ),
     "an output folder inside a file": (
         ["--data", "tables", "--out", "study.yaml/release"],
-        "error: study.yaml: no folder can be made here\n  hint: name another place with --out\n",
+        "error: study.yaml: nothing can be written here\n  hint: name another place with --out\n",
         ExitCode.INPUT,
     ),
     "a budget that is none": (

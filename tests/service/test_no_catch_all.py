@@ -11,7 +11,7 @@ import pytest
 SOURCES = Path(__file__).parents[2] / "src" / "dhdmm"
 JUSTIFIED = {
     ("server/defects.py", "__exit__"): "logs the error with its traceback and hands on its id",
-    ("web/shelf.py", "get"): "forgets a task that failed; whoever awaited it has its error",
+    ("web/release_cache.py", "get"): "forgets a task that failed; whoever awaited it has its error",
 }
 ANY_ERROR = {"Exception", "BaseException"}
 

@@ -10,7 +10,7 @@ from dhdmm.aggregation.merkle import NODE_BYTES, MerkleTree, expected_proof
 from dhdmm.errors import DataError
 from dhdmm.secagg.counted import CountedMessages
 from dhdmm.secagg.states import CoordinatorState
-from dhdmm.simulation import stand_ins
+from dhdmm.simulation import simplified
 from dhdmm.simulation.model import put_modelled_bytes, put_modelled_seconds
 from dhdmm.simulation.population import Population, population_for, silent_ones
 from dhdmm.simulation.recorder import TraceRecorder
@@ -74,15 +74,17 @@ def test_stand_ins_that_know_nobody_who_falls_silent_spoil_the_sum(
     executed: Executed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their masks with those are what the coordinator removes."""
-    knowing = stand_ins.StandIns
-    monkeypatch.setattr(stand_ins, "StandIns", lambda population, _gone: knowing(population, ()))
+    knowing = simplified.SimplifiedParticipants
+    monkeypatch.setattr(
+        simplified, "SimplifiedParticipants", lambda population, _gone: knowing(population, ())
+    )
     alone = dhdmm.simulate(executed[2].plan, engine="coordinator", dropout=0.03, seed=5)
     assert alone.sum_correct is False
 
 
 def test_there_are_no_stand_ins_for_validated_inputs() -> None:
     study = Study.from_text(small_text(participants=40, validation="sum"))
-    with pytest.raises(DataError, match="stand-ins prove nothing"):
+    with pytest.raises(DataError, match="simplified participants prove nothing"):
         dhdmm.simulate(study, participants=40, engine="coordinator")
 
 

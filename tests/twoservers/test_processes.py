@@ -34,22 +34,22 @@ def test_a_round_survives_both_servers_and_waits_for_the_helper(tmp_path: Path) 
             network.join(number)
             _await(network, lambda status, there=number + 1: status.received >= there)
             if number == 0:
-                network.stop_serving(signal.SIGKILL)
+                network.stop_coordinator(signal.SIGKILL)
                 network._phase_seconds = PHASE_SECONDS  # from now on a deadline would pass
-                network.serve(network.port)
+                network.start_coordinator(network.port)
             if number == 1:
-                network.stop_helping(signal.SIGKILL)
+                network.stop_helper(signal.SIGKILL)
         _await(network, lambda status: status.state == SETTLING.name)
         time.sleep(PHASE_SECONDS + 1)
-        network.stop_serving(signal.SIGKILL)
-        network.serve(network.port)
+        network.stop_coordinator(signal.SIGKILL)
+        network.start_coordinator(network.port)
         _await(network, lambda status: status.state == SETTLING.name)
-        network.help(network.helper_port)
+        network.start_helper(network.helper_port)
         _await(network, lambda status: status.over)
         release = Release.load(network.release())
         assert not list((folder / "helper-secrets").iterdir())
         network.await_end()
-        assert {network.said(number)["ending"] for number in range(COUNT)} == {"released"}
+        assert {network.printed(number)["ending"] for number in range(COUNT)} == {"released"}
     assert release.survivors == COUNT
     assert "signed its half" in " ".join(verify(release.transcript).checks)
 

@@ -23,7 +23,7 @@ from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
 from dhdmm.validated.account import Account
 from dhdmm.validated.attachments import SignedCommitment, attached_to_input, read_input
-from dhdmm.validated.helper import disclose, enclose
+from dhdmm.validated.helper import decode_question, encode_question
 from dhdmm.validation.group import ORDER
 from tests.protocol.network import Stream
 from tests.round.small import people, small_text
@@ -39,7 +39,7 @@ class LyingHelper(LocalHelper):
 
     def __call__(self, request: bytes) -> bytes:
         answer = m.decode(super().__call__(request))
-        asked = m.decode(disclose(request)[1] if self.validated else request)
+        asked = m.decode(decode_question(request)[1] if self.validated else request)
         if not isinstance(answer, m.HelperSum) or not isinstance(asked, m.Closing):
             return answer.encode()
         wrong = self.round.group.unpack(answer.vector)
@@ -146,7 +146,7 @@ def test_the_helper_verifies_proofs_whatever_the_leader_says() -> None:
     batch = m.Batch(report.session, 0, listed, report.sealed).encode()
 
     def accepts(attached: bytes) -> bool:
-        asked = enclose([(attached, sha256(message).digest())], batch)
+        asked = encode_question([(attached, sha256(message).digest())], batch)
         return m.decode(setting.helper.machine.answer(asked)).accepted.members() == (0,)
 
     assert not accepts(attached_to_input(again, broken))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dhdmm.validation import proving
+from dhdmm.validation import challenges, proving
 from dhdmm.validation.commitment import commit
 from dhdmm.validation.group import INFINITY, ORDER, PROJECTIONS, Point, bases, encode_point
-from dhdmm.validation.proof import Statement, bits_of, first_challenge
+from dhdmm.validation.proof import Statement
 from dhdmm.validation.verification import Claim, faults
 from tests.secagg.seeded import seeded
 
@@ -48,8 +48,8 @@ def forged(
     """
     C = commit(y, BLINDING) + surplus
     A = proving.commit_auxiliary(bases(statement.length), [*w, *masks], 1)
-    first = first_challenge(statement, context, C, A)
-    bits, v = bits_of(statement, first), [*y, *w]
+    first = challenges.first(statement, context, C, A)
+    bits, v = challenges.bits_of(statement, first), [*y, *w]
     true = [(p + m) % ORDER for p, m in zip(projected(bits, v), masks, strict=True)]
     s = [shown % (shown_modulo or 2**statement.mask_bits) for shown in true]
     x, randomness = [*v, *masks], seeded("forger")

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
+from dhdmm.validation import challenges, proving, verification
 from dhdmm.validation import proof as proofs
-from dhdmm.validation import proving, verification
 from dhdmm.validation.commitment import commit, sum_is_committed
 from dhdmm.validation.group import (
     ORDER,
@@ -16,11 +16,10 @@ from dhdmm.validation.group import (
     bases,
     encode_point,
 )
-from dhdmm.validation.proof import Proof, Statement, bits_of, first_challenge
+from dhdmm.validation.proof import Proof, Statement
 from dhdmm.validation.squares import four_squares
 from dhdmm.validation.verification import Claim, faults
 from tests.secagg.seeded import seeded
-from tests.validation import claims
 from tests.validation.claims import (
     BLINDING,
     SHORT,
@@ -35,6 +34,7 @@ from tests.validation.claims import (
 LONG = [10**6, 0, 0]
 WRAPPED = [ORDER // 2 - 5, 3, 0]
 Patch = pytest.MonkeyPatch
+first = challenges.first  # as it is, while another one takes its place
 
 
 def reason(claim: Claim) -> str:
@@ -82,11 +82,11 @@ def test_masks_chosen_after_the_projections(monkeypatch: Patch) -> None:
     """Whoever knows β before it commits to its masks chooses those that undo the projections."""
 
     def without_masks(statement: Statement, context: bytes, C: Point, A: Point) -> bytes:
-        return first_challenge(statement, context, C, bases(3).h)
+        return first(statement, context, C, bases(3).h)
 
     C = commit(WRAPPED, BLINDING)
     w = squares_modulo_q(STATEMENT.bound**2 - sum(entry * entry for entry in WRAPPED))
-    bits = bits_of(STATEMENT, without_masks(STATEMENT, b"seat", C, bases(3).h))
+    bits = challenges.bits_of(STATEMENT, without_masks(STATEMENT, b"seat", C, bases(3).h))
     undone = [(2**100 - p) % ORDER for p in projected(bits, [*WRAPPED, *w])]
     assert not accepted(forged(WRAPPED, w, context=b"seat", masks=undone))
     weaken_first_challenge(monkeypatch, without_masks)
@@ -94,8 +94,7 @@ def test_masks_chosen_after_the_projections(monkeypatch: Patch) -> None:
 
 
 def weaken_first_challenge(monkeypatch: Patch, weakened: object) -> None:
-    for module in (proving, verification, claims):
-        monkeypatch.setattr(module, "first_challenge", weakened)
+    monkeypatch.setattr(challenges, "first", weakened)
 
 
 # What belongs to others
@@ -106,7 +105,7 @@ def test_a_proof_of_another_seat_or_round(context: bytes, monkeypatch: Patch) ->
     moved = honest()._replace(context=context)
     assert not accepted(moved)
     weaken_first_challenge(
-        monkeypatch, lambda statement, context, C, A: first_challenge(statement, b"", C, A)
+        monkeypatch, lambda statement, context, C, A: first(statement, b"", C, A)
     )
     assert accepted(honest()._replace(context=context))
 

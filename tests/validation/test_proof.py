@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dhdmm.validation import proving, verification
+from dhdmm.validation import challenges, proving, verification
 from dhdmm.validation.commitment import commit
 from dhdmm.validation.group import (
     ORDER,
@@ -19,15 +19,7 @@ from dhdmm.validation.group import (
     decode_point,
     encode_point,
 )
-from dhdmm.validation.proof import (
-    Proof,
-    Statement,
-    StatementError,
-    bits_of,
-    first_challenge,
-    linear_form,
-    second_challenge,
-)
+from dhdmm.validation.proof import Proof, Statement, StatementError
 from dhdmm.validation.proving import BoundExceeded, dot
 from dhdmm.validation.verification import Claim, faults
 from tests.secagg.seeded import seeded
@@ -93,7 +85,7 @@ def test_whoever_may_choose_the_last_challenge_needs_no_vector(
     simulated, c = simulate(STATEMENT, context, long, randomness)
     claim = Claim(context, encode_point(long), simulated.encode())
     assert not accepted(claim)
-    monkeypatch.setattr(verification, "last_challenge", lambda *_: c)
+    monkeypatch.setattr(challenges, "last", lambda *_: c)
     assert accepted(claim)
 
 
@@ -109,9 +101,9 @@ def simulate(
     A = combine([around.h], uniform(1))
     span = 2**statement.mask_bits - 2 * statement.reach
     s = [statement.reach + shown for shown in uniform(PROJECTIONS, span)]
-    first = first_challenge(statement, context, C, A)
-    second = second_challenge(first, s)
-    rho, form = linear_form(second, bits_of(statement, first))
+    first = challenges.first(statement, context, C, A)
+    second = challenges.second(first, s)
+    rho, form = challenges.linear_form(second, challenges.bits_of(statement, first))
     z, (z1, z2, zq, blinding), (c,) = uniform(k + 132), uniform(4), uniform(1, 2**128)
     T1 = combine([*around.g, around.h, C], [*z[:k], z1, -c])
     T2 = combine([*around.w, around.h, A], [*z[k:], z2, -c])

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from dhdmm.aggregation.roster import Roster
-from dhdmm.client.consent import Company, figures, words
+from dhdmm.client.consent import Parties, figures, words
 from dhdmm.errors import Refused
 from dhdmm.network.status import NamedKey, Status
 from dhdmm.participant.policy import Policy, review_preview
@@ -27,7 +27,7 @@ STATUS = Status(
     reason=None, version=1,
 )  # fmt: skip
 
-COMPANY = Company(
+COMPANY = Parties(
     "https://statistics.example:8443",
     NamedKey(name="Statistics Office", fingerprint="0123456789abcdef" * 2),
     Roster(tuple(f"clinic {i}" for i in range(15)), tuple(bytes([i]) * 32 for i in range(15))),
@@ -152,13 +152,13 @@ def test_words_say_what_a_round_costs_and_leaves():
 
 
 def test_words_say_what_is_not_known():
-    document = figures_of_small(Company("http://127.0.0.1:1"))
+    document = figures_of_small(Parties("http://127.0.0.1:1"))
     said = dict(words(document))
     assert said["coordinator"].startswith("somebody who gives no name, at http://127.0.0.1:1")
     assert "does not say which key" in said["coordinator"]
     assert "settled when enrolment closes" in said["who else"]
 
 
-def figures_of_small(company: Company = COMPANY) -> dict[str, Any]:
+def figures_of_small(company: Parties = COMPANY) -> dict[str, Any]:
     reviewed = review_preview(small_plan().to_bytes(), POLICY)
     return figures(reviewed, POLICY, None, STATUS, company)

@@ -440,7 +440,7 @@ class CountedRound(Protocol):
     def seconds(self, answered: NDArray[np.bool_]) -> ModelledSeconds: ...
 
 
-class StandInMachine(Protocol):
+class SimplifiedMachine(Protocol):
     """A participant without secrecy whose messages a coordinator takes for a real one's."""
 
     def begin(self) -> bytes: ...
@@ -563,14 +563,14 @@ class Aggregation(Protocol[P, R]):
 
     def counted(self, round: R) -> CountedRound: ...
 
-    def stand_in(
+    def simplified_participant(
         self,
         round: R,
         identity: Identity,
         position: int,
         randomness: Randomness,
         gone: Collection[int],
-    ) -> StandInMachine:
+    ) -> SimplifiedMachine:
         """For measuring a coordinator; `gone` are those who will send no input."""
 
     def check_account(self, round: R, roster: Roster, published: PublishedSum) -> Checked:

@@ -19,16 +19,11 @@ REPORT = "adjusted.json"
 
 def adjust(
     directory: options.ReleaseDirectory,
-    out: Annotated[Path, typer.Option("--out", help="A new directory for the tables.")],
-    nonnegative: Annotated[
-        bool, typer.Option("--nonnegative", help="No answer is below 0.")
-    ] = False,
-    integers: Annotated[bool, typer.Option("--integers", help="Every answer is whole.")] = False,
+    out: Annotated[Path, "A new directory for the tables."],
+    nonnegative: Annotated[bool, "No answer is below 0."] = False,
+    integers: Annotated[bool, "Every answer is whole."] = False,
     each: Annotated[
-        bool,
-        typer.Option(
-            "--each", help="Adjust each answer by itself: totals and parts no longer agree."
-        ),
+        bool, "Adjust each answer by itself: totals and parts no longer agree."
     ] = False,
     replicates: Annotated[
         int, typer.Option(min=0, help="Simulated rounds that estimate the bias; 0 for none.")

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -25,16 +24,11 @@ VALUES, MARGINAL = 5, 6
 LONGEST = 24
 
 
-@options.grouped
 def check(
     study: options.StudyFile,
-    data: Annotated[
-        str, typer.Option(help="Your table, a folder of tables, or its address in a warehouse.")
-    ],
+    data: Annotated[str, "Your table, a folder of tables, or its address in a warehouse."],
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
-    propose: Annotated[
-        Path | None, typer.Option(help="Write a mapping file for what can be guessed.")
-    ] = None,
+    propose: Annotated[Path | None, "Write a mapping file for what can be guessed."] = None,
     as_json: output.Json = False,
 ) -> None:
     """Count a table as a round would, and show what is left out, why, and what it holds.

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from dhdmm.cli import options, output
@@ -70,10 +69,7 @@ def _draw(screen: Console, chosen: list[Difference], rows: int) -> None:
 
 def _table(one: Difference, rows: int) -> Any:
 
-    drawn = Table(box=None, pad_edge=False)
-    drawn.add_column("query", overflow="ellipsis", no_wrap=True)
-    for header in ("first", "second", "difference", "± s.e.", "z"):
-        drawn.add_column(header, justify="right", no_wrap=True)
+    drawn = output.table("query", numbers=("first", "second", "difference", "± s.e.", "z"))
     shown = one.to_arrow().slice(0, rows)
     words, numbers = shown.column_names[:-NUMBERS], shown.column_names[-NUMBERS:]
     places, digits = places_of(one.standard_errors, one.first, one.second)

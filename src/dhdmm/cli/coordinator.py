@@ -1,4 +1,4 @@
-"""What the commands of a participant have in common: where things are, and whom to speak with."""
+"""Options and helpers of the commands that talk to a coordinator."""
 
 from __future__ import annotations
 
@@ -35,11 +35,8 @@ StateOption = Annotated[
 ]
 LedgerOption = Annotated[
     str | None,
-    typer.Option(
-        "--ledger",
-        help="Your budget: a data set's name or a file. By default that of the data set, or the"
-        " one in --state.",
-    ),
+    "Your budget: a data set's name or a file. By default that of the data set, or the one in"
+    " --state.",
 ]
 
 NOT_FOUND = 404
@@ -48,7 +45,7 @@ SHOWN = 10
 
 
 def home(state: Path | None) -> Home:
-    """The participant's folder: one a person, so that there is one ledger wherever one stands."""
+    """The participant's folder: one per person, so that there is one ledger in every directory."""
     from dhdmm.client.home import Home
     from dhdmm.participant.data_sets import state_folder
 
@@ -62,12 +59,8 @@ class Coordinator:
     url: Annotated[
         str, typer.Argument(metavar="URL", help="The coordinator, such as https://host:8443.")
     ]
-    ca: Annotated[
-        Path | None, typer.Option("--ca", help="The authority that signed the coordinator's key.")
-    ] = None
-    pin: Annotated[
-        str | None, typer.Option("--pin", help="SHA-256 of the coordinator's very certificate.")
-    ] = None
+    ca: Annotated[Path | None, "The authority that signed the coordinator's key."] = None
+    pin: Annotated[str | None, "SHA-256 of the coordinator's certificate."] = None
 
     def connect(
         self,
@@ -76,7 +69,7 @@ class Coordinator:
         token: str | None = None,
         operator: str | None = None,
     ) -> CoordinatorClient:
-        """A client that shows the coordinator who is asking, as far as that is given."""
+        """A client that authenticates with whatever of these is given."""
         extras.require("join")
         from dhdmm.client.http import CoordinatorClient
         from dhdmm.network.trust import Address, parse_digest, trusting
@@ -109,11 +102,11 @@ class Coordinator:
         )
 
     def _named_round(self, client: CoordinatorClient, named: str) -> Status:
-        from dhdmm.client.http import Answered
+        from dhdmm.client.http import RequestRefused
 
         try:
             return client.status(parse_round(named))
-        except Answered as refusal:
+        except RequestRefused as refusal:
             if refusal.status != NOT_FOUND:
                 raise
             raise RoundAborted("the coordinator has no such round", where=self.url) from None
@@ -123,16 +116,11 @@ class Coordinator:
 class Person:
     """Who asks the coordinator, if not its operator."""
 
-    identity: Annotated[
-        Path | None,
-        typer.Option("--identity", help="Your identity; by default identity.json in --state."),
-    ] = None
+    identity: Annotated[Path | None, "Your identity; by default identity.json in --state."] = None
     state: StateOption = None
     token: Annotated[
         str | None,
-        typer.Option(
-            "--token", envvar="DHDMM_TOKEN", help="Where the coordinator enrols by tokens: yours."
-        ),
+        typer.Option(envvar="DHDMM_TOKEN", help="Where the coordinator enrols by tokens: yours."),
     ] = None
 
     @property
@@ -153,37 +141,29 @@ class Participant(Person):
     """Whoever decides on a round and takes part in it."""
 
     round_id: RoundOption = None
-    policy: Annotated[
-        Path | None,
-        typer.Option("--policy", help="Your limits; by default policy.yaml in --state."),
-    ] = None
+    policy: Annotated[Path | None, "Your limits; by default policy.yaml in --state."] = None
     ledger: LedgerOption = None
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Consent without asking to what your policy allows.")
-    ] = False
+    yes: Annotated[bool, "Consent without asking to what your policy allows."] = False
 
-    def pays(self, data: str | None, limits: Policy) -> Ledger:
-        """The budget of the data set that the table is, or the one given, or the one at home."""
-        from dhdmm.cli.places import is_new_file
+    def ledger_for(self, data: str | None, limits: Policy) -> Ledger:
+        """The ledger given, or that of the data set, or the one in --state; made if it is new."""
+        new = Path(self.ledger) if self.ledger is not None and self._is_new else None
+        return self.existing_ledger(data) or self.home.ledger(new, limits)
 
-        if self.ledger is not None and is_new_file(self.ledger, self.state):
-            return self.home.ledger(Path(self.ledger), limits)
-        found = self._found(data)
-        return found[0] if found else self.home.ledger(None, limits)
-
-    def paid_so_far(self, data: str | None = None) -> Ledger | None:
-        """The same, if there is one yet."""
-        from dhdmm.cli.places import is_new_file
-
-        if self.ledger is not None and is_new_file(self.ledger, self.state):
-            return None
-        found = self._found(data)
-        return found[0] if found else self.home.existing_ledger(None)
-
-    def _found(self, data: str | None) -> list[Ledger]:
+    def existing_ledger(self, data: str | None = None) -> Ledger | None:
+        """The ledger that would pay, if it exists."""
         from dhdmm.participant.data_sets import ledgers_for
 
-        return ledgers_for([] if data is None else [data], self.ledger, self.state)
+        if self._is_new:
+            return None
+        found = ledgers_for([] if data is None else [data], self.ledger, self.state)
+        return found[0] if found else self.home.existing_ledger(None)
+
+    @property
+    def _is_new(self) -> bool:
+        from dhdmm.cli.places import is_new_file
+
+        return self.ledger is not None and is_new_file(self.ledger, self.state)
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,14 +172,9 @@ class Operator:
 
     operator_token: Annotated[
         str | None,
-        typer.Option(
-            "--operator-token", envvar="DHDMM_OPERATOR_TOKEN", help="As the coordinator said."
-        ),
+        typer.Option(envvar="DHDMM_OPERATOR_TOKEN", help="The token that the coordinator printed."),
     ] = None
-    operator_token_file: Annotated[
-        Path | None,
-        typer.Option("--operator-token-file", help="The coordinator's --operator-token-file."),
-    ] = None
+    operator_token_file: Annotated[Path | None, "The coordinator's --operator-token-file."] = None
 
     def token(self) -> str | None:
         """From the file if there is one."""
@@ -210,7 +185,7 @@ class Operator:
         return read_secret(self.operator_token_file)
 
     def client(self, at: Coordinator) -> CoordinatorClient:
-        """For what nobody else may ask."""
+        """A client with the operator's token."""
         token = self.token()
         if token is None:
             raise DhdmmError(
@@ -228,7 +203,7 @@ class OperatedRound(Operator, Coordinator):
 
     @contextmanager
     def found(self) -> Iterator[tuple[CoordinatorClient, Status]]:
-        """Whom to ask, and the round as it is."""
+        """A client for the operator, and the round's status."""
         with self.client(self) as client:
             yield client, self.round(client, self.round_id)
 
@@ -249,5 +224,5 @@ def parse_round(written: str) -> bytes:
 
 
 def note(words: str) -> None:
-    """A line for whoever watches, beside what the command prints."""
+    """Print a line on standard error, beside what the command prints."""
     print(words, file=sys.stderr, flush=True)

@@ -9,30 +9,26 @@ from rich.console import Console
 from rich.text import Text
 
 from dhdmm.cli import coordinator, output
+from dhdmm.cli.options import command_group, for_typer
 from dhdmm.participant.data_sets import DataSet, DataSets
 from dhdmm.privacy.budgets import Budget, epsilon_within
 from dhdmm.privacy.chain import Kind
 from dhdmm.release.wording import printable
 
-app = typer.Typer(
-    help="Name your data sets, each with one budget.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = command_group("Name your data sets, each with one budget.")
 
 
 @app.command()
+@for_typer
 def add(
     name: Annotated[str, typer.Argument(help="What you call the data.")],
     table: Annotated[
         str,
-        typer.Option(help="A file, a folder of files, or a table's address in a warehouse."),
+        "A file, a folder of files, or a table's address in a warehouse.",
     ],
     budget: Annotated[
         str,
-        typer.Option(help='For all rounds together: "epsilon=3,delta=1e-6", or "rho=0.5".'),
+        'For all rounds together: "epsilon=3,delta=1e-6", or "rho=0.5".',
     ],
     state: coordinator.StateOption = None,
     as_json: output.Json = False,
@@ -48,6 +44,7 @@ def add(
 
 
 @app.command("list")
+@for_typer
 def list_(state: coordinator.StateOption = None, as_json: output.Json = False) -> None:
     """List your data sets and what is left of each budget."""
     document = {"data_sets": [figures(one) for one in DataSets(state).all()]}

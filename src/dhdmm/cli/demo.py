@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
-from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
@@ -43,9 +41,7 @@ ERRORS = {
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="The folder to write the release to.")] = Path(
-        "dhdmm-demo"
-    ),
+    out: Annotated[Path, "The folder to write the release to."] = Path("dhdmm-demo"),
     as_json: output.Json = False,
 ) -> None:
     """A whole round with 200 participants and made-up people, answers beside the truth."""
@@ -160,18 +156,10 @@ def _draw(
 def _beside_the_truth(table: Table, truth: NDArray[np.float64]) -> RichTable:
 
     labels = table.varying()
-    drawn = RichTable(
-        title=f"{table.name}: 95 % intervals",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-    )
-    for header in labels:
-        drawn.add_column(header, no_wrap=True)
-    for header in ("truth", "answer", "± s.e.", "from", "to"):
-        drawn.add_column(header, justify="right", no_wrap=True)
+    headers = ("truth", "answer", "± s.e.", "from", "to")
+    drawn = output.table(*labels, numbers=headers, ruled=True)
+    drawn.title, drawn.title_justify = f"{table.name}: 95 % intervals", "left"
+    drawn.title_style = "bold"
     places = decimals(float(table.standard_errors.min()))
     low, high = table.bounds()
     columns = (table.values, table.standard_errors, low, high)

@@ -28,8 +28,7 @@ def dev_network(
         int | None, typer.Option(min=3, help="How many; by default the fewest the study allows.")
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="A folder with a table each, or one table to deal out; else made up."),
+        Path | None, "A folder with a table each, or one table to deal out; else made up."
     ] = None,
     threat_model: options.ThreatModel = None,
     dropout: options.Dropout = 0.0,
@@ -124,11 +123,11 @@ def _document(network: LocalNetwork, killed: list[int], directory: Path) -> dict
     from dhdmm.release.release import Release
 
     others = [number for number in range(len(network)) if number not in killed]
-    said = {number: network.said(number) for number in others}
+    said = {number: network.printed(number) for number in others}
     silent = [number for number in others if not said[number]]
     if silent:
         raise DhdmmError(
-            f"participant {silent[0] + 1} did not finish", hint=network.complaint(silent[0])
+            f"participant {silent[0] + 1} did not finish", hint=network.last_error(silent[0])
         )
     digests = {one["release_digest"] for one in said.values() if one["release_digest"]}
     release = Release.load(directory)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, output
-from dhdmm.cli.options import grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 DAY = 24 * 3600
 
 
-@grouped
 def enroll(
     at: coordinator.Coordinator,
     operator: coordinator.Operator,

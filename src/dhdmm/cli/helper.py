@@ -5,26 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dhdmm.cli import extras, options
-from dhdmm.cli.options import grouped
 from dhdmm.cli.servers import Listening, key_given
 from dhdmm.errors import DhdmmError
 
 
-@grouped
 def helper(
-    identity: Annotated[
-        Path, typer.Option(help="Who you are: made by dhdmm identity; plans name its key.")
-    ],
+    identity: Annotated[Path, "Who you are: made by dhdmm identity; plans name its key."],
     leader: Annotated[
         list[str],
-        typer.Option(help="A coordinator that you help: its public identity's file, or its key."),
+        "A coordinator that you help: its public identity's file, or its key.",
     ],
     secrets: Annotated[
         Path,
-        typer.Option(help="A folder for the keys of rounds: never in a backup or a snapshot."),
+        "A folder for the keys of rounds: never in a backup or a snapshot.",
     ],
     store: options.Store = "sqlite:///helper.sqlite",
     listening: Listening = Listening(port=8444),  # noqa: B008 - frozen
@@ -50,7 +44,11 @@ def helper(
 
     named, leaders = load(identity), [key_given(one) for one in leader]
     if named.identity.public in leaders:
-        raise DhdmmError("you cannot help yourself", hint="the two servers are run by two parties")
+        raise DhdmmError(
+            "--identity is also one of the leaders",
+            where=str(identity),
+            hint="leader and helper are two parties, each with an identity of its own",
+        )
     usual = replace(
         Limits(),  # a roster comes in one body
         body_bytes=LARGEST_OPENING,

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from dhdmm.cli import output
@@ -16,15 +15,9 @@ from dhdmm.network.files import private_folder
 
 
 def identity(
-    name: Annotated[
-        str | None, typer.Option(help="Make a new identity for whoever is called so.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Its file; by default identity.json in --state.")
-    ] = None,
-    public: Annotated[
-        Path | None, typer.Option(help="Write the public half here, for the registrar.")
-    ] = None,
+    name: Annotated[str | None, "Make a new identity with this name."] = None,
+    out: Annotated[Path | None, "The identity's file; by default identity.json in --state."] = None,
+    public: Annotated[Path | None, "Write the public half here, for the registrar."] = None,
     state: StateOption = None,
     as_json: output.Json = False,
 ) -> None:

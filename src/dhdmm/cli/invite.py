@@ -22,12 +22,10 @@ from dhdmm.network.trust import Address
 
 def invite(
     count: Annotated[int, typer.Argument(min=2, help="How many people.")],
-    address: Annotated[str, typer.Option(help="Where the leader's pages are, as browsers see it.")],
-    helper: Annotated[
-        str, typer.Option(help="The helper's key: a public identity's file, or its digits.")
-    ],
-    registrar: Annotated[Path, typer.Option(help="Your identity file: you sign the roster.")],
-    out: Annotated[Path, typer.Option(help="A new folder for roster.json and links.txt.")],
+    address: Annotated[str, "Where the leader's pages are, as browsers see it."],
+    helper: Annotated[str, "The helper's key: a public identity's file, or its digits."],
+    registrar: Annotated[Path, "Your identity file: you sign the roster."],
+    out: Annotated[Path, "A new folder for roster.json and links.txt."],
     study: options.RosterStudy = None,
     serial: options.RosterSerial = None,
     as_json: output.Json = False,

@@ -7,11 +7,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dhdmm.cli import coordinator, extras, options, output
-from dhdmm.cli.options import grouped
 from dhdmm.cli.places import opened, require_free, tables_given
+from dhdmm.cli.servers import key_given
 from dhdmm.errors import DataError, Refused, RoundAborted
 
 if TYPE_CHECKING:
@@ -31,23 +29,17 @@ if TYPE_CHECKING:
     from dhdmm.web.consent import ConsentPage
 
 
-@grouped
 def join(
-    data: Annotated[
-        str, typer.Option(help="Your table: CSV, TSV, Parquet, or its address in a warehouse.")
-    ],
+    data: Annotated[str, "Your table: CSV, TSV, Parquet, or its address in a warehouse."],
     at: coordinator.Coordinator,
     who: coordinator.Participant,
     registrar: Annotated[
-        str | None,
-        typer.Option(help="Who vouches for the roster: a key, or a file with a public identity."),
+        str | None, "Who vouches for the roster: a key, or a file with a public identity."
     ] = None,
     roster_fingerprint: Annotated[
-        str | None, typer.Option(help="The roster that you compared with the others.")
+        str | None, "The fingerprint of the roster, as you compared it with the others."
     ] = None,
-    page: Annotated[
-        bool, typer.Option("--page", help="Review and consent in your browser, on this machine.")
-    ] = False,
+    page: Annotated[bool, "Review and consent in your browser, on this machine."] = False,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     out: options.ReleaseOut = None,
     as_json: output.Json = False,
@@ -85,7 +77,7 @@ def join(
     named = identities.load(who.identity or home.identity)
     with at.connect(named.identity, token=who.token) as client:
         trusted = _pin(registrar, roster_fingerprint)
-        known = Member(named, limits, who.pays(data, limits), home, trusted)
+        known = Member(named, limits, who.ledger_for(data, limits), home, trusted)
         status = _the_round(client, at, who.round_id, known)
         from dhdmm.client.join import join as take_part
 
@@ -124,24 +116,12 @@ def _the_round(
 
 
 def _pin(registrar: str | None, fingerprint: str | None) -> Pin:
-    from dhdmm.network.identity import load_public
     from dhdmm.network.roster import Pin
     from dhdmm.network.trust import parse_digest
 
-    key = None
-    if registrar is not None:
-        written = load_public(Path(registrar)).key if _is_file(registrar) else registrar
-        no_file = "there is no file of this name either"
-        key = parse_digest(written, "a registrar's key", no_file)
+    key = None if registrar is None else key_given(registrar, "a registrar's key")
     digest = None if fingerprint is None else parse_digest(fingerprint, "a roster's fingerprint")
     return Pin(key, digest)
-
-
-def _is_file(written: str) -> bool:
-    try:
-        return Path(written).is_file()
-    except OSError:  # no file has so long a name
-        return False
 
 
 def _consent(client: CoordinatorClient, round_id: bytes, member: Member) -> None:
@@ -158,7 +138,7 @@ def _page(
     client: CoordinatorClient, status: Status, member: Member, yes: bool
 ) -> Iterator[ConsentPage]:
     """The review as a page; goes on when somebody has consented there to just what it shows."""
-    from dhdmm.client.consent import company_of, figures
+    from dhdmm.client.consent import figures, parties_of
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
     from dhdmm.web.consent import ConsentPage
@@ -167,8 +147,8 @@ def _page(
         client.preview(bytes.fromhex(status.round)), member.policy, member.home.checked
     )
     draft = Draft.of(reviewed.plan)
-    company = company_of(client, status)
-    document = figures(reviewed, member.policy, member.ledger, status, company)
+    parties = parties_of(client, status)
+    document = figures(reviewed, member.policy, member.ledger, status, parties)
     shown = ConsentPage(document, member.home.consented(draft))
     if yes:
         shown.agree()

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from dhdmm.cli import coordinator, output
+from dhdmm.errors import Refused
 from dhdmm.participant.data_sets import DataSets, now, state_folder
 from dhdmm.privacy.budgets import DEFAULT_DELTA, buys, epsilon_within
 from dhdmm.privacy.chain import Entry, Kind, State
@@ -58,15 +59,15 @@ def ledger(
         typer.Argument(help="A data set's name, or a ledger file; by default the one in --state."),
     ] = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="The δ at which ε is shown; by default the data set's, or 1e-6."),
+        float | None, "The δ at which ε is shown; by default the data set's, or 1e-6."
     ] = None,
     state: coordinator.StateOption = None,
     as_json: output.Json = False,
 ) -> None:
     """Show a privacy budget: what is spent, reserved and left, what it buys, and for whom.
 
-    The chain of entries is verified first; a ledger that was altered or turned back is refused.
+    The chain of entries is verified first; one that was altered, or replaced by an
+    older copy, is refused.
     """
 
     opened, stated = _opened(name, state)
@@ -77,12 +78,18 @@ def ledger(
 def _opened(name: str | None, state: Path | None) -> tuple[Ledger, float]:
     """The ledger, and the δ that its owner stated."""
     sets = DataSets(state)
-    if name is None:
-        return Ledger((state or state_folder()) / "ledger", now), DEFAULT_DELTA
-    if Path(name).is_file() or all(one.name != name for one in sets.all()):
-        return Ledger(Path(name), now), DEFAULT_DELTA
-    found = sets.named(name)
-    return found.ledger(), found.delta
+    is_data_set = name is not None and any(one.name == name for one in sets.all())
+    if name is not None and is_data_set and not Path(name).is_file():
+        found = sets.named(name)
+        return found.ledger(), found.delta
+    path = (state or state_folder()) / "ledger" if name is None else Path(name)
+    if not path.exists():
+        raise Refused(
+            "there is no ledger",
+            where=str(path),
+            hint="dhdmm data add makes a data set's, a round that it pays for makes any other",
+        )
+    return Ledger(path, now), DEFAULT_DELTA
 
 
 def _document(state: State, delta: float) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A coordinator and participants on this machine, each a process of its own, speaking TLS.
 
 Participants run the command `dhdmm join` as anybody would. They are forked from one process that
-has loaded everything already, since loading takes longer than taking part.
+has imported everything already, since importing takes longer than taking part.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ GENEROUS = Policy(
     person_columns="any",
     total_rho=1e6,
 )
-"""Of participants that only rehearse."""
+"""The limits of participants in a rehearsal."""
 
 
 class LocalNetwork:
@@ -79,8 +79,8 @@ class LocalNetwork:
             self._certificate, self._key = self_signed(self.folder)
             self._write_homes()
             self._write_identities()
-            self.help()
-            self.serve()
+            self.start_helper()
+            self.start_coordinator()
         except BaseException:
             self._end()
             raise
@@ -91,7 +91,7 @@ class LocalNetwork:
 
     # The coordinator
 
-    def serve(self, port: int = 0) -> None:
+    def start_coordinator(self, port: int = 0) -> None:
         """Start the coordinator, or start it again where it was."""
         options = {
             "--store": f"sqlite:///{self.folder / 'coordinator.db'}",
@@ -113,7 +113,7 @@ class LocalNetwork:
         self._server = self._begin("coordinator", ["serve", str(self._study)], options)
         self.port = self._listening("coordinator", self._server)
 
-    def help(self, port: int = 0) -> None:
+    def start_helper(self, port: int = 0) -> None:
         """Start the second server, where the study has one, or start it again where it was."""
         if not self._helped:
             return
@@ -132,7 +132,7 @@ class LocalNetwork:
     def _begin(
         self, name: str, command: list[str], options: dict[str, Any]
     ) -> subprocess.Popen[bytes]:
-        """A process of ours, which logs under its name."""
+        """Start a server process, whose output goes to a file of its name."""
         ours = [sys.executable, "-c", "from dhdmm.cli.main import main; main()", *command]
         given = [str(part) for option in options.items() for part in option]
         with (self.folder / f"{name}.log").open("wb") as log:
@@ -230,16 +230,16 @@ class LocalNetwork:
         for process in self._processes.values():
             process.join()
 
-    def said(self, number: int) -> dict[str, Any]:
-        """What the participant printed in the end; empty if it did not come so far."""
+    def printed(self, number: int) -> dict[str, Any]:
+        """What the participant printed at its end; empty if it printed nothing."""
         try:
             document = json.loads((self.home(number) / "out").read_bytes())
         except (OSError, ValueError):
             return {}
         return document if isinstance(document, dict) else {}
 
-    def complaint(self, number: int) -> str:
-        """The participant's last word on standard error."""
+    def last_error(self, number: int) -> str:
+        """The participant's exit code and its last line on standard error."""
         lines = (self.home(number) / "err").read_text(errors="replace").strip().splitlines()
         return f"exit code {self._processes[number].exitcode}: {lines[-1] if lines else ''}"
 
@@ -264,18 +264,18 @@ class LocalNetwork:
 
     # The end
 
-    def stop_serving(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop_coordinator(self, how: signal.Signals = signal.SIGTERM) -> None:
         _stop(self._server, how)
 
-    def stop_helping(self, how: signal.Signals = signal.SIGTERM) -> None:
+    def stop_helper(self, how: signal.Signals = signal.SIGTERM) -> None:
         _stop(self._helper, how)
 
     def _end(self) -> None:
         for process in self._processes.values():
             process.kill()
             process.join()
-        self.stop_serving()
-        self.stop_helping()
+        self.stop_coordinator()
+        self.stop_helper()
 
 
 def _stop(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> None:

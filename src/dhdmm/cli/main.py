@@ -9,13 +9,14 @@ import os
 import sys
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 import dhdmm
 from dhdmm.cli import output
+from dhdmm.cli.options import CONTEXT, for_typer
 from dhdmm.errors import DhdmmError, ExitCode
 
 ROLES = {
@@ -41,7 +42,7 @@ ROLES = {
     },
     "Coordinate": {
         "serve": "Coordinate rounds over HTTPS.",
-        "helper": "Be the second server of rounds with two.",
+        "helper": "Run the second server of studies with two.",
         "roster": "Put public identities on a roster and sign it.",
         "enroll": "Make enrolment tokens.",
         "invite": "Make links for people who take part with a browser.",
@@ -65,7 +66,6 @@ ROLES = {
 COMMANDS = {name: words for commands in ROLES.values() for name, words in commands.items()}
 MODULES = {"init": "study", "describe": "study", "coordinator": "operate"}
 """Where a command is not in the module of its own name."""
-CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class _Interrupted(Exception):
@@ -116,7 +116,7 @@ def load(name: str) -> Any:
     if hasattr(found, "app"):
         return typer.main.get_command(found.app)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, context_settings=CONTEXT)(getattr(found, module))
+    alone.command(name, context_settings=CONTEXT)(for_typer(getattr(found, module)))
     return typer.main.get_command(alone)
 
 
@@ -156,14 +156,23 @@ def main() -> None:
     run_app(app)
 
 
+def _end_with(error: DhdmmError) -> NoReturn:
+    output.report(error, as_json="--json" in sys.argv)
+    sys.exit(error.exit_code)
+
+
 def run_app(commands: typer.Typer) -> None:
-    """Run a command line; a `DhdmmError` becomes one message and its exit code."""
+    """Run a command line; what a person can mend becomes a message and an exit code."""
     output.replace_unprintable()
     try:
         commands()
     except DhdmmError as error:
-        output.report(error, as_json="--json" in sys.argv)
-        sys.exit(error.exit_code)
+        _end_with(error)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        what = f"this cannot be used: {error.strerror}"
+        _end_with(DhdmmError(what, where=os.fsdecode(error.filename)))
     except _Interrupted as error:
         print(": ".join(["interrupted", *error.args]), file=sys.stderr)
         sys.exit(ExitCode.INTERRUPTED)

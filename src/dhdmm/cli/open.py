@@ -14,10 +14,8 @@ from dhdmm.release.release import Release
 
 
 def open(
-    releases: Annotated[
-        list[Path], typer.Argument(metavar="RELEASE...", help="Release directories.")
-    ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where; 0 for any free port.")] = 0,
+    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE", help="Release directories.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open it, or only print the address.")
     ] = True,

@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dhdmm.cli import coordinator, extras, options, output
 from dhdmm.cli.durations import seconds_of
-from dhdmm.cli.options import grouped
+from dhdmm.cli.options import command_group, for_typer
 from dhdmm.errors import DhdmmError, RoundAborted
 
 if TYPE_CHECKING:
@@ -19,43 +17,40 @@ if TYPE_CHECKING:
     from dhdmm.client.http import CoordinatorClient
     from dhdmm.network.status import Missing, Status
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    help="Operate a coordinator: begin, close and abort rounds, see who is missing, purge.",
-    no_args_is_help=True,
+app = command_group(
+    "Operate a coordinator: begin, close and abort rounds, see who is missing, purge."
 )
 
 
 @app.command()
-@grouped
+@for_typer
 def begin(
     at: coordinator.Coordinator,
     operator: coordinator.Operator,
-    study: Annotated[
-        str | None, typer.Option(help="The study's digest, if the coordinator has several.")
-    ] = None,
+    study: Annotated[str | None, "The study's digest, if the coordinator has several."] = None,
     roster: options.Roster = None,
     occurrence: options.Occurrence = None,
     as_json: output.Json = False,
 ) -> None:
     """Begin a round of a study that the coordinator knows."""
-    invited = None if roster is None else _roster(roster)
+    from dhdmm.network.roster import RosterFile
+
+    invited = None if roster is None else json.loads(RosterFile.load(roster).to_bytes())
     with operator.client(at) as client:
         digest = study or _the_study(client, at.url)
         _show(client.begin(digest, invited, occurrence), as_json)
 
 
 @app.command()
-@grouped
+@for_typer
 def close(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
-    """Close the phase that a round is in, without those who are missing."""
+    """Close a round's phase without those who are missing."""
     with operated.found() as (client, status):
         _show(client.close(bytes.fromhex(status.round), status.state), as_json)
 
 
 @app.command()
-@grouped
+@for_typer
 def abort(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """End a round without a release. What has been paid for it stays paid."""
     with operated.found() as (client, status):
@@ -63,7 +58,7 @@ def abort(operated: coordinator.OperatedRound, as_json: output.Json = False) -> 
 
 
 @app.command()
-@grouped
+@for_typer
 def missing(operated: coordinator.OperatedRound, as_json: output.Json = False) -> None:
     """Show whom a round is waiting for in its phase."""
     with operated.found() as (client, status):
@@ -73,16 +68,15 @@ def missing(operated: coordinator.OperatedRound, as_json: output.Json = False) -
 
 
 @app.command()
+@for_typer
 def purge(
-    older_than: Annotated[
-        str, typer.Option(help="How long ago a round must have ended, such as 90d.")
-    ],
+    older_than: Annotated[str, "How long ago a round must have ended, such as 90d."],
     store: options.Store = options.STORE,
     as_json: output.Json = False,
 ) -> None:
-    """Delete the messages of rounds that are long over, in the store itself.
+    """Delete the messages of rounds that are long over.
 
-    Transcripts, releases and the fact that there was a round stay.
+    In the store itself. Transcripts, releases and the fact that there was a round stay.
     """
     extras.require("serve")
     from sqlalchemy.exc import DBAPIError
@@ -107,7 +101,7 @@ def purge(
 
 
 def _require_file(store: str) -> None:
-    """A name that is not a store's would be made one, without a round in it."""
+    """Refuse a file that does not exist: opening it would make an empty store."""
     from sqlalchemy import make_url
 
     place = make_url(store)
@@ -128,13 +122,6 @@ def _the_study(client: CoordinatorClient, url: str) -> str:
             "the coordinator has several studies", where=url, hint=f"--study: {listed}"
         )
     return next(iter(found))
-
-
-def _roster(path: Path) -> object:
-    """The file as JSON, checked first."""
-    from dhdmm.network.roster import RosterFile
-
-    return json.loads(RosterFile.load(path).to_bytes())
 
 
 def _show(status: Status, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -18,33 +18,30 @@ if TYPE_CHECKING:
     from dhdmm.study.spec import Study
 
 Command = Callable[..., None]
+CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The study file.")]
 ThreatModel = Annotated[
-    str | None, typer.Option(help="malicious, semi-honest or two-servers, instead of the study's.")
+    str | None, "malicious, semi-honest or two-servers, instead of the study's."
 ]
 Dropout = Annotated[
     float, typer.Option(min=0, max=0.99, help="The share of participants that falls silent.")
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes for the participants.")]
-ReleaseOut = Annotated[Path | None, typer.Option(help="The folder to write the release to.")]
+ReleaseOut = Annotated[Path | None, "The folder to write the release to."]
 ReleaseDirectory = Annotated[Path, typer.Argument(help="The release directory.")]
-Item = Annotated[str | None, typer.Option("--item", help="Only this table.")]
-Rows = Annotated[int, typer.Option("--rows", min=0, help="Rows of each table; 0 for all of them.")]
+Item = Annotated[str | None, "Only this table."]
+Rows = Annotated[int, typer.Option(min=0, help="Rows of each table; 0 for all of them.")]
 Store = Annotated[
     str, typer.Option(envvar="DHDMM_STORE", help="SQLite file or PostgreSQL database.")
 ]
-Roster = Annotated[
-    Path | None, typer.Option(help="Who takes part; without it people enrol with tokens.")
-]
+Roster = Annotated[Path | None, "Who takes part; without it people enrol with tokens."]
 STORE = "sqlite:///coordinator.db"
 Occurrence = Annotated[
     str | None,
-    typer.Option(help="Begin the round of this one, such as 2026-W47; a study has one of each."),
+    "Begin the round of this occurrence, such as 2026-W47; a study has one round of each.",
 ]
-RosterStudy = Annotated[
-    str | None, typer.Option(help="The name of the study that the roster is for; else for any.")
-]
+RosterStudy = Annotated[str | None, "The name of the study that the roster is for; else for any."]
 RosterSerial = Annotated[
     int | None, typer.Option(min=1, help="Higher than that of every roster before it.")
 ]
@@ -56,21 +53,11 @@ class Tables:
 
     columns: Annotated[
         list[str],
-        typer.Option(
-            help="How your columns become the study's: a mapping file, or ATTRIBUTE=COLUMN; repeat"
-            " it."
-        ),
+        "How your columns become the study's: a mapping file, or ATTRIBUTE=COLUMN; repeat it.",
     ] = ()  # type: ignore[assignment]
-    ignore_case: Annotated[
-        bool,
-        typer.Option("--ignore-case", help="Upper and lower case are the same in all columns."),
-    ] = False
-    on_unknown: Annotated[
-        UnknownValues, typer.Option(help="What happens to values outside the domain.")
-    ] = "error"
-    accept_loss: Annotated[
-        str, typer.Option(help="The share of rows that may be left out, such as 5%.")
-    ] = "1%"
+    ignore_case: Annotated[bool, "Upper and lower case are the same in all columns."] = False
+    on_unknown: Annotated[UnknownValues, "What happens to values outside the domain."] = "error"
+    accept_loss: Annotated[str, "The share of rows that may be left out, such as 5%."] = "1%"
 
     def reading(self, study: Study) -> TableOptions:
         """For `count_for` and `count_tables`."""
@@ -98,20 +85,32 @@ class Tables:
 ROWS = 12
 
 
-def grouped(command: Command) -> Command:
-    """The command with every parameter that is a dataclass replaced by the fields of that class.
+def command_group(help: str) -> typer.Typer:
+    """For commands below a command, such as `dhdmm data add`."""
+    return typer.Typer(
+        help=help,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings=CONTEXT,
+    )
 
-    Typer sees one option for each field; the command receives the instance.
+
+def for_typer(command: Command) -> Command:
+    """The command as Typer reads it, with one option for each parameter that is not an argument.
+
+    A parameter whose type is a dataclass becomes one option for each field, and the command
+    receives the instance. A text beside a type, as in `Annotated[int, "How many."]`, is the help of
+    its option. A bool that is False by default has no `--no-…`.
     """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     parameters: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         if name in groups:
-            parameters += _options(groups[name], parameter.default)
+            parameters += _fields(groups[name], parameter.default)
         else:
-            kept = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
-            parameters.append(kept)
+            parameters.append(_option(name, hints[name], parameter.default))
 
     @wraps(command)
     def call(**given: Any) -> None:
@@ -126,18 +125,22 @@ def grouped(command: Command) -> Command:
     return call
 
 
-def _options(group: Any, usual: Any) -> list[Parameter]:
-    """One for each field; its default is the one of the instance `usual`, if there is one."""
+def _fields(group: Any, usual: Any) -> list[Parameter]:
+    """One for each; its default is the one of the instance `usual`, if there is one."""
     hints = get_type_hints(group, include_extras=True)
     return [
-        Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=getattr(usual, field.name, _default(field)),
-            annotation=hints[field.name],
-        )
+        _option(field.name, hints[field.name], getattr(usual, field.name, _default(field)))
         for field in fields(group)
     ]
+
+
+def _option(name: str, hint: Any, default: Any) -> Parameter:
+    if get_origin(hint) is Annotated:
+        kind, about, *_ = get_args(hint)
+        if isinstance(about, str):
+            named = ["--" + name.replace("_", "-")] if default is False else []
+            hint = Annotated[kind, typer.Option(*named, help=about)]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def _default(field: Field[Any]) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TextIO
@@ -26,11 +27,15 @@ def console() -> Console:
     return Console(highlight=False)
 
 
-def table(*words: str, numbers: Sequence[str] = (), header: bool = True) -> Table:
-    """A table without lines: columns of words, which fold, then columns of numbers."""
+def table(
+    *words: str, numbers: Sequence[str] = (), header: bool = True, ruled: bool = False
+) -> Table:
+    """Columns of words, which fold, then of numbers; `ruled`, with a line under the header."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    made = Table(box=None, pad_edge=False, show_header=header)
+    box = SIMPLE_HEAD if ruled else None
+    made = Table(box=box, pad_edge=False, show_edge=False, show_header=header)
     for name in words:
         made.add_column(name, overflow="fold")
     for name in numbers:
@@ -38,11 +43,45 @@ def table(*words: str, numbers: Sequence[str] = (), header: bool = True) -> Tabl
     return made
 
 
+def by_topic(rows: Iterable[tuple[str, str]]) -> Table:
+    """What there is to say of each topic, beside its name."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="bold", no_wrap=True)
+    for topic, words in rows:
+        made.add_row(topic, escape(words))
+    return made
+
+
+def count_of(number: int, one: str, many: str = "") -> str:
+    """`1 query`, `2 queries`; the plural has an s unless it is given."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+PLAIN = {
+    **{"−": "-", "–": "-", "…": "...", "±": "+/-", "×": "x", "·": "*", "√": "sqrt", "✓": "+"},
+    **{"≤": "<=", "≥": ">=", "→": "->", "²": "^2", "’": "'", "─": "-"},
+    **{"ε": "epsilon", "δ": "delta", "ρ": "rho", "σ": "sigma", "θ": "theta"},
+}
+"""What is written for characters that a terminal does not have."""
+
+
 def replace_unprintable() -> None:
     """A terminal without ε, ± or a study's letters shows others; it is no error."""
+    codecs.register_error("dhdmm", _plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="dhdmm")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """As a codec asks: what to write instead, and where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    return "".join(PLAIN.get(letter, "?") for letter in unknown), error.end
 
 
 def to_json(document: dict[str, Any], stream: TextIO, indent: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Where tables are and where a release goes, as given on a command line. Loads nothing heavy."""
+"""Where tables are and where a release goes, as given on a command line. Imports little."""
 
 from __future__ import annotations
 
@@ -16,17 +16,23 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 def require_free(directory: Path) -> None:
-    """Found out before the budget is spent, not after."""
+    """Refuse a directory that cannot take the release, before the budget is spent."""
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise DataError(
             "there is something in the release's place already",
             where=str(directory),
             hint="name another folder with --out",
         )
-    parent = next((folder for folder in directory.parents if folder.exists()), Path())
+    require_writable(directory)
+
+
+def require_writable(directory: Path) -> None:
+    """Refuse a directory in which nothing can be written; it need not exist yet."""
+    places = (directory, *directory.parents)
+    parent = next((folder for folder in places if folder.exists()), Path())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise DataError(
-            "no folder can be made here",
+            "nothing can be written here",
             where=str(parent),
             hint="name another place with --out",
         )

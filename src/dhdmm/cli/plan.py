@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from dhdmm.cli import options, output
 from dhdmm.cli.figures import SECONDS, STEPS, figures
@@ -28,46 +27,31 @@ def plan(
         int | None,
         typer.Option(min=2, help="How many take part; by default the most the study allows."),
     ] = None,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Set the strategy beside others for these queries.")
-    ] = False,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Another ε than the study's.")
-    ] = None,
-    delta: Annotated[
-        float | None, typer.Option("--delta", help="Another δ than the study's.")
-    ] = None,
-    rho: Annotated[float | None, typer.Option("--rho", help="ρ instead of ε and δ.")] = None,
+    compare: Annotated[bool, "Set the strategy beside others for these queries."] = False,
+    epsilon: Annotated[float | None, "Another ε than the study's."] = None,
+    delta: Annotated[float | None, "Another δ than the study's."] = None,
+    rho: Annotated[float | None, "ρ instead of ε and δ."] = None,
     objective: Annotated[
         str | None,
-        typer.Option(
-            "--objective",
-            help="What is minimised: the total of squared errors (total), the same with every"
-            " table counted alike (per-table), or the largest error of any answer (max).",
-        ),
+        "What is minimised: the total of squared errors (total), the same with every"
+        " table counted alike (per-table), or the largest error of any answer (max).",
     ] = None,
     target: Annotated[
         list[str],
-        typer.Option(
-            "--target",
-            help='The largest standard error that answers of a table may have: "wards: 5";'
-            " repeat it.",
-        ),
+        'The largest standard error that answers of a table may have: "wards: 5"; repeat it.',
     ] = [],  # noqa: B006 - typer copies it
     target_rmse: Annotated[
-        float | None,
-        typer.Option("--target-rmse", min=1e-9, help="The error that all queries may have."),
+        float | None, typer.Option(min=1e-9, help="The error that all queries may have.")
     ] = None,
     total: Annotated[
         float | None,
         typer.Option(
-            "--total",
             min=1,
             help="A public guess of how many records there are: shows errors relative to that.",
         ),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, help="About how long to search for a strategy.")
+        float, typer.Option(min=0, help="About how long to search for a strategy.")
     ] = SECONDS,
     as_json: output.Json = False,
 ) -> None:
@@ -104,8 +88,8 @@ def _with_privacy(
 def draw(screen: Console, document: dict[str, Any]) -> None:
     """The same for a person, in 80 columns."""
 
-    queries = _count(document["queries"], "query", "queries")
-    sums = _count(document["rows"], "measured sum", "measured sums")
+    queries = output.count_of(document["queries"], "query", "queries")
+    sums = output.count_of(document["rows"], "measured sum")
     screen.print(
         f"[bold]{escape(document['study'])}[/bold]: {queries} over"
         f" {large(document['cells'])} cells, answered from {sums}."
@@ -140,15 +124,17 @@ def draw_items(screen: Console, document: dict[str, Any]) -> None:
 
     relative = ["of mean"] if "total" in document else []
     wanted = ["target"] if any("target" in item for item in document["items"]) else []
-    table = _table("table", "queries", "median", "largest", *wanted, *relative)
+    numbers = ("queries", "median", "largest", *wanted, *relative)
+    table = output.table("table", numbers=numbers)
     for item in document["items"]:
         errors = item["standard_error_median"], item["standard_error_max"]
         share = item.get("relative_median")
         shares = [f"{100 * share:.2g} %" if share is not None else "–" for _ in relative]
-        numbers = (figure(error) for error in errors)
         targets = [figure(item.get("target")) for _ in wanted]
         named = item["name"] + (" (sums)" if item["errors_of"] == "sums" else "")
-        table.add_row(escape(named), f"{item['queries']:,}", *numbers, *targets, *shares)
+        table.add_row(
+            escape(named), f"{item['queries']:,}", *map(figure, errors), *targets, *shares
+        )
     screen.print("[bold]Expected standard error of an answer[/bold]", table, "")
     if relative:
         screen.print(
@@ -182,12 +168,7 @@ def _typical(document: dict[str, Any]) -> str:
 
 def _draw_plan(screen: Console, document: dict[str, Any]) -> None:
 
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for name, words in _plan_words(document):
-        table.add_row(name, escape(words))
-    screen.print(table, "")
+    screen.print(output.by_topic(_plan_words(document)), "")
 
 
 def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -231,7 +212,7 @@ def _plan_words(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _largest(document: dict[str, Any]) -> str:
-    """First what was minimised."""
+    """The largest error, where that is what was minimised."""
     is_judged = document["objective"] == "max"
     return f"largest {figure(document['expected_max'])}, " if is_judged else ""
 
@@ -249,7 +230,7 @@ def _advice(document: dict[str, Any]) -> str:
 
 def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
 
-    table = _table("strategy", "rows", "error", "times best", "message")
+    table = output.table("strategy", numbers=("rows", "error", "times best", "message"))
     for one in document["compare"]:
         table.add_row(
             escape(one["name"]),
@@ -266,16 +247,3 @@ def _draw_comparison(screen: Console, document: dict[str, Any]) -> None:
         "Error: root mean square per query, all by L2 sensitivity 1 and Gaussian noise 1, which is"
         " what this mechanism uses; HDMM-style is optimised for L1. All at the same bits a sum."
     )
-
-
-def _table(first: str, *numbers: str) -> Table:
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column(first, overflow="fold", max_width=36)
-    for header in numbers:
-        table.add_column(header, justify="right")
-    return table
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"

@@ -22,9 +22,9 @@ def query(
         typer.Argument(help="SELECT ..., COUNT(*) FROM data WHERE ... GROUP BY ..."),
     ],
     rows: Annotated[
-        int, typer.Option("--rows", min=0, help="Rows on the screen; 0 for all of them.")
+        int, typer.Option(min=0, help="Rows on the screen; 0 for all of them.")
     ] = DEFAULT_ROWS,
-    level: Annotated[float, typer.Option("--level", help="Of the confidence intervals.")] = 0.95,
+    level: Annotated[float, "The level of the confidence intervals."] = 0.95,
     as_json: output.Json = False,
 ) -> None:
     """Ask a release a query that its study did not ask, at no privacy cost.

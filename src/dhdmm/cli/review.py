@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, extras, options, output
-from dhdmm.cli.options import grouped
 from dhdmm.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -18,13 +17,11 @@ if TYPE_CHECKING:
     from dhdmm.participant.policy import Review
 
 
-@grouped
 def review(
     at: coordinator.Coordinator,
     who: coordinator.Participant,
     data: Annotated[
-        str | None,
-        typer.Option(help="Your table: checked here against the study; nothing of it leaves."),
+        str | None, "Your table: checked here against the study; nothing of it leaves."
     ] = None,
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     as_json: output.Json = False,
@@ -34,7 +31,7 @@ def review(
     Every number is computed here, from the study and the strategy that the coordinator sent.
     """
     extras.require("join")
-    from dhdmm.client.consent import company_of, figures
+    from dhdmm.client.consent import figures, parties_of
     from dhdmm.participant.policy import review_preview
     from dhdmm.planning.draft import Draft
 
@@ -43,11 +40,11 @@ def review(
     with at.connect(who.known(), token=who.token) as client:
         status = at.round(client, who.round_id)
         draft = client.preview(bytes.fromhex(status.round))
-        company = company_of(client, status)
+        parties = parties_of(client, status)
     reviewed = review_preview(draft, limits, home.checked)
     if data is not None:
         _check_table(reviewed, data, reading)
-    document = figures(reviewed, limits, who.paid_so_far(data), status, company)
+    document = figures(reviewed, limits, who.existing_ledger(data), status, parties)
     document["consented"] = home.consented(Draft.of(reviewed.plan))
     if not as_json:
         draw(output.console(), _printable(document))
@@ -93,7 +90,6 @@ def _printable(value: Any) -> Any:
 def draw(screen: Console, document: dict[str, Any]) -> None:
     """The same for a person, in 80 columns."""
     from rich.markup import escape
-    from rich.table import Table
 
     from dhdmm.cli import plan, study
     from dhdmm.client.consent import words
@@ -104,13 +100,8 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
         screen.print(f"{escape(name)}: {escape(sql)}")
     screen.print()
     plan.draw_items(screen, document)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
-    for title, said in words(document):
-        table.add_row(title, escape(said))
-    table.add_row("draft", document["draft_digest"])
-    screen.print(table, "")
+    said = [*words(document), ("draft", document["draft_digest"])]
+    screen.print(output.by_topic(said), "")
     for warning in document["warnings"]:
         screen.print(f"[bold]Warning:[/bold] {escape(warning)}")
 

@@ -20,14 +20,12 @@ def roster(
     members: Annotated[
         list[Path], typer.Argument(metavar="PUBLIC", help="Everybody's public half, in order.")
     ],
-    out: Annotated[Path, typer.Option(help="The roster file to write.")],
-    registrar: Annotated[
-        Path | None, typer.Option(help="The identity file of the registrar, who signs it.")
-    ] = None,
+    out: Annotated[Path, "The roster file to write."],
+    registrar: Annotated[Path | None, "The identity file of the registrar, who signs it."] = None,
     study: options.RosterStudy = None,
     serial: options.RosterSerial = None,
     replaces: Annotated[
-        Path | None, typer.Option(help="The roster before it: its study, and the next serial.")
+        Path | None, "The roster before it: its study, and the next serial."
     ] = None,
     as_json: output.Json = False,
 ) -> None:

@@ -20,7 +20,6 @@ def rounds(
     give_up: Annotated[
         str | None,
         typer.Option(
-            "--give-up",
             metavar="ROUND",
             help="Leave it: erase its secrets; its ρ comes back unless the input has left.",
         ),

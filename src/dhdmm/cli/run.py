@@ -40,15 +40,12 @@ PHASES = 6
 """Of a round in the malicious model; the other one skips two."""
 
 
-@options.grouped
 def run(
     study: options.StudyFile,
     data: Annotated[
         list[str],
-        typer.Option(
-            help="A table per participant: a file, a folder of them, or a table in a warehouse "
-            "(postgresql://reader@host/database?table=name); repeat it. Or one table to deal out."
-        ),
+        "A table per participant: a file, a folder of them, or a table in a warehouse, as in"
+        " postgresql://me@host/db?table=name ; repeat it. Or one table to deal out.",
     ],
     participants: Annotated[
         int | None, typer.Option(min=3, help="Deal one table out among so many participants.")
@@ -59,22 +56,13 @@ def run(
     reading: options.Tables = options.Tables(),  # noqa: B008 - frozen
     ledger: Annotated[
         str | None,
-        typer.Option(
-            help="What pays: a data set's name or a ledger file. Tables that dhdmm data add has"
-            " named pay by themselves."
-        ),
+        "What is debited: a data set's name or a ledger file. Tables that dhdmm data add has"
+        " named are debited anyway.",
     ] = None,
-    budget: Annotated[
-        str, typer.Option(help="Of a ledger file that does not exist yet.")
-    ] = "rho=1",
-    truth: Annotated[
-        bool, typer.Option("--truth", help="Compare with the exact answers (not private!).")
-    ] = False,
+    budget: Annotated[str, "The budget of a ledger file that does not exist yet."] = "rho=1",
+    truth: Annotated[bool, "Compare with the exact answers (not private!)."] = False,
     full_transcript: Annotated[
-        bool,
-        typer.Option(
-            "--full-transcript", help="Keep every message, so that the sum can be recomputed."
-        ),
+        bool, "Keep every message, so that the sum can be recomputed."
     ] = False,
     workers: options.Workers = None,
     as_json: output.Json = False,
@@ -89,7 +77,7 @@ def run(
     with output.progress("planning", 1):
         enrolment = enrol(make_plan(asked, participants=len(histograms)))
     if report.left_out:
-        told(report)
+        print_report(report)
     ledgers = _ledgers(data, ledger, total)
     if not (ledgers or as_json):
         print(UNNAMED, file=sys.stderr)
@@ -166,8 +154,8 @@ def study_of(path: Path, threat_model: str | None) -> Study:
     return study if threat_model is None else study.with_aggregation(threat_model=threat_model)
 
 
-def told(report: Report) -> None:
-    """What is counted and what is not, beside what the command prints."""
+def print_report(report: Report) -> None:
+    """On standard error: which rows are counted and which are not."""
     for line in report.words():
         print(line, file=sys.stderr)
 
@@ -177,7 +165,7 @@ def _counted(
 ) -> tuple[list[Histogram], Report]:
     tables = [table for given in data for table in tables_given(given)]
     if participants is not None:
-        return _dealt_out(study, tables, participants, reading)
+        return _split_table(study, tables, participants, reading)
     if len(tables) == 1:
         raise DataError(
             "one table is one participant",
@@ -190,7 +178,7 @@ def _counted(
     return [one.histogram for one in counted], Report.total([one.report for one in counted])
 
 
-def _dealt_out(
+def _split_table(
     study: Study, tables: list[Path | TableAddress], participants: int, reading: options.Tables
 ) -> tuple[list[Histogram], Report]:
 

@@ -14,7 +14,7 @@ import typer
 
 from dhdmm.cli import extras, options, output
 from dhdmm.cli.durations import seconds_of
-from dhdmm.cli.options import grouped
+from dhdmm.cli.places import require_writable
 from dhdmm.cli.servers import Listening, SecondServer
 from dhdmm.errors import DhdmmError, RoundAborted
 from dhdmm.server.occurrences import Every, now, occurrence_at
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 OTHER_ROSTER = "it keeps its own roster; the next round has the new one"
 
 
-@grouped
 def serve(
     studies: Annotated[
         list[Path], typer.Argument(metavar="STUDY", help="The study files, one or more.")
@@ -44,7 +43,7 @@ def serve(
     store: options.Store = options.STORE,
     listening: Listening = Listening(),  # noqa: B008 - frozen
     roster: options.Roster = None,
-    out: Annotated[Path, typer.Option(help="A folder for the releases.")] = Path("releases"),
+    out: Annotated[Path, "A folder for the releases."] = Path("releases"),
     enrolment_seconds: Annotated[
         float, typer.Option(min=0.1, help="How long people may take to come.")
     ] = 3600.0,
@@ -52,25 +51,19 @@ def serve(
         float, typer.Option(min=0.1, help="After so long a phase goes on without stragglers.")
     ] = 300.0,
     operator_token_file: Annotated[
-        Path | None, typer.Option(help="What the operator's requests carry; made if missing.")
+        Path | None, "What the operator's requests carry; made if missing."
     ] = None,
     identity: Annotated[
-        Path | None, typer.Option(help="Who you are: signs the transcripts, its name is shown.")
+        Path | None, "Who you are: signs the transcripts, its name is shown."
     ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Begin a new round of studies whose last one is over.")
-    ] = False,
-    apart: Annotated[
-        str, typer.Option(help="With --again: the least time since the last one began.")
-    ] = "1h",
+    again: Annotated[bool, "Begin a new round of studies whose last one is over."] = False,
+    apart: Annotated[str, "With --again: the least time since the last one began."] = "1h",
     occurrence: options.Occurrence = None,
-    every: Annotated[
-        Every | None, typer.Option(help="A round in every such period, each of its own.")
-    ] = None,
+    every: Annotated[Every | None, "Begin a round in every such period."] = None,
     purge_after: Annotated[
-        str | None, typer.Option(help="Delete the messages of rounds that ended so long ago.")
+        str | None, "Delete the messages of rounds that ended so long ago, such as 90d."
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when the rounds are over.")] = False,
+    once: Annotated[bool, "End when the rounds are over."] = False,
     with_pages: Annotated[
         bool, typer.Option("--pages/--no-pages", help="Pages for people beside the protocol.")
     ] = True,
@@ -111,6 +104,7 @@ def serve(
     if once and every is not None:
         raise DhdmmError("--once and --every exclude each other", hint="give one")
     keep = None if purge_after is None else seconds_of(purge_after)
+    require_writable(out)
     asked = [Study.load(path) for path in studies]
     database = Database(store)
     token = _operator_token(operator_token_file)
@@ -139,15 +133,15 @@ def serve(
         logs.logger().warning("nobody can operate the rounds: give --operator-token-file")
     database.migrate()  # only now: whatever was given is in order
     rounds = _rounds(database, asked, invited, begin, second)
-    beside: list[Work] = [] if keep is None else [partial(serving.purging, hub, keep)]
+    beside: list[Work] = [] if keep is None else [partial(serving.purge_hourly, hub, keep)]
     if every is not None:
         known = [add_study(database, study, second) for study in asked]
         beside.append(Recurring(hub, known, every, lambda: _roster(roster, studies)).run)
     if once:
-        beside.append(partial(serving.end_with, server, hub))
+        beside.append(partial(serving.stop_when_saved, server, hub))
     try:
         run(serving.serve(server, hub, rounds, beside, shown))
-        statuses = serving.last_known(hub)
+        statuses = serving.final_statuses(hub)
     finally:
         database.close()
     document = _summary(hub, [status for status in statuses if status.round in rounds])
@@ -205,7 +199,7 @@ def _roster(path: Path | None, studies: list[Path]) -> RosterFile | None:
 
 
 def _beginning(again: bool, apart: int, occurrence: str | None, every: Every | None) -> Begin:
-    """How a study that may have had a round comes by its round."""
+    """The function that finds a study's round: a new one, or the one that it has."""
     from dhdmm.server.studies import Chosen, begin_again, current_round
 
     if again + (occurrence is not None) + (every is not None) > 1:
@@ -226,7 +220,7 @@ def _rounds(
     begin: Begin,
     helper: bytes | None,
 ) -> list[str]:
-    from dhdmm.server.studies import add_study, goes_on_under_another
+    from dhdmm.server.studies import add_study, runs_under_another_roster
 
     rounds = []
     for study in studies:
@@ -234,14 +228,14 @@ def _rounds(
         chosen = begin(database, known, roster)
         if chosen.because is not None:
             _say(f"no new round: {chosen.because}", chosen.round, study)
-        if roster and goes_on_under_another(database, known, chosen.round, roster):
+        if roster and runs_under_another_roster(database, known, chosen.round, roster):
             _say(OTHER_ROSTER, chosen.round, study)
         rounds.append(chosen.round)
     return rounds
 
 
 def _say(words: str, round_id: str, study: Study) -> None:
-    """To whoever watches, or in the log."""
+    """Print it on a terminal, or log it."""
     from dhdmm.server.logs import logger
 
     if sys.stderr.isatty():

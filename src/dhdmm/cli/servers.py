@@ -22,19 +22,18 @@ if TYPE_CHECKING:
 class Listening:
     """Where a server listens, whom it believes, and how much it lets callers do."""
 
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8443
-    tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate chain (PEM); without it only this machine.")
-    ] = None
-    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key (PEM).")] = None
+    host: Annotated[str, "The address to listen on."] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = (
+        8443
+    )
+    tls_cert: Annotated[Path | None, "Certificate chain (PEM); without it only this machine."] = (
+        None
+    )
+    tls_key: Annotated[Path | None, "The certificate's key (PEM)."] = None
     limits: Annotated[
-        Path | None,
-        typer.Option(help="A YAML file with limits on callers, instead of the defaults."),
+        Path | None, "A YAML file with limits on callers, instead of the defaults."
     ] = None
-    proxies: Annotated[
-        str, typer.Option(help="Addresses of reverse proxies whose word on clients counts.")
-    ] = ""
+    proxies: Annotated[str, "Addresses of reverse proxies whose word on clients counts."] = ""
 
     def server(self, app: Application, usual: Limits, **more: Any) -> Server:
         """As `make_server` makes it; `usual` are the limits where no file is given."""
@@ -50,20 +49,14 @@ class Listening:
 class SecondServer:
     """Where the helper is, and how to know it."""
 
-    helper: Annotated[
-        str | None,
-        typer.Option(help="Where the second server is, for studies with two servers."),
-    ] = None
-    helper_key: Annotated[
-        str | None,
-        typer.Option(help="Its key: a public identity's file, or 64 hexadecimal digits."),
-    ] = None
-    helper_ca: Annotated[
-        Path | None, typer.Option(help="Who vouches for its certificate (PEM).")
-    ] = None
-    helper_pin: Annotated[str | None, typer.Option(help="Or the SHA-256 of its certificate.")] = (
+    helper: Annotated[str | None, "Where the second server is, for studies with two servers."] = (
         None
     )
+    helper_key: Annotated[
+        str | None, "Its key: a public identity's file, or 64 hexadecimal digits."
+    ] = None
+    helper_ca: Annotated[Path | None, "Who vouches for its certificate (PEM)."] = None
+    helper_pin: Annotated[str | None, "Or the SHA-256 of its certificate."] = None
 
     def link(self, identity: Identity) -> HelperLink | None:
         """Its certificate is believed as a coordinator's is by participants."""
@@ -85,11 +78,17 @@ class SecondServer:
         return None if self.helper_key is None else key_given(self.helper_key)
 
 
-def key_given(written: str) -> bytes:
+def key_given(written: str, what: str = "a key") -> bytes:
     """Of a public identity's file, or as digits."""
     from dhdmm.network.identity import load_public
     from dhdmm.network.trust import parse_digest
 
-    if Path(written).is_file():
-        return bytes.fromhex(load_public(Path(written)).key)
-    return parse_digest(written, "a key", "or the file of a public identity")
+    digits = load_public(Path(written)).key if _is_file(written) else written
+    return parse_digest(digits, what, "there is no file of this name either")
+
+
+def _is_file(written: str) -> bool:
+    try:
+        return Path(written).is_file()
+    except OSError:  # no file has so long a name
+        return False

@@ -24,18 +24,18 @@ from dhdmm.server.retention import purge
 from dhdmm.server.studies import Hub
 
 Work = Callable[[], Coroutine[Any, Any, None]]
-"""To be done beside serving."""
+"""Something to do while the server runs."""
 
 WATCH_SECONDS = 0.2
 PURGE_SECONDS = 3600.0
 LINGER_SECONDS = 1.0
-"""Round trips for whoever waits for the end, to hear of it and to ask for the transcript."""
+"""For participants that wait for the end: time to hear of it and to fetch the transcript."""
 
 
 async def serve(
     server: Server, hub: Hub, rounds: list[str], beside: list[Work], screen: Console | None
 ) -> None:
-    """Serve, and meanwhile do what is to be done beside it."""
+    """Run the server, and these tasks beside it."""
     async with _shown(hub, rounds, screen):
         working = [watched(_while_serving(server, w), hub.observer, server.stop) for w in beside]
         tasks = [asyncio.create_task(work) for work in working]
@@ -44,8 +44,8 @@ async def serve(
             task.cancel()
 
 
-def last_known(hub: Hub) -> list[Status]:
-    """How rounds stand in the end; if the store does not say, what was last heard of them."""
+def final_statuses(hub: Hub) -> list[Status]:
+    """How rounds ended, by the store; if it is away, as this process last knew them."""
     try:
         return asyncio.run(hub.statuses(limit=None))
     except Problem:
@@ -58,8 +58,8 @@ async def _while_serving(server: Server, work: Work) -> None:
     await work()
 
 
-async def purging(hub: Hub, keep: int) -> None:
-    """Now, and then every hour; a store that fails is tried again after one."""
+async def purge_hourly(hub: Hub, keep: int) -> None:
+    """Purge old rounds now and every hour; a store that fails is tried again an hour later."""
     while True:
         try:
             gone = await asyncio.to_thread(purge, hub.database, keep)
@@ -71,7 +71,7 @@ async def purging(hub: Hub, keep: int) -> None:
         await asyncio.sleep(PURGE_SECONDS)
 
 
-async def end_with(server: Server, hub: Hub) -> None:
+async def stop_when_saved(server: Server, hub: Hub) -> None:
     """Stop when all rounds are over and their releases are saved."""
     await hub.published()
     await asyncio.sleep(LINGER_SECONDS)

@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from dhdmm.cli import options, output
 from dhdmm.participant.tabulate import count_for
@@ -33,12 +31,12 @@ def simulate(
     records_per_participant: Annotated[
         int, typer.Option(min=0, help="How many records each participant holds.")
     ] = 1,
-    data: Annotated[
-        Path | None, typer.Option(help="A table to deal out; else records are drawn uniformly.")
-    ] = None,
+    data: Annotated[Path | None, "A table to deal out; else records are drawn uniformly."] = None,
     participant_mbps: Link = None,
     coordinator_mbps: Link = None,
-    latency_ms: Annotated[float, typer.Option(min=0, help="Of every message, one way.")] = 0.0,
+    latency_ms: Annotated[
+        float, typer.Option(min=0, help="The delay of every message, one way.")
+    ] = 0.0,
     patience_s: Annotated[
         float, typer.Option(min=0, help="How long a phase waits if somebody is silent.")
     ] = 0.0,
@@ -48,21 +46,14 @@ def simulate(
     straggler_slowdown: Annotated[
         float, typer.Option(min=1, help="How many times slower these compute and transmit.")
     ] = 10.0,
-    seed: Annotated[int, typer.Option(help="Everything but measured times follows from it.")] = 0,
+    seed: Annotated[int, "Everything but measured times follows from it."] = 0,
     engine: Annotated[
         Literal["processes", "local", "ray", "coordinator", "model"],
-        typer.Option(
-            help="Where participants run; 'coordinator' runs it alone, 'model' only counts."
-        ),
+        "Where participants run; 'coordinator' runs it alone, 'model' only counts.",
     ] = "processes",
     workers: options.Workers = None,
-    compute_model: Annotated[
-        bool,
-        typer.Option("--compute-model", help="Count operations at fixed costs, measure nothing."),
-    ] = False,
-    trace: Annotated[
-        Path | None, typer.Option(help="Save every message's bytes and seconds here (.npz).")
-    ] = None,
+    compute_model: Annotated[bool, "Count operations at fixed costs, measure nothing."] = False,
+    trace: Annotated[Path | None, "Save every message's bytes and seconds here (.npz)."] = None,
     as_json: output.Json = False,
 ) -> None:
     """Simulate a round: real sessions and cryptography, under a virtual clock.
@@ -136,10 +127,8 @@ def _draw_phases(screen: Console, simulation: Simulation, document: dict[str, An
     """One line a phase: on the virtual clock, of one participant, of the coordinator."""
 
     trace, alive = simulation.trace, simulation.trace.survivors
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("phase", no_wrap=True)
-    for header in ("clock", "participant", "sends", "receives", "coordinator"):
-        table.add_column(header, justify="right", no_wrap=True)
+    numbers = ("clock", "participant", "sends", "receives", "coordinator")
+    table = output.table("phase", numbers=numbers, ruled=True)
     if trace.optimisation_seconds:
         spent = f"{trace.optimisation_seconds:.2f} s"
         table.add_row("optimisation", spent, "", "", "", spent)

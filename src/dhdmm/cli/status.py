@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dhdmm.cli import coordinator, extras, output
-from dhdmm.cli.options import grouped
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-@grouped
 def status(
     at: coordinator.Coordinator,
     who: coordinator.Person,
     operator: coordinator.Operator,
-    running: Annotated[
-        bool, typer.Option("--running", help="Leave out the rounds that are over.")
-    ] = False,
+    running: Annotated[bool, "Leave out the rounds that are over."] = False,
     last: Annotated[int, typer.Option(min=1, help="How many at most, the newest first.")] = 50,
     as_json: output.Json = False,
 ) -> None:

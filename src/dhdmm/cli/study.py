@@ -38,12 +38,10 @@ def init(
         ),
     ] = None,
     max_values: Annotated[
-        int, typer.Option("--max-values", min=1, help="Different texts that a draft lists.")
+        int, typer.Option(min=1, help="Different texts that a draft lists.")
     ] = MOST_TEXTS,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of study files for editors.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    schema: Annotated[bool, "Print the JSON Schema of study files for editors."] = False,
+    force: Annotated[bool, "Overwrite an existing file."] = False,
     as_json: output.Json = False,
 ) -> None:
     """Write a first study file: a commented example, or a draft from a table."""
@@ -97,18 +95,18 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
     """A described study for a person, in 80 columns."""
 
     screen.print(f"[bold]{escape(document['study'])}[/bold]")
-    screen.print(
-        f"{_count(document['queries'], 'query', 'queries')} in"
-        f" {_count(len(document['tables']), 'table')} over {_count(document['cells'], 'cell')}.\n"
-    )
+    queries = output.count_of(document["queries"], "query", "queries")
+    tables = output.count_of(len(document["tables"]), "table")
+    cells = output.count_of(document["cells"], "cell")
+    screen.print(f"{queries} in {tables} over {cells}.\n")
     schema = output.table("attribute", "type", "values", "domain")
     for entry in document["attributes"]:
         size = f"{entry['size']:,}"
         schema.add_row(escape(entry["name"]), entry["type"], size, escape(entry["domain"]))
     screen.print(schema, "")
     for entry in document["groupings"]:
-        sets = _count(len(entry["sets"]), "set")
-        rest = _count(entry["left_out"], "value")
+        sets = output.count_of(len(entry["sets"]), "set")
+        rest = output.count_of(entry["left_out"], "value")
         note = f", {rest} in none of them" if entry["left_out"] else ""
         screen.print(f"[bold]{escape(entry['name'])}[/bold]: {sets} of {escape(entry['of'])}{note}")
     if document["groupings"]:
@@ -122,16 +120,12 @@ def draw(screen: Console, document: dict[str, Any]) -> None:
             screen.print(f"[bold]{section}[/bold]: {escape(document[section])}")
 
 
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def _draw_table(screen: Console, table: dict[str, Any]) -> None:
 
     summary = f": {table['summary']}" if table["summary"] else ""
     title = f"[bold]{escape(table['name'])}[/bold]{escape(summary)}"
     target = "" if table["target"] is None else f", standard errors up to {table['target']:g}"
-    screen.print(f"{title}, {_count(table['queries'], 'query', 'queries')}{target}")
+    screen.print(f"{title}, {output.count_of(table['queries'], 'query', 'queries')}{target}")
     for term in table["terms"][:SHOWN_TERMS]:
         weight = f", weight {term['weight']:g}" if term["weight"] != 1 else ""
         words = f"· {term['words']}: {term['queries']:,}{weight}"

@@ -26,12 +26,11 @@ LONGEST_NAME = 36
 
 def synthesize(
     directory: options.ReleaseDirectory,
-    out: Annotated[Path, typer.Option("--out", help="A new .csv or .parquet file.")],
+    out: Annotated[Path, "A new .csv or .parquet file."],
     rows: Annotated[
-        int | None,
-        typer.Option("--rows", min=1, help="How many records; by default as many as counted."),
+        int | None, typer.Option(min=1, help="How many records; by default as many as counted.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Other records of the same kind.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Other records of the same kind.")] = 1,
     as_json: output.Json = False,
 ) -> None:
     """Write made-up records whose tables agree with the release, and say how well they do."""

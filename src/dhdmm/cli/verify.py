@@ -10,6 +10,7 @@ from rich.console import Console
 
 from dhdmm.cli import output
 from dhdmm.errors import TranscriptError
+from dhdmm.network.files import reading
 from dhdmm.release import directory as directories
 from dhdmm.release import published
 from dhdmm.release.transcript import Transcript
@@ -22,15 +23,9 @@ def verify(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The transcript, or a release directory.")
     ],
-    release: Annotated[
-        Path | None, typer.Option("--release", help="Compare the tables of this directory, too.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="The coordinator's public key, 64 hex digits.")
-    ] = None,
-    proofs: Annotated[
-        bool, typer.Option("--proofs", help="Refuse unless the proof of every input was checked.")
-    ] = False,
+    release: Annotated[Path | None, "Compare the tables of this directory, too."] = None,
+    key: Annotated[str | None, "The coordinator's public key, 64 hex digits."] = None,
+    proofs: Annotated[bool, "Refuse unless the proof of every input was checked."] = False,
     as_json: output.Json = False,
 ) -> None:
     """Check a transcript and re-derive its release; any changed byte is an error."""
@@ -73,11 +68,13 @@ def _key(written: str) -> bytes:
 
 
 def _read(file: Path) -> Transcript:
-    try:
+    with reading(file, "the transcript"):
         encoded = file.read_bytes()
-    except OSError as error:
-        raise TranscriptError(error.strerror or str(error), where=str(file)) from None
-    return Transcript.from_bytes(encoded)
+    try:
+        return Transcript.from_bytes(encoded)
+    except TranscriptError as error:
+        hint = error.hint or "give a release directory, or the transcript.cbor in it"
+        raise TranscriptError(error.what, where=f"{file}: {error.where}", hint=hint) from None
 
 
 def _draw(screen: Console, document: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from dhdmm.aggregation.roster import Roster
-from dhdmm.client.http import Answered, CoordinatorClient
+from dhdmm.client.http import CoordinatorClient, RequestRefused
 from dhdmm.network.roster import RosterFile
 from dhdmm.network.status import NamedKey, Status
 from dhdmm.participant.policy import Policy, Review, helper_name, within_limits
@@ -43,7 +43,7 @@ SEEN_BY = (
 
 
 @dataclass(frozen=True)
-class Company:
+class Parties:
     """Who coordinates, and who else takes part, by the coordinator's word."""
 
     address: str
@@ -52,19 +52,19 @@ class Company:
     """None while people enrol, or if the coordinator does not show it."""
 
 
-def company_of(client: CoordinatorClient, status: Status) -> Company:
+def parties_of(client: CoordinatorClient, status: Status) -> Parties:
     """What there is to know of the others before anybody says yes."""
     coordinator, roster = None, None
-    with suppress(Answered):  # an older coordinator does not say
+    with suppress(RequestRefused):  # an older coordinator does not say
         coordinator = client.coordinator()
-    with suppress(Answered):
+    with suppress(RequestRefused):
         encoded = client.roster(bytes.fromhex(status.round)) if status.roster_digest else None
         roster = encoded and RosterFile.from_bytes(encoded, "the coordinator's roster").roster
-    return Company(client.base, coordinator, roster or None)
+    return Parties(client.base, coordinator, roster or None)
 
 
 def figures(
-    reviewed: Review, policy: Policy, ledger: Ledger | None, status: Status, company: Company
+    reviewed: Review, policy: Policy, ledger: Ledger | None, status: Status, parties: Parties
 ) -> dict[str, Any]:
     """The study in words, the cost by our own arithmetic, the budget before and after."""
     plan = reviewed.plan
@@ -78,8 +78,8 @@ def figures(
     return {
         "round": status.round,
         "state": status.state,
-        "coordinator": _coordinator(company),
-        "roster": _roster(company.roster),
+        "coordinator": _coordinator(parties),
+        "roster": _roster(parties.roster),
         "description": describe(plan.study) | {"privacy": None},  # said below, at our own δ
         "sql": sql_examples(plan.study),
         "privacy": promise_words(plan, Promise(epsilon, policy.max_delta)),
@@ -113,11 +113,11 @@ def figures(
     }
 
 
-def _coordinator(company: Company) -> dict[str, str | None]:
-    known = company.coordinator
+def _coordinator(parties: Parties) -> dict[str, str | None]:
+    known = parties.coordinator
     return {
         "name": (known.name or None) if known else None,
-        "address": company.address,
+        "address": parties.address,
         "fingerprint": known.fingerprint if known else None,
     }
 

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from dhdmm.aggregation.method import ABORTED, input_phase
-from dhdmm.client.http import Answered, CoordinatorClient
+from dhdmm.client.http import CoordinatorClient, RequestRefused
 from dhdmm.client.seat import Seat
 from dhdmm.errors import VerificationError
 from dhdmm.release.receipt import MAGIC, Receipt
@@ -49,38 +49,38 @@ class Participation:
 
 
 @dataclass
-class Course:
-    """How the conversation went: whether it ended early and why, and what everybody was told."""
+class Exchange:
+    """How the exchange of messages went: whether it ended early and why, and what we were told."""
 
     ending: Ending | None = None
     reason: str | None = None
     root: bytes | None = None
     survivors: Bitmap | None = None
-    heard: str = ""
-    """The digest of the coordinator's last message, which tells it what we have."""
+    last_digest: str = ""
+    """Of the coordinator's last message, in hexadecimal: tells it which one we have."""
     sent: list[bytes] = field(default_factory=list)
     """The digests of our messages that were taken, since this process began."""
     receipt: bytes | None = None
     """The coordinator's, once the round is over."""
 
 
-def note_heard(message: bytes | None, course: Course) -> None:
-    """What we have by now of what the coordinator has to say."""
+def note_message(message: bytes | None, exchange: Exchange) -> None:
+    """Remember the coordinator's message as the last one that we have."""
     if message is not None:
-        course.heard = sha256(message).hexdigest()
+        exchange.last_digest = sha256(message).hexdigest()
         if message.startswith(MAGIC):
-            course.receipt = message
+            exchange.receipt = message
 
 
 def ended(
-    client: CoordinatorClient, seat: Seat, paid: bytes, course: Course, whole: bool
+    client: CoordinatorClient, seat: Seat, paid: bytes, exchange: Exchange, whole: bool
 ) -> Participation:
     """How the round ended. Messages are waited for, and a status asked for where none comes."""
-    with suppress(Answered):  # there will be none any more
-        while course.receipt is None:
-            note_heard(client.message(seat.round_id, course.heard), course)
-    if course.receipt is not None:
-        return _released(client, seat, paid, course, Receipt.from_bytes(course.receipt), whole)
+    with suppress(RequestRefused):  # there will be none any more
+        while exchange.receipt is None:
+            note_message(client.message(seat.round_id, exchange.last_digest), exchange)
+    if exchange.receipt is not None:
+        return _released(client, seat, paid, exchange, Receipt.from_bytes(exchange.receipt), whole)
     status = client.status(seat.round_id)
     if status.state != ABORTED.name:
         raise VerificationError("the coordinator gives no receipt", hint="dhdmm verify its release")
@@ -91,18 +91,23 @@ def _released(
     client: CoordinatorClient,
     seat: Seat,
     paid: bytes,
-    course: Course,
+    exchange: Exchange,
     receipt: Receipt,
     whole: bool,
 ) -> Participation:
     """The input that left here must be in the release, or we know why not."""
     plan = seat.reviewed.plan
-    if course.ending is Ending.LEFT_BEHIND and receipt.input(plan) is None:
-        return Participation(Ending.LEFT_BEHIND, course.reason, True)
+    if exchange.ending is Ending.LEFT_BEHIND and receipt.input(plan) is None:
+        return Participation(Ending.LEFT_BEHIND, exchange.reason, True)
     if receipt.input(plan) != paid:
         raise VerificationError("the input that left here is not in the release")
     *checks, ours = receipt.check(
-        plan, seat.round_id, seat.position, course.sent, course.root, course.survivors
+        plan,
+        seat.round_id,
+        seat.position,
+        exchange.sent,
+        exchange.root,
+        exchange.survivors,
     )
     verified = _verified(client, seat, receipt) if whole else None
     warnings = []

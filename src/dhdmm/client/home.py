@@ -24,7 +24,7 @@ from dhdmm.study.spec import Study
 
 if TYPE_CHECKING:
     from dhdmm.client.journal import FileJournal
-    from dhdmm.network.roster import Vouched
+    from dhdmm.network.roster import RosterCredentials
     from dhdmm.planning.draft import Draft
 
 
@@ -116,7 +116,7 @@ class Home:
         place = self.root / "consents" / f"{draft.digest.hex()}.json"
         return place.exists() and read_document(Consent, place).draft == draft.digest.hex()
 
-    def accept_roster(self, given: Vouched, study: str) -> None:
+    def accept_roster(self, given: RosterCredentials, study: str) -> None:
         """Remember the highest serial number of this registrar's rosters; refuse a lower one."""
         registrar = (given.registrar or b"").hex()
         name = sha256(f"{registrar} {study}".encode()).hexdigest()

@@ -1,7 +1,8 @@
-"""The participant's end of the wire: outbound requests, signed, repeated until they are answered.
+"""A participant's requests to a coordinator: signed, and repeated until they are answered.
 
-Every route may be called again with the same bytes, so whatever goes wrong on the way is met by
-waiting a little and repeating. Nothing that a coordinator sends is unbounded or shown unfiltered.
+Every route may be called again with the same bytes, so a failure on the way is followed by a pause
+and the same request.
+A coordinator's answers have a largest size, and are filtered before they are shown.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Unreachable(DhdmmError):
     exit_code = ExitCode.ABORTED
 
 
-class Answered(DhdmmError):
+class RequestRefused(DhdmmError):
     """The coordinator refused a request, and why."""
 
     exit_code = ExitCode.REFUSED
@@ -89,7 +90,7 @@ class _Reply:
 
 
 class CoordinatorClient:
-    """Speaks with one coordinator, for whoever has what is given. Close it after use.
+    """A client of one coordinator. Close it after use.
 
     Every request is signed by the identity, and carries the enrolment token and the operator's.
     """
@@ -111,19 +112,19 @@ class CoordinatorClient:
         self._address, self._identity = address, identity
         self._patience, self._randomness = patience, randomness
         self._sleep, self._clock, self._watch = sleep, clock, watch
-        self._heard = False
+        self._has_answered = False
         self._headers = {"Host": urlsplit(address.base).netloc, "User-Agent": "dhdmm"}
         self._headers |= {"Accept-Encoding": compressed.NAME}
         self._headers |= {} if token is None else {signing.TOKEN_HEADER: token}
         self._headers |= {} if operator is None else {"Authorization": f"Bearer {operator}"}
-        self._lines = _connections(address, trust)
+        self._pool = _connections(address, trust)
         self._previews: dict[bytes, bytes] = {}
 
     def __enter__(self) -> CoordinatorClient:
         return self
 
     def __exit__(self, *_ended: object) -> None:
-        self._lines.close()
+        self._pool.close()
 
     @property
     def base(self) -> str:
@@ -179,7 +180,7 @@ class CoordinatorClient:
         return self._previews[round_id]
 
     def offer(self, round_id: bytes, *, wait: bool = False) -> Offer:
-        """The terms of a round in which we have a seat; `Answered` while people still enrol."""
+        """The terms of a round in which we have a seat. Refused while people still enrol."""
         waiting = f"?wait={LONGEST_WAIT}" if wait else ""
         return Offer.from_bytes(self._bytes(round_id, f"seat{waiting}").body)
 
@@ -252,25 +253,25 @@ class CoordinatorClient:
         kind: str | None = None,
         limit: int = LARGEST_CONTROL_BYTES,
     ) -> _Reply:
-        """The same bytes again until there is an answer; refusals raise `Answered`."""
+        """The same bytes again until there is an answer; refusals raise `RequestRefused`."""
         headers = {"Content-Type": kind} if kind else {}
         if self._identity is not None:
             headers |= signing.sign(self._identity, method, target, body)
         failing_since, pause = self._clock(), FIRST_PAUSE
         while True:
             try:
-                reply = self._once(method, target, body, headers, limit)
+                reply = self._send_once(method, target, body, headers, limit)
             except FAILURES as error:
                 _require_trusted(error, self._address)
                 reply, failure = None, str(error)
-            self._heard = self._heard or reply is not None
+            self._has_answered = self._has_answered or reply is not None
             if reply is not None and reply.status not in TRANSIENT:
                 break
             waited_for = pause * (0.5 + self._randomness(1)[0] / 512)
             if reply is not None:
-                failure = str(_answered(reply))
+                failure = str(_refusal(reply))
                 waited_for = max(waited_for, min(reply.retry_after, LONGEST_PAUSE))
-            patience = self._patience if self._heard else min(self._patience, FIRST_PATIENCE)
+            patience = self._patience if self._has_answered else min(self._patience, FIRST_PATIENCE)
             if self._clock() + waited_for - failing_since > patience:
                 raise self._unreachable(patience, failure)
             if pause == FIRST_PAUSE:
@@ -278,12 +279,12 @@ class CoordinatorClient:
             self._sleep(waited_for)
             pause = min(2 * pause, LONGEST_PAUSE)
         if reply.status >= 300:
-            raise _answered(reply)
+            raise _refusal(reply)
         return reply
 
     def _unreachable(self, seconds: float, failure: str) -> Unreachable:
         hint = "the same command again goes on from where it was"
-        if not self._heard:
+        if not self._has_answered:
             hint = (
                 "check the address and the port, that the coordinator is running there, and that"
                 " your network (firewall, VPN, HTTPS_PROXY) lets you reach it"
@@ -291,10 +292,10 @@ class CoordinatorClient:
         what = f"no answer for {seconds:.0f} seconds: {printable(failure)}"
         return Unreachable(what, where=self._address.base, hint=hint)
 
-    def _once(
+    def _send_once(
         self, method: str, target: str, body: bytes, headers: dict[str, str], limit: int
     ) -> _Reply:
-        with self._lines.stream(
+        with self._pool.stream(
             method,
             self._address.base + target,
             content=body,
@@ -359,7 +360,7 @@ def _parsed(form: type[Read], body: bytes) -> Read:
         ) from None
 
 
-def _answered(reply: _Reply) -> Answered:
+def _refusal(reply: _Reply) -> RequestRefused:
     """A problem document, or whatever else somebody on the way answered with."""
     try:
         document = json.loads(reply.body)
@@ -373,7 +374,7 @@ def _answered(reply: _Reply) -> Answered:
         if isinstance(value := document.get(key), str)
     }
     reason = said.get("reason", "refused")
-    return Answered(reply.status, reason, said.get("detail") or reason, said.get("hint"))
+    return RequestRefused(reply.status, reason, said.get("detail") or reason, said.get("hint"))
 
 
 def _require_trusted(error: BaseException, address: Address) -> None:

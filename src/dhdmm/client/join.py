@@ -1,6 +1,6 @@
 """One participant's round over the network, from an address to a verified release.
 
-    tabulate → consent → enrol → plan and roster → pins and policy → reserve → speak → verify
+    count → consent → enrol → plan and roster → pins and policy → reserve → exchange → verify
 
 The table is counted before the coordinator hears of this participant, so that no message comes
 earlier or later because of it. Killed at any moment, the same call again goes on from the journal,
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.method import ABORTED, FINISHED, Reply
 from dhdmm.client.counted import CountedTables
-from dhdmm.client.ending import Course, Ending, Participation, ended, note_heard
-from dhdmm.client.http import Answered, CoordinatorClient
+from dhdmm.client.ending import Ending, Exchange, Participation, ended, note_message
+from dhdmm.client.http import CoordinatorClient, RequestRefused
 from dhdmm.client.joined import note
 from dhdmm.client.journal import FileJournal
 from dhdmm.client.seat import Member, Seat, require_consent, take_seat
@@ -73,7 +73,7 @@ def join(
         preview = require_consent(client.preview(round_id), member)
         study = preview.plan.study
         if our_part_is_over:
-            outcome = _seen_again(client, round_id, member, preview, whole)
+            outcome = _after_our_part(client, round_id, member, preview, whole)
             journal.erase()
             return outcome
         if resumed:
@@ -86,7 +86,7 @@ def join(
                 client.enrol(round_id, token, member.named.name)
                 watch("enrolled")
 
-        offer = _offered(client, round_id, enrol, watch)
+        offer = _await_offer(client, round_id, enrol, watch)
         if offer.state == ABORTED.name:
             paid = member.ledger.settle(round_id)
             journal.erase()
@@ -113,8 +113,8 @@ def join(
             noise=noise,
             journal=journal,
         )
-        course = speak(client, round_id, session, watch)
-        return _end(client, seat, member, journal, course, watch, whole)
+        exchange = exchange_messages(client, round_id, session, watch)
+        return _end(client, seat, member, journal, exchange, watch, whole)
 
 
 # Before anything is said
@@ -128,7 +128,7 @@ def _require_not_left(member: Member, round_id: bytes, journal: FileJournal) -> 
         raise Refused("this participant has left the round for good", hint="join another one")
 
 
-def _offered(
+def _await_offer(
     client: CoordinatorClient, round_id: bytes, enrol: Callable[[], None], watch: Watch
 ) -> Offer:
     """The terms, once enrolment is over; whoever finds it open enrols."""
@@ -136,7 +136,7 @@ def _offered(
     while True:
         try:
             return client.offer(round_id, wait=waiting)
-        except Answered as refusal:
+        except RequestRefused as refusal:
             if refusal.reason != Reason.NOT_YET:
                 raise
             watch(refusal.what)
@@ -156,37 +156,37 @@ def _require_budget(member: Member, round_id: bytes, plan: Plan) -> None:
         )
 
 
-# The conversation
+# The exchange
 
 
-def speak(
+def exchange_messages(
     client: CoordinatorClient, round_id: bytes, session: ParticipantSession, watch: Watch
-) -> Course:
-    """Deliver what the session says and hand it what it is told, until it has said all.
+) -> Exchange:
+    """Pass messages between the session and the coordinator, until the session has sent its last.
 
-    What is delivered is answered with what is told next, so a phase is one request.
+    A message is answered with the coordinator's next one, so a phase is one request.
     """
-    machine, course = session.machine, Course()
+    machine, exchange = session.machine, Exchange()
     outgoing: bytes | None = session.begin()
-    while course.ending is None:
+    while exchange.ending is None:
         if not machine.over:
             watch(machine.progress)
         try:
             if outgoing is None:
-                message = client.message(round_id, course.heard)
+                message = client.message(round_id, exchange.last_digest)
             else:
-                message = _delivered(client, round_id, session, outgoing, course)
-        except Answered as refusal:  # too late, or the round is over
+                message = _delivered(client, round_id, session, outgoing, exchange)
+        except RequestRefused as refusal:  # too late, or the round is over
             if not machine.over:
-                _left_behind(session, course, refusal.reason)
+                _left_behind(session, exchange, refusal.reason)
             break
-        note_heard(message, course)
-        if course.receipt is not None and not machine.over:
-            _left_behind(session, course, Reason.OVER)
-        if course.ending or machine.over:
+        note_message(message, exchange)
+        if exchange.receipt is not None and not machine.over:
+            _left_behind(session, exchange, Reason.OVER)
+        if exchange.ending or machine.over:
             break
-        outgoing = None if message is None else _heard(session, message, course)
-    return course
+        outgoing = None if message is None else _answer_to(session, message, exchange)
+    return exchange
 
 
 def _delivered(
@@ -194,20 +194,25 @@ def _delivered(
     round_id: bytes,
     session: ParticipantSession,
     outgoing: bytes,
-    course: Course,
+    exchange: Exchange,
 ) -> bytes | None:
     """What follows, if it comes soon; whoever is not among the senders is told nothing more."""
-    if session.machine.abort_reason is not None and course.ending is None:
-        course.ending, course.reason = Ending.WITHDREW, str(session.machine.abort_reason)
-    word, following = client.send(round_id, outgoing, None if course.ending else course.heard)
+    if session.machine.abort_reason is not None and exchange.ending is None:
+        exchange.ending, exchange.reason = (
+            Ending.WITHDREW,
+            str(session.machine.abort_reason),
+        )
+    word, following = client.send(
+        round_id, outgoing, None if exchange.ending else exchange.last_digest
+    )
     if word == Reply.EXCLUDED:
-        _left_behind(session, course, word)
-    elif course.ending is None:
-        course.sent.append(sha256(outgoing).digest())
+        _left_behind(session, exchange, word)
+    elif exchange.ending is None:
+        exchange.sent.append(sha256(outgoing).digest())
     return following
 
 
-def _heard(session: ParticipantSession, message: bytes, course: Course) -> bytes | None:
+def _answer_to(session: ParticipantSession, message: bytes, exchange: Exchange) -> bytes | None:
     """The answer. What is no message of this round is the coordinator's doing: we withdraw."""
     machine = session.machine
     try:
@@ -215,14 +220,14 @@ def _heard(session: ParticipantSession, message: bytes, course: Course) -> bytes
     except RemoteProtocolError as error:
         return machine.abort(error.reason)
     if machine.round_aborted is not None:
-        course.ending, course.reason = Ending.ABORTED, str(machine.round_aborted)
-    course.root, course.survivors = machine.root, machine.survivors
+        exchange.ending, exchange.reason = Ending.ABORTED, str(machine.round_aborted)
+    exchange.root, exchange.survivors = machine.root, machine.survivors
     return answer
 
 
-def _left_behind(session: ParticipantSession, course: Course, reason: str) -> None:
-    """For good: the secrets are erased before anybody could ask for them."""
-    course.ending, course.reason = Ending.LEFT_BEHIND, reason
+def _left_behind(session: ParticipantSession, exchange: Exchange, reason: str) -> None:
+    """The round went on without us: erase the secrets before anybody could ask for them."""
+    exchange.ending, exchange.reason = Ending.LEFT_BEHIND, reason
     session.machine.abort(AbortReason.WRONG_PHASE)
 
 
@@ -234,30 +239,30 @@ def _end(
     seat: Seat,
     member: Member,
     journal: FileJournal,
-    course: Course,
+    exchange: Exchange,
     watch: Watch,
     whole: bool,
 ) -> Participation:
     """Settle the budget, look at what was published, and forget the rest."""
     paid = member.ledger.settle(seat.round_id)
-    if paid is not None and course.ending in (None, Ending.LEFT_BEHIND):
+    if paid is not None and exchange.ending in (None, Ending.LEFT_BEHIND):
         watch("all is said; waiting for the release")
         try:
-            outcome = ended(client, seat, paid, course, whole)
+            outcome = ended(client, seat, paid, exchange, whole)
         except (VerificationError, TranscriptError):
             journal.erase()  # all is said: no reason to keep the round's secrets
             raise
     else:
-        assert course.ending is not None  # whoever has said all has paid
-        outcome = Participation(course.ending, course.reason, paid is not None)
+        assert exchange.ending is not None  # whoever has said all has paid
+        outcome = Participation(exchange.ending, exchange.reason, paid is not None)
     journal.erase()
     return outcome
 
 
-def _seen_again(
+def _after_our_part(
     client: CoordinatorClient, round_id: bytes, member: Member, preview: Review, whole: bool
 ) -> Participation:
-    """Our part ended earlier and its journal is gone: there is only the release to look at."""
+    """Our part ended earlier and its journal is erased: only the release is left to be checked."""
     paid = member.ledger.paid_for(round_id)
     offer = client.offer(round_id)
     if offer.state != FINISHED.name or paid is None:
@@ -265,4 +270,4 @@ def _seen_again(
             f"this participant's part in the round is over; the round is {offer.state}"
         )
     seat = take_seat(client, round_id, member, preview, offer)
-    return ended(client, seat, paid, Course(Ending.LEFT_BEHIND, "an earlier run ended"), whole)
+    return ended(client, seat, paid, Exchange(Ending.LEFT_BEHIND, "an earlier run ended"), whole)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dhdmm import formats
 from dhdmm.client.home import Home, now
-from dhdmm.client.http import Answered, CoordinatorClient
+from dhdmm.client.http import CoordinatorClient, RequestRefused
 from dhdmm.client.journal import JOURNAL, NOTE, FileJournal
 from dhdmm.client.seat import Member
 from dhdmm.errors import DhdmmError
@@ -122,7 +122,7 @@ def unfinished(
 def _status(client: CoordinatorClient, round_id: bytes) -> Status | None:
     try:
         return client.status(round_id)
-    except Answered as refusal:
+    except RequestRefused as refusal:
         if refusal.status != UNKNOWN:
             raise
         return None

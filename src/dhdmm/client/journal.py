@@ -13,20 +13,15 @@ from __future__ import annotations
 import os
 import re
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
 from dhdmm import formats
 from dhdmm.aggregation.journal import format_of
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.network.files import (
-    lock,
-    private_folder,
-    remove_durably,
-    replace_durably,
-    require_private,
-    unlock,
-)
+from dhdmm.network import files
 from dhdmm.network.identity import File
 
 MAGIC = b"dhdmm journal %d\n"
@@ -41,7 +36,7 @@ class FileJournal:
 
     def __init__(self, folder: Path, round_id: bytes, identity: bytes) -> None:
         name = f"{round_id.hex()}-{identity.hex()[:16]}"
-        self._path = private_folder(folder) / f"{name}{JOURNAL}"
+        self._path = files.private_folder(folder) / f"{name}{JOURNAL}"
         self._note_path = folder / f"{name}{NOTE}"
         self._lock_path = folder / f"{name}.lock"
         self._lock: int | None = None
@@ -49,7 +44,7 @@ class FileJournal:
     def __enter__(self) -> FileJournal:
         file = os.open(self._lock_path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
-            if not lock(file):
+            if not files.lock(file):
                 raise Refused(
                     "another process is in this round with the same identity", where=str(self._path)
                 )
@@ -61,49 +56,33 @@ class FileJournal:
 
     def __exit__(self, *_error: object) -> None:
         if self._lock is not None:
-            unlock(self._lock)  # the file stays, or two could lock two
+            files.unlock(self._lock)  # the file stays, or two could lock two
             self._lock = None
 
     def remember(self, note: File) -> None:
         """Keep what says where this round is, until the journal is erased."""
-        self._require_lock()
-        try:
-            replace_durably(self._note_path, note.to_bytes())
-        except OSError as error:
-            raise self._refused(f"the round cannot be noted: {error.strerror}") from None
+        with self._locked("the round cannot be noted"):
+            files.replace_durably(self._note_path, note.to_bytes())
 
     def write(self, state: bytes, outgoing: bytes) -> None:
-        self._require_lock()
-        content = (
-            MAGIC % formats.JOURNAL.writes
-            + _LENGTHS.pack(len(state), len(outgoing))
-            + state
-            + outgoing
-        )
-        try:
-            replace_durably(self._path, content + sha256(content).digest())
-        except OSError as error:
-            raise self._refused(f"the journal cannot be kept: {error.strerror}") from None
+        lengths = _LENGTHS.pack(len(state), len(outgoing))
+        content = MAGIC % formats.JOURNAL.writes + lengths + state + outgoing
+        with self._locked("the journal cannot be kept"):
+            files.replace_durably(self._path, content + sha256(content).digest())
 
     def read(self) -> tuple[bytes, bytes] | None:
-        self._require_lock()
-        try:
+        with self._locked("the journal cannot be read"):
+            if not self._path.exists():
+                return None
             content = self._path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._refused(f"the journal cannot be read: {error.strerror}") from None
-        require_private(self._path)
+        files.require_private(self._path)
         return self._parsed(content)
 
     def erase(self) -> None:
         """After the round. The disk may keep what the file held: see docs/limits.md."""
-        self._require_lock()
-        try:
-            remove_durably(self._path)  # the secrets first
-            remove_durably(self._note_path)
-        except OSError as error:
-            raise self._refused(f"the journal cannot be erased: {error.strerror}") from None
+        with self._locked("the journal cannot be erased"):
+            files.remove_durably(self._path)  # the secrets first
+            files.remove_durably(self._note_path)
 
     def _parsed(self, content: bytes) -> tuple[bytes, bytes]:
         numbered = _NUMBERED.match(content)
@@ -123,9 +102,15 @@ class FileJournal:
             formats.readable(formats.MEMORY, number, self._refused)
         return state, kept[start + length :]
 
-    def _require_lock(self) -> None:
+    @contextmanager
+    def _locked(self, otherwise: str) -> Iterator[None]:
+        """The block needs the lock; `otherwise` is what an error of its files means."""
         if self._lock is None:
             raise Refused("the journal is not open", where=str(self._path))
+        try:
+            yield
+        except OSError as error:
+            raise self._refused(f"{otherwise}: {error.strerror}") from None
 
     def _refused(self, why: str, hint: str | None = "stay out of this round") -> Refused:
         return Refused(why, where=str(self._path), hint=hint)

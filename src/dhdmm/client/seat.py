@@ -16,7 +16,7 @@ from dhdmm.client.http import CoordinatorClient
 from dhdmm.errors import PlanError, PolicyReason, PolicyRefusal, Refused
 from dhdmm.network.identity import NamedIdentity
 from dhdmm.network.offer import Offer, Place
-from dhdmm.network.roster import Edition, Pin, RosterFile, ShownRoster, Vouched
+from dhdmm.network.roster import Edition, Pin, RosterCredentials, RosterFile, ShownRoster
 from dhdmm.participant.limits import Policy
 from dhdmm.privacy.ledger import Ledger
 
@@ -46,7 +46,7 @@ class Seat:
 
     round_id: bytes
     reviewed: Review
-    given: Vouched
+    given: RosterCredentials
     roster: KnownRoster
     position: int
 
@@ -102,7 +102,7 @@ def take_seat(
 class _OurPlace(NamedTuple):
     """Where we are, and what of the roster we have seen."""
 
-    given: Vouched
+    given: RosterCredentials
     roster: KnownRoster
     position: int
 
@@ -146,7 +146,7 @@ def _found_place(client: CoordinatorClient, round_id: bytes, member: Member) -> 
     return _OurPlace(given, given.roster, given.roster.identities.index(member.key))
 
 
-def _require_newest(given: Vouched, round_id: bytes, plan: Plan, member: Member) -> None:
+def _require_newest(given: RosterCredentials, round_id: bytes, plan: Plan, member: Member) -> None:
     """No older roster than one of the same registrar and study that was accepted before.
 
     A round that this participant is in goes on under its own roster, which was accepted then: the

@@ -57,10 +57,10 @@ def drive(
         before_inputs()
     while not coordinator.over:
         phase = machine.state
-        _consult(coordinator, phase, meter)
+        _ask_helper(coordinator, phase, meter)
         gone.update(silent.get(phase, ()))
         _exchange(coordinator, cohorts, gone, meter)
-        _consult(coordinator, phase, meter)
+        _ask_helper(coordinator, phase, meter)
         started = thread_time()
         coordinator.close_phase()
         meter.closed(phase, thread_time() - started)
@@ -70,7 +70,7 @@ def drive(
             progress(machine.state)
 
 
-def _consult(coordinator: CoordinatorSession, phase: str, meter: Meter) -> None:
+def _ask_helper(coordinator: CoordinatorSession, phase: str, meter: Meter) -> None:
     """Where there are two servers: what both have to settle before anything else."""
     started = thread_time()
     coordinator.consult()
@@ -131,4 +131,4 @@ def _take(coordinator: CoordinatorSession, cohort: Cohort, meter: Meter) -> None
         coordinator.receive(position, answer.message)
         seconds = together + thread_time() - started
         meter.answered(coordinator.machine.state, position, answer, seconds)
-    _consult(coordinator, coordinator.machine.state, meter)
+    _ask_helper(coordinator, coordinator.machine.state, meter)

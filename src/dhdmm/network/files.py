@@ -41,10 +41,9 @@ def require_private(path: Path, others: int = OTHERS) -> None:
 def read_secret(path: Path) -> str:
     """The one line of a file that is its owner's alone."""
     try:
-        require_private(path)
-        secret = path.read_text(encoding="ascii").strip()
-    except OSError as error:
-        raise DhdmmError(error.strerror or str(error), where=str(path)) from None
+        with reading(path, "the token"):
+            require_private(path)
+            secret = path.read_text(encoding="ascii").strip()
     except UnicodeDecodeError:
         raise DhdmmError("a token is plain ASCII", where=str(path)) from None
     if not secret:
@@ -66,8 +65,25 @@ def writing(path: Path, hint: str | None = None) -> Iterator[None]:
         yield
     except FileExistsError:
         raise DhdmmError("the file exists", where=str(path), hint=hint) from None
+    except FileNotFoundError:
+        folder = path.parent
+        raise DhdmmError(
+            f"cannot write the file: there is no folder '{folder}'",
+            where=str(path),
+            hint=f"make it first: mkdir -p '{folder}'",
+        ) from None
     except OSError as error:
         raise DhdmmError(f"cannot write the file: {error.strerror}", where=str(path)) from None
+
+
+@contextmanager
+def reading(path: Path, what: str, hint: str | None = None) -> Iterator[None]:
+    """Errors of the block say that the file with `what` cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise DhdmmError(f"cannot read {what}: {why}", where=str(path), hint=hint) from None
 
 
 def create_new(path: Path, content: bytes, *, private: bool) -> None:

@@ -21,7 +21,7 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.errors import DhdmmError, Refused
 from dhdmm.formats import Format
-from dhdmm.network.files import create_new, replace_durably, require_private, writing
+from dhdmm.network.files import create_new, reading, replace_durably, require_private, writing
 
 LARGEST_NAME = 100
 FINGERPRINT_DIGITS = 32
@@ -110,15 +110,16 @@ def create(path: Path, name: str, randomness: Randomness) -> NamedIdentity:
     made = Identity.generate(randomness)
     try:
         content = _IdentityFile(name=name, public=made.public.hex(), secret=made.seed.hex())
-    except ValidationError as error:
-        raise unreadable(error, "the name") from None
+    except ValidationError:
+        what = f"1 to {LARGEST_NAME} visible characters, and no space at its ends"
+        raise DhdmmError(f"this is no name: a name has {what}", where="the name") from None
     create_new(path, content.to_bytes(), private=True)
     return NamedIdentity(name, made)
 
 
 def load(path: Path) -> NamedIdentity:
     """The identity in a file; refused if others can read it."""
-    kept = read_document(_IdentityFile, path, hint="make one with dhdmm identity")
+    kept = read_document(_IdentityFile, path, hint="make one: dhdmm identity --name NAME")
     require_private(path)
     identity = Identity(bytes.fromhex(kept.secret))
     if identity.public.hex() != kept.public:
@@ -141,10 +142,8 @@ Read = TypeVar("Read", bound=File)
 
 
 def read_document(kind: type[Read], path: Path, hint: str | None = None) -> Read:
-    try:
+    with reading(path, f"the {kind.FORMAT.kind}", hint):
         content = path.read_bytes()
-    except OSError as error:
-        raise DhdmmError(error.strerror or str(error), where=str(path), hint=hint) from None
     return parse_document(kind, content, str(path))
 
 

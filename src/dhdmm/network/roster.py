@@ -1,11 +1,10 @@
 """The roster file: who takes part, and who vouches for it.
 
-The registrar signs the digest of the roster, not the file: names and keys in their order, and with
-it the roster's edition: a serial number, a date, and the study that it is for. Keys are revoked by
-a roster with a higher serial; an older one is then refused. A roster without an edition has the
-serial number 0. A
-participant believes a roster because it pins the registrar's key, or because it has compared the
-fingerprint with the others; it never believes one because the coordinator sent it.
+The registrar signs the digest of the roster, which is that of names and keys in their order, and
+the roster's edition: a serial number, a date, and the study that it is for. A roster with a higher
+serial number revokes keys; an older one is then refused. A roster without an edition has the serial
+number 0. A participant believes a roster because it pins the registrar's key, or because it has
+compared the fingerprint with the others; it never believes one because the coordinator sent it.
 
 The digest is the root of a tree, so a participant need not have the roster: it is shown the root,
 what the registrar signed, and its own place.
@@ -33,6 +32,7 @@ from dhdmm.aggregation.identity import KEY_BYTES, Identity, signature_holds
 from dhdmm.aggregation.lists import Slots
 from dhdmm.aggregation.roster import Roster
 from dhdmm.errors import DhdmmError, PolicyReason, PolicyRefusal, Refused
+from dhdmm.network.files import reading
 from dhdmm.network.identity import (
     File,
     KeyHex,
@@ -45,10 +45,10 @@ from dhdmm.network.identity import (
 SIGNATURE_LABEL = b"dhdmm1 roster"
 EDITION_LABEL = b"dhdmm2 roster"
 LARGEST_SERIAL = 2**53 - 1
-_NOBODY, _AT_ONCE = b'"members": []', 1000
+_NO_MEMBERS, _PART = b'"members": []', 1000
 _MEMBERS = re.compile(rb'"members"\s*:\s*\[')
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_SOME = re.compile(rb'(?:\s*+\{[^{}"]*+(?:' + _STRING + rb'[^{}"]*+)*+\}\s*+,){1,1000}+')
+_PART_OF_MEMBERS = re.compile(rb'(?:\s*+\{[^{}"]*+(?:' + _STRING + rb'[^{}"]*+)*+\}\s*+,){1,1000}+')
 """Members of a roster file that others follow; a quotation mark in a string has a backslash."""
 Serial = Annotated[int, Field(ge=0, le=LARGEST_SERIAL)]
 
@@ -76,7 +76,7 @@ class Edition:
 
     @classmethod
     def of(cls, values: Sequence[Any] | None) -> Edition | None:
-        """The one with these values, from somewhere else; what they are worth a signature says."""
+        """The edition with these values, from somebody who need not be believed."""
         if values is None:
             return None
         kinds = [type(value) for value in values]
@@ -88,7 +88,7 @@ class Edition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vouched(ABC):
+class RosterCredentials(ABC):
     """A roster's digest, and the registrar's key and signature if there is a registrar."""
 
     registrar: bytes | None = None
@@ -125,7 +125,7 @@ class Vouched(ABC):
                 hint="the registrar gives every roster a serial number of its own",
             )
 
-    def vouched_for_by(self, registrar: bytes) -> bool:
+    def is_signed_by(self, registrar: bytes) -> bool:
         """Whether this registrar signed this roster."""
         signature = self.signature
         if self.registrar != registrar or signature is None:
@@ -135,7 +135,7 @@ class Vouched(ABC):
 
 
 @dataclass(frozen=True)
-class ShownRoster(Vouched):
+class ShownRoster(RosterCredentials):
     """What a participant is shown of a roster that it does not have."""
 
     digest: bytes
@@ -146,7 +146,7 @@ class ShownRoster(Vouched):
 
 
 @dataclass(frozen=True)
-class RosterFile(Vouched):
+class RosterFile(RosterCredentials):
     """The roster itself."""
 
     roster: Roster
@@ -171,15 +171,13 @@ class RosterFile(Vouched):
             **({} if self.edition is None else asdict(self.edition)),
         )
         bare = () if self.edition else tuple(Edition.__dataclass_fields__)
-        before, _, after = document.to_bytes(number, indent=1, without=bare).partition(_NOBODY)
+        before, _, after = document.to_bytes(number, indent=1, without=bare).partition(_NO_MEMBERS)
         return b"".join([before, b'"members": [', b",".join(_written(self.roster)), b"\n ]", after])
 
     @classmethod
     def load(cls, path: Path) -> RosterFile:
-        try:
+        with reading(path, "the roster", "make one: dhdmm roster"):
             return cls.from_bytes(path.read_bytes(), str(path))
-        except OSError as error:
-            raise DhdmmError(error.strerror or str(error), where=str(path)) from None
 
     @classmethod
     def from_bytes(cls, content: bytes, where: str = "roster") -> RosterFile:
@@ -196,7 +194,7 @@ class RosterFile(Vouched):
 
     @classmethod
     def _read(cls, content: bytes, where: str) -> RosterFile:
-        names, keys, document = _read_apart(content, where) or _read(content, where)
+        names, keys, document = _read_in_parts(content, where) or _read(content, where)
         made = cls(
             _roster(names, keys, where),
             registrar=bytes.fromhex(document.registrar) if document.registrar else None,
@@ -205,7 +203,7 @@ class RosterFile(Vouched):
         )
         if (made.registrar is None) != (made.signature is None):
             raise DhdmmError("a registrar without a signature, or the reverse", where=where)
-        if made.registrar is not None and not made.vouched_for_by(made.registrar):
+        if made.registrar is not None and not made.is_signed_by(made.registrar):
             raise Refused("the registrar's signature does not hold", where=where)
         return made
 
@@ -214,9 +212,9 @@ _IN_USE = WeakValueDictionary[bytes, RosterFile]()
 
 
 def _written(roster: Roster) -> Iterator[bytes]:
-    """The members as a file has them, a thousand at a time: as objects they take a gigabyte."""
-    for start in range(0, len(roster), _AT_ONCE):
-        some = range(start, min(start + _AT_ONCE, len(roster)))
+    """The members as a file has them, a thousand at a time: as objects, a million take 1 GB."""
+    for start in range(0, len(roster), _PART):
+        some = range(start, min(start + _PART, len(roster)))
         entries = [roster.entry(i) for i in some]
         members = [PublicIdentity(name=one.name, key=one.identity.hex()) for one in entries]
         listed = [member.model_dump() for member in members]
@@ -248,7 +246,7 @@ def _read(content: bytes, where: str) -> Read:
     return *_members(document.members), document
 
 
-def _read_apart(content: bytes, where: str) -> Read | None:
+def _read_in_parts(content: bytes, where: str) -> Read | None:
     """The same, a thousand members at a time: as objects a million of them take a gigabyte.
 
     None for a file with something unusual or wrong in it, for which `_read` has the words.
@@ -258,7 +256,7 @@ def _read_apart(content: bytes, where: str) -> Read | None:
         return None
     names, keys, at = list[str](), bytearray(), beginnings[0].end()
     try:
-        while some := _SOME.match(content, at):
+        while some := _PART_OF_MEMBERS.match(content, at):
             listed = json.loads(b"[%b]" % some[0].rstrip()[:-1])
             more = _members(_adapter().validate_json(json.dumps(listed)))
             names += more[0]
@@ -315,7 +313,7 @@ class Pin:
     def is_set(self) -> bool:
         return self.fingerprint is not None or self.registrar is not None
 
-    def check(self, given: Vouched) -> None:
+    def check(self, given: RosterCredentials) -> None:
         """Refuse a roster that contradicts the pin."""
         if self.fingerprint is not None and self.fingerprint not in given.fingerprints:
             name = given.fingerprints[0].hex()
@@ -324,7 +322,7 @@ class Pin:
                 f"the coordinator's roster is {name}, not the one that was agreed on",
                 "compare its fingerprint with the other participants, not with the coordinator",
             )
-        if self.registrar is not None and not given.vouched_for_by(self.registrar):
+        if self.registrar is not None and not given.is_signed_by(self.registrar):
             raise PolicyRefusal(
                 PolicyReason.UNPINNED_ROSTER,
                 "the coordinator's roster is not signed by the pinned registrar",

@@ -212,7 +212,7 @@ def _replayed(
                 reply = coordinator.receive(position, message)
                 taken = reply in (Reply.ACCEPTED, Reply.WAITING)
                 _require(taken, f"a message is {reply}", phase.state)
-            _consult(coordinator, helper)
+            _ask_helper(coordinator, helper)
             coordinator.close_phase()
             _require(
                 coordinator.announced in (None, account.root),
@@ -230,7 +230,7 @@ def _replayed(
     return result
 
 
-def _consult(coordinator: CoordinatorMachine, helper: Callable[[bytes], bytes] | None) -> None:
+def _ask_helper(coordinator: CoordinatorMachine, helper: Callable[[bytes], bytes] | None) -> None:
     """What the helper of the recorded round said, once more."""
     while helper is not None and (request := coordinator.to_helper()) is not None:
         coordinator.from_helper(request, helper(request))

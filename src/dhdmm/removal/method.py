@@ -87,8 +87,8 @@ class RemovedExcess(WithoutHelper, MethodOver):
     def counted(self, round: RemovingRound) -> CountedRound:
         return CountedRemoval(self.below.counted(round.below), self.phases, round)
 
-    def stand_in(self, *_: object) -> NoReturn:
-        raise LocalProtocolError("stand-ins have no noise that could be removed")
+    def simplified_participant(self, *_: object) -> NoReturn:
+        raise LocalProtocolError("simplified participants have no noise that could be removed")
 
     def check_account(
         self, round: RemovingRound, roster: Roster, published: PublishedSum

@@ -1,4 +1,4 @@
-"""What the coordinator has collected in a round, and what it tells each participant because of it.
+"""What the coordinator has collected in a round, and the messages that follow from it.
 
 Every message to a participant is a function of what had arrived when the phase before was closed:
 it is computed when it is asked for, as often as it is asked for, and again after a restart.
@@ -67,7 +67,7 @@ class Collected:
                 self.choices[i] = np.array(message.out_neighbours, dtype=np.int32)
             case m.Shares():
                 self.commitments[i] = message.seed_commitment
-                self._deposit(i, message.ciphertexts)
+                self._keep_ciphertexts(i, message.ciphertexts)
             case m.EvidencedInput():
                 self.included[self.neighbourhoods.row(i)] = message.included.array()
                 self._inclusions.put(i, self.included, message.evidence)
@@ -177,7 +177,7 @@ class Collected:
 
     def relayed_shares(self, position: int) -> m.Message:
         shared = Bitmap.from_array(self.shared[self.neighbourhoods.row(position)])
-        return m.RelayedShares(self.session, position, shared, self._deposits(position))
+        return m.RelayedShares(self.session, position, shared, self._ciphertexts_for(position))
 
     def is_possible(self, position: int, included: Bitmap) -> bool:
         """Whether an honest participant can say this of its M_i: all out-neighbours that have
@@ -226,7 +226,7 @@ class Collected:
         places = np.searchsorted(subjects, columns["f0"])
         if len(places) and places[-1] >= len(subjects):
             return False
-        known = (subjects[places] == columns["f0"]) & self._depositing[row][places]
+        known = (subjects[places] == columns["f0"]) & self._shares_held[row][places]
         return bool((known & (self._asked_for[row][places] == columns["f1"])).all())
 
     def revealed(self, position: int) -> RecordTable:
@@ -257,7 +257,7 @@ class Collected:
         return self.neighbourhoods.pointing(Direction.IN)
 
     @cached_property
-    def _depositing(self) -> Flags:
+    def _shares_held(self) -> Flags:
         """(i, j) with shares of j at i."""
         return self.shared & self._inward
 
@@ -307,16 +307,16 @@ class Collected:
         places: Indices = self._before[self.neighbourhoods.reverse]
         return places
 
-    def _deposit(self, position: int, ciphertexts: Sequence[bytes]) -> None:
+    def _keep_ciphertexts(self, position: int, ciphertexts: Sequence[bytes]) -> None:
         assert isinstance(ciphertexts, Slots)  # as decoded
         row = self.neighbourhoods.row(position)
         own = slice(self._before[row.start], self._before[row.stop])
         self._ciphertexts[own] = np.frombuffer(ciphertexts.data, self._ciphertexts.dtype)
 
-    def _deposits(self, position: int) -> Slots:
+    def _ciphertexts_for(self, position: int) -> Slots:
         """The ciphertexts for a participant."""
         row = self.neighbourhoods.row(position)
-        relayed = self._ciphertexts.take(self._places[row][self._depositing[row]])
+        relayed = self._ciphertexts.take(self._places[row][self._shares_held[row]])
         return Slots(relayed.tobytes(), m.CIPHERTEXT_BYTES)
 
     def _members(self, positions: Collection[int]) -> Flags:

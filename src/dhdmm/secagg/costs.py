@@ -53,7 +53,7 @@ MICROSECONDS = {
     "checked": 26.0,  # if its parts have to be looked at
     "unpacked word": 0.012,  # hashed and added, too
     "entry": 0.08,  # one item that is read or written in a row with others
-    "deposit": 0.42,  # one ciphertext that is kept, and hashed
+    "kept ciphertext": 0.42,  # one ciphertext that is kept, and hashed
     "edge": 0.53,  # an entry of the graph, and telling of it
     "proof": 28.0,  # one multiproof, with nothing in it
     "node": 0.07,  # a node of one
@@ -79,12 +79,12 @@ def participant_seconds(parameters: RoundParameters, counts: Counts) -> dict[str
     )
     inputs = (
         journalled
-        + sealed * c.deposits
+        + sealed * c.held
         + (cost["input word"] + cost["packed word"]) * length
         + (cost["agreement"] + cost["derivation"] + masked) * c.included
         + masked
     )
-    reveals = journalled + cost["item"] * c.deposits
+    reveals = journalled + cost["item"] * c.held
     if not parameters.malicious:
         return {
             _C.COLLECTING_KEYS: keys + 0 * c.out,
@@ -116,14 +116,14 @@ def coordinator_seconds(
     checked = taken + cost["checked"]
     opening: dict[str, Seconds] = {
         _C.COLLECTING_SHARES: opened + cost["edge"] * c.neighbours,
-        _C.COLLECTING_INPUTS: gathered + entry * c.deposits,
+        _C.COLLECTING_INPUTS: gathered + entry * c.held,
         _C.COLLECTING_REVEALS: opened + none,
     }
     taking: dict[str, Seconds] = {
         _C.COLLECTING_KEYS: taken + none,
-        _C.COLLECTING_SHARES: taken + cost["deposit"] * c.out,
+        _C.COLLECTING_SHARES: taken + cost["kept ciphertext"] * c.out,
         _C.COLLECTING_INPUTS: taken + cost["unpacked word"] * length + none,
-        _C.COLLECTING_REVEALS: checked + 2 * entry * c.deposits,
+        _C.COLLECTING_REVEALS: checked + 2 * entry * c.held,
     }
     if parameters.malicious:
         nodes = c.proof + expected_proof(parameters.participants, c.out)

@@ -1,4 +1,4 @@
-"""How much of everything a participant meets in a round: what sizes and operations depend on.
+"""Counts of what each participant handles in a round, from which bytes and seconds follow.
 
 In a real round the counts are read off the messages; for a model they are drawn. A neighbour is
 *out* if it holds the participant's shares, *in* if the participant holds its shares; in the
@@ -36,7 +36,7 @@ class CountedMessages:
             case m.ProvenNeighbours(neighbours=signed, proof=proof):
                 counts.neighbours[i], counts.proof[i] = len(signed), len(proof) // NODE_BYTES
             case m.RelayedShares(shared=shared, ciphertexts=ciphertexts):
-                counts.deposits[i], counts.included[i] = len(ciphertexts), len(shared)
+                counts.held[i], counts.included[i] = len(ciphertexts), len(shared)
             case m.EvidencedSurvivors(evidence=evidence):
                 counts.alive[i] = len(evidence)
             case m.RelayedAcks(evidence=evidence):
@@ -65,12 +65,12 @@ class CountedMessages:
             inward = binomial(round(n * present) - 1, k / (n - 1), n)
             mutual = binomial(np.minimum(out, inward), k / (n - 1))
         neighbours = out + inward - mutual
-        deposits = kept(inward, shared, present)
-        included = deposits + kept(neighbours - inward, shared, present)
-        to_ack = kept(deposits, alive, shared)
-        surviving = to_ack + kept(included - deposits, alive, shared)
+        held = kept(inward, shared, present)
+        included = held + kept(neighbours - inward, shared, present)
+        to_ack = kept(held, alive, shared)
+        surviving = to_ack + kept(included - held, alive, shared)
         none = np.zeros_like(out)
-        counts = Counts(neighbours, out, none, deposits, included, surviving, to_ack, out)
+        counts = Counts(neighbours, out, none, held, included, surviving, to_ack, out)
         if parameters.malicious:
             counts.proof = expected_proof(n, neighbours + 1)
             counts.acked = kept(out, share[-2], present)

@@ -17,7 +17,7 @@ class Counts:
     neighbours: Numbers
     out: Numbers
     proof: Numbers  # nodes of the Merkle proof
-    deposits: Numbers  # neighbours whose shares it holds
+    held: Numbers  # neighbours whose shares it holds
     included: Numbers  # neighbours it masks with
     alive: Numbers  # neighbours that survive
     to_ack: Numbers  # those of them whose shares it holds

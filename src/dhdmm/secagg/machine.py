@@ -1,4 +1,4 @@
-"""How a participant takes messages and gives messages, whatever they are about.
+"""How a participant receives and answers messages, whatever they are about.
 
 A message is looked up in the transition table, acted upon once, and answered with bytes that are
 journalled first. The same message again gets the same answer; a different one of the same type is

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dhdmm.secagg.coordinator import Coordinator
     from dhdmm.secagg.counted import CountedMessages
     from dhdmm.secagg.participant import Participant
-    from dhdmm.secagg.stand_in import StandIn
+    from dhdmm.secagg.simplified_participant import SimplifiedParticipant
 
 __all__ = ["MODELS", "SecureAggregation"]
 
@@ -138,17 +138,17 @@ class SecureAggregation(WithoutHelper):
 
         return CountedMessages(round)
 
-    def stand_in(
+    def simplified_participant(
         self,
         round: RoundParameters,
         identity: Identity,
         position: int,
         randomness: Randomness,
         gone: Collection[int],
-    ) -> StandIn:
-        from dhdmm.secagg.stand_in import StandIn
+    ) -> SimplifiedParticipant:
+        from dhdmm.secagg.simplified_participant import SimplifiedParticipant
 
-        return StandIn(round, identity, position, randomness, gone)
+        return SimplifiedParticipant(round, identity, position, randomness, gone)
 
     def check_account(
         self, round: RoundParameters, roster: Roster, published: PublishedSum

@@ -1,4 +1,4 @@
-"""A participant of one round, as a state machine that takes messages and gives messages.
+"""A participant of one round, as a state machine that receives and answers messages.
 
 The methods follow the steps of docs/secure-aggregation.md. Nothing leaves before it is journalled.
 Letters: i is the participant itself, j a neighbour; b_i its seed, sk¹ and sk² its secret keys,

@@ -48,7 +48,7 @@ def size(kind: type[m.Message], items: Bytes | int = 0, bits: Bytes | int = 0) -
 def received_bytes(parameters: RoundParameters, counts: Counts) -> dict[str, Bytes]:
     """What the coordinator opens each phase with."""
     c, n = counts, parameters.participants
-    relayed = size(m.RelayedShares, c.deposits, c.neighbours)
+    relayed = size(m.RelayedShares, c.held, c.neighbours)
     if not parameters.malicious:
         return {
             _C.COLLECTING_SHARES: size(m.Neighbours, c.neighbours),
@@ -67,7 +67,7 @@ def received_bytes(parameters: RoundParameters, counts: Counts) -> dict[str, Byt
 def sent_bytes(parameters: RoundParameters, counts: Counts) -> dict[str, Bytes]:
     """What a participant answers in each phase."""
     c, packed = counts, parameters.input_bytes
-    shares, unmask = size(m.Shares, c.out), size(m.Unmask, c.deposits)
+    shares, unmask = size(m.Shares, c.out), size(m.Unmask, c.held)
     if not parameters.malicious:
         return {
             _C.COLLECTING_KEYS: size(m.Keys),

@@ -62,41 +62,26 @@ class CoordinatorState(StrEnum):
     ABORTED = "aborted"
 
 
+_P = ParticipantState
+_C = CoordinatorState
+
+_WORDS = {
+    _C.COLLECTING_KEYS: ("Keys", "Everybody sends fresh keys."),
+    _C.COLLECTING_CHOICES: ("Neighbours", "Everybody draws whom to share keys with."),
+    _C.COLLECTING_SHARES: ("Shares", "Keys are shared in parts, in case somebody drops out."),
+    _C.COLLECTING_INPUTS: ("Masked sums", "Everybody sends its sums, with noise and under masks."),
+    _C.COLLECTING_ACKS: ("Agreement", "The survivors agree on who they are."),
+    _C.COLLECTING_REVEALS: ("Unmasking", "The masks of the total are taken off."),
+}
 PHASES: Mapping[CoordinatorState, Phase] = {
-    state: Phase(state.value, title, explanation, state is CoordinatorState.COLLECTING_INPUTS)
-    for state, title, explanation in (
-        (CoordinatorState.COLLECTING_KEYS, "Keys", "Everybody sends fresh keys."),
-        (
-            CoordinatorState.COLLECTING_CHOICES,
-            "Neighbours",
-            "Everybody draws whom to share keys with.",
-        ),
-        (
-            CoordinatorState.COLLECTING_SHARES,
-            "Shares",
-            "Keys are shared in parts, in case somebody drops out.",
-        ),
-        (
-            CoordinatorState.COLLECTING_INPUTS,
-            "Masked sums",
-            "Everybody sends its sums, with noise and under masks.",
-        ),
-        (CoordinatorState.COLLECTING_ACKS, "Agreement", "The survivors agree on who they are."),
-        (
-            CoordinatorState.COLLECTING_REVEALS,
-            "Unmasking",
-            "The masks of the total are taken off.",
-        ),
-    )
+    state: Phase(state.value, title, explanation, state is _C.COLLECTING_INPUTS)
+    for state, (title, explanation) in _WORDS.items()
 }
 
 Event = Local | type[m.Message]
 ParticipantTable = Mapping[ParticipantState, Mapping[Event, ParticipantState]]
 CoordinatorTable = Mapping[CoordinatorState, Mapping[Event, CoordinatorState]]
 State = TypeVar("State", ParticipantState, CoordinatorState)
-
-_P = ParticipantState
-_C = CoordinatorState
 
 
 def _participant(*steps: tuple[_P, Event]) -> ParticipantTable:

@@ -52,7 +52,7 @@ class Steps(JournalledMachine):
         self._beside_survivors = said
 
     def _share(self, holders: Iterable[int]) -> m.Message:
-        """Step 3: shares for all holders, of which those for absent ones are forgotten unsent."""
+        """Step 3: shares for all holders; those for absent ones are never sent."""
         memory = self._memory
         memory.seed = self._randomness(shamir.SECRET_BYTES)
         positions = list(holders)

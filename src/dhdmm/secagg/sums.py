@@ -29,7 +29,7 @@ Bound = Callable[[Array, Array], Array]
 def log_sums(bound: Bound, last: int, bits: int) -> tuple[Array, Array]:
     """Runs that together are the sizes up to `last`: where each begins, and at least ln of its sum.
 
-    Where a term alone exceeds 2^−bits the runs begin with the last such size that was come by.
+    Where a term alone exceeds 2^−bits the runs begin with the last such size that was found.
     """
     low, high = _first_runs(last)
     sums = bound(low, high)

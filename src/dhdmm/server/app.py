@@ -115,11 +115,11 @@ class _Application(Starlette):
         self._exchange = exchange
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        work = self._exchange.work(scope) if scope["type"] == "http" else None
-        if work is None:
+        handler = self._exchange.handler(scope) if scope["type"] == "http" else None
+        if handler is None:
             await super().__call__(scope, receive, send)
         else:
-            await self._exchange.answer(work, scope, receive, send)
+            await self._exchange.answer(handler, scope, receive, send)
 
 
 def _measured(hub: Hub, metrics: Metrics) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -101,11 +101,11 @@ class _CountingTransport:
 
 
 class Connection(HttpToolsProtocol):
-    """Uvicorn's protocol, with a deadline and a size for headers, and a pace for answers.
+    """Uvicorn's protocol with limits: on headers, and on how slowly a client may read answers.
 
     Bytes outside a body are header: the deadline runs from the first of them until the header is
     complete, and on a new connection from its beginning. Once it is complete, no more is read
-    until somebody asks for the body. Of answers, some must have been read whenever we look.
+    until somebody asks for the body. A client must have read some of its answers at every check.
     """
 
     def __init__(self, limits: Limits, metrics: Metrics, slot: Slot, **uvicorn: Any):
@@ -114,8 +114,8 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._in_body = False
-        self._next_look: asyncio.TimerHandle | None = None
-        self._waiting = self._taken = 0  # bytes of answers, at the last look
+        self._pace_check: asyncio.TimerHandle | None = None
+        self._waiting = self._taken = 0  # bytes of answers, at the last check
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._counted = _CountingTransport(
@@ -125,12 +125,12 @@ class Connection(HttpToolsProtocol):
         if isinstance(transport, _Buffered):
             transport.set_read_buffer_limits(high=UNREAD)
         self._expect_header()
-        self._look_later()
+        self._schedule_pace_check()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._header_done()
-        if self._next_look is not None:
-            self._next_look.cancel()
+        if self._pace_check is not None:
+            self._pace_check.cancel()
         self._slot.release()
         super().connection_lost(exc)
 
@@ -162,11 +162,11 @@ class Connection(HttpToolsProtocol):
         self._in_body = False
         super().on_message_complete()
 
-    def _look_later(self) -> None:
-        self._next_look = self.loop.call_later(self._limits.answer_seconds, self._look)
+    def _schedule_pace_check(self) -> None:
+        self._pace_check = self.loop.call_later(self._limits.answer_seconds, self._check_pace)
 
-    def _look(self) -> None:
-        """Cut the connection if the other end has not read what was waiting for it long enough."""
+    def _check_pace(self) -> None:
+        """Close the connection if the client has read too little since the last check."""
         waiting = self._counted.get_write_buffer_size()
         taken = self._counted.written - waiting
         pace = self._limits.answer_bytes_per_second * self._limits.answer_seconds
@@ -175,7 +175,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
             return
         self._waiting, self._taken = waiting, taken
-        self._look_later()
+        self._schedule_pace_check()
 
     def _expect_header(self) -> None:
         self._header_bytes = 0
@@ -190,7 +190,7 @@ class Connection(HttpToolsProtocol):
         self._refuse(408, Reason.SLOW)
 
     def _refuse(self, status: int, reason: Reason) -> None:
-        """Say so, unless an earlier request is still being answered, and hang up."""
+        """Close; say why first, unless an earlier request is still being answered."""
         self._header_done()
         self._metrics.rejected(f"header {reason}")
         if self.cycle is None or self.cycle.response_complete:
@@ -321,11 +321,11 @@ class Acceptor:
             except OSError:  # it hung up already, or there are too many open files
                 await asyncio.sleep(ACCEPT_PAUSE)
                 continue
-            task = loop.create_task(self._shake_hands(accepted, str(peer[0])))
+            task = loop.create_task(self._handshake(accepted, str(peer[0])))
             self._handshakes.add(task)
             task.add_done_callback(self._handshakes.discard)
 
-    async def _shake_hands(self, accepted: socket.socket, address: str) -> None:
+    async def _handshake(self, accepted: socket.socket, address: str) -> None:
         slot = self._counts.add(address)
         full = self._counts.over(slot)
         if full:

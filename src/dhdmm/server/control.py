@@ -187,7 +187,7 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
         responses=usual,
     )
     async def again(digest: StudyDigest, body: Again | None = None) -> Status:
-        roster = None if body is None or body.roster is None else _roster(body.roster)
+        roster = None if body is None or body.roster is None else roster_in(body.roster)
         occurrence = None if body is None else body.occurrence
         begun = (await hub.begin(digest, roster, occurrence)).status()
         callers.members.forget()
@@ -196,7 +196,8 @@ def routes(hub: Hub, callers: Callers, exchange: Exchange) -> APIRouter:
     return router
 
 
-def _roster(document: dict[str, Any]) -> RosterFile:
+def roster_in(document: dict[str, Any]) -> RosterFile:
+    """The roster file in a request's body; a 422 if it is none."""
     try:
         return RosterFile.from_bytes(json.dumps(document).encode())
     except DhdmmError as error:

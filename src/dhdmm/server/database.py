@@ -13,22 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    create_engine,
-    event,
-    func,
-    make_url,
-    select,
-    text,
-    update,
-)
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -72,18 +61,18 @@ class Database:
         self._engine.dispose()
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[sa.Connection]:
         """A transaction, committed at the end of the block unless it raises."""
         with (
-            _outages_named(),
+            _outages_as_unavailable(),
             self._engine.connect().execution_options(**{_WRITING: True}) as connection,
             connection.begin(),
         ):
             yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        with _outages_named(), self._engine.connect() as connection:
+    def reading(self) -> Iterator[sa.Connection]:
+        with _outages_as_unavailable(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -105,46 +94,49 @@ class Database:
         try:
             with self.writing() as connection:
                 if connection.dialect.name == "postgresql":
-                    connection.execute(select(func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+                    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
                 current = MigrationContext.configure(connection).get_current_revision()
                 if current is not None and current not in known:
                     number = int(current) if current.isdecimal() else current
                     formats.readable(formats.STORE, number, StoreError)
                 config.attributes["connection"] = connection
                 command.upgrade(config, "head")
-        except StoreUnavailable as error:
-            raise StoreError(f"the store cannot be opened: {error.cause}") from None
-        except DBAPIError as error:
-            raise StoreError(f"the store cannot be opened: {error.orig}") from None
+        except (StoreUnavailable, DBAPIError) as error:
+            cause = error.cause if isinstance(error, StoreUnavailable) else error.orig
+            raise StoreError(
+                f"the store cannot be opened: {cause}",
+                where=self._engine.url.render_as_string(hide_password=True),
+                hint="is it reachable, and may this user write there?",
+            ) from None
 
-    def write_nothing_new(self, round_id: str) -> None:
+    def check_writable(self, round_id: str) -> None:
         """Commit a round's row as it is: raises unless the store can write."""
         with self.writing() as connection:
-            same = update(rounds).where(rounds.c.id == round_id).values(version=rounds.c.version)
+            same = sa.update(rounds).where(rounds.c.id == round_id).values(version=rounds.c.version)
             connection.execute(same)
 
     def answers(self) -> bool:
         """Whether the store can be reached now."""
         try:
             with self.reading() as connection:
-                connection.execute(select(1))
+                connection.execute(sa.select(1))
         except StoreUnavailable:
             return False
         return True
 
 
 @contextmanager
-def _outages_named() -> Iterator[None]:
+def _outages_as_unavailable() -> Iterator[None]:
     """What is the store's fault and may pass becomes `StoreUnavailable`; other errors are ours."""
     try:
         yield
     except (DBAPIError, NoConnectionFree, OSError) as error:
-        if not _may_pass(error):
+        if not _is_temporary(error):
             raise
         raise StoreUnavailable(error.orig if isinstance(error, DBAPIError) else error) from error
 
 
-def _may_pass(error: DBAPIError | NoConnectionFree | OSError) -> bool:
+def _is_temporary(error: DBAPIError | NoConnectionFree | OSError) -> bool:
     """Lost connections, full disks, locks, damage. Not wrong statements and broken constraints."""
     if isinstance(error, OSError):
         return error.errno in NO_ROOM
@@ -155,16 +147,18 @@ def _may_pass(error: DBAPIError | NoConnectionFree | OSError) -> bool:
     return True
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str) -> sa.Engine:
     try:
-        parsed = make_url(url)
+        parsed = sa.make_url(url)
         if parsed.get_backend_name() == "sqlite":
             return _sqlite(parsed)
         if parsed.drivername == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
         waiting = {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": 1000 * ANSWER_SECONDS}
         known = {key: value for key, value in waiting.items() if key not in parsed.query}
-        return create_engine(parsed, pool_pre_ping=True, hide_parameters=True, connect_args=known)
+        return sa.create_engine(
+            parsed, pool_pre_ping=True, hide_parameters=True, connect_args=known
+        )
     except (ArgumentError, NoSuchModuleError):
         raise StoreError(
             "this is not a store's address",
@@ -172,29 +166,29 @@ def _engine(url: str) -> Engine:
         ) from None
 
 
-def _sqlite(url: URL) -> Engine:
+def _sqlite(url: sa.URL) -> sa.Engine:
     """A file: several threads and processes may use it, one writes at a time."""
     if not url.database or url.database == ":memory:":
         raise StoreError("a store in memory forgets", hint="name a file: sqlite:///coordinator.db")
     file = Path(url.database).resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(
+    engine = sa.create_engine(
         url, connect_args={"timeout": BUSY_SECONDS, "isolation_level": None}, hide_parameters=True
     )
 
-    @event.listens_for(engine, "do_connect")
+    @sa.event.listens_for(engine, "do_connect")
     def make_private(_dialect: Any, _record: Any, _given: Any, _options: Any) -> None:
         _keep_private(file)
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         for pragma in _SQLITE:
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
         options: Mapping[str, Any] = connection.get_execution_options()
-        connection.execute(text("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN"))
+        connection.execute(sa.text("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN"))
 
     return engine
 

@@ -1,8 +1,8 @@
 """Before a round: tokens, seats, and the plan when enrolment closes.
 
-A token is 32 random bytes; the store knows its hash. It buys one seat for one key, as often as the
-same key comes with it. Whether it has expired is the one question here that a calendar answers, by
-the coordinator's own clock.
+A token is 32 random bytes; the store knows its hash. It is good for one seat of one key, and the
+same key may present it again. It expires by the coordinator's calendar, which decides nothing else
+here.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from dhdmm.network.status import Status
 from dhdmm.server.asgi import Receive, Scope, Send, headers_of
 from dhdmm.server.callers import Callers
 from dhdmm.server.defects import caught
-from dhdmm.server.guard import FORGET_BODY
+from dhdmm.server.guard import RELEASE_BODY
 from dhdmm.server.live import LONGEST_WAIT, LiveRound
 from dhdmm.server.requests import Upload
 from dhdmm.server.responses import JSON, HttpAnswer, internal_error, json_bytes, not_found, refusal
@@ -32,9 +32,9 @@ _ROUND = re.compile("[0-9a-f]{32}")
 _DIGEST = re.compile("([0-9a-f]{64})?")
 _PATH = re.compile("/v1/rounds/([^/]+)(?:/([a-z.]+))?")
 _USUAL = re.compile(rb"(?:after=([0-9]{1,9})&wait=([0-9]{1,2}))?")
-"""How our own client asks for a status; whatever else is asked, FastAPI looks at."""
+"""The query with which our own client asks for a status; FastAPI handles all others."""
 
-Work = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
+Handler = Callable[[Scope, Receive], Awaitable[HttpAnswer]]
 
 
 class Exchange:
@@ -44,7 +44,7 @@ class Exchange:
         self._hub, self._callers = hub, callers
         self._replies = {reply: json_bytes({"reply": reply.value}) for reply in Reply}
         self._last_transcript = ("", b"")
-        self._works: dict[tuple[str, str], Work] = {
+        self._handlers: dict[tuple[str, str], Handler] = {
             ("POST", "message"): self.receive,
             ("GET", "message"): self.send,
             ("GET", "draft"): self.draft,
@@ -55,24 +55,24 @@ class Exchange:
             ("GET", "release.zip"): self.release,
         }
 
-    def work(self, scope: Scope) -> Work | None:
-        """What is to be done for this request; None if that is not for this class to say."""
+    def handler(self, scope: Scope) -> Handler | None:
+        """What handles this request; None if it is not one of these routes."""
         path = _PATH.fullmatch(scope["path"])
         if path is None:
             return None
         if path[2] is not None:
             method = "GET" if scope["method"] == "HEAD" else scope["method"]  # without its body
-            return self._works.get((method, path[2]))
+            return self._handlers.get((method, path[2]))
         usual = _ROUND.fullmatch(path[1]) and _USUAL.fullmatch(scope["query_string"])
         if not usual or scope["method"] != "GET" or int(usual[2] or 0) > LONGEST_WAIT:
             return None
         return self.status
 
-    async def answer(self, work: Work, scope: Scope, receive: Receive, send: Send) -> None:
-        """Do it, and say what came of it; a defect of ours is reported."""
+    async def answer(self, handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request; an unexpected error is reported and answered 500."""
         with caught(self._hub.observer) as defect:
             try:
-                answer = await work(scope, receive)
+                answer = await handler(scope, receive)
             except Problem as problem:
                 answer = refusal(problem)
         if defect.id is not None:
@@ -91,7 +91,7 @@ class Exchange:
         assert isinstance(reply, Reply)
         if "wait" not in query:
             return HttpAnswer(self._replies[reply], JSON)
-        scope.get(FORGET_BODY, lambda: None)()
+        scope.get(RELEASE_BODY, lambda: None)()
         patience = 0.0 if reply is Reply.EXCLUDED else wait
         following = await live.message(position, after, patience) if patience else None
         return HttpAnswer(following, BYTES, headers=((REPLY_HEADER, reply.value),))

@@ -4,7 +4,7 @@ The limits are checked in the order of what the check costs: who is asking, from
 that caller's rate and number of requests under way; the announced size; then the body while it
 arrives. Callers who have proved their identity have limits of their own, wherever they connect
 from; all others at one address share theirs, and have little memory. The memory for a body is
-returned when the answer has been sent, or earlier if the application says that it is done with it.
+released when the answer has been sent, or earlier if the application says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dhdmm.server.limits import (
     Buckets,
     CallerLimits,
     Limits,
-    Overdrawn,
+    MemoryExceeded,
     origin,
 )
 from dhdmm.server.logs import logger, place
@@ -39,7 +39,7 @@ PIECE = 64 * KIB
 NAME, IDENTIFY, TRANSPORT = "dhdmm.name", "dhdmm.identify", "dhdmm.transport"
 """In a request's scope: the caller's name, the connection's function to call with it, and the
 transport that answers are written to."""
-FORGET_BODY = "dhdmm.forget-body"
+RELEASE_BODY = "dhdmm.release-body"
 """In a request's scope: to be called by whoever keeps the body no longer and answers later."""
 
 SECURITY: tuple[Header, ...] = (
@@ -60,7 +60,7 @@ class _Disconnected(Exception):
     """The client closed the connection before its request was complete."""
 
 
-async def all_strangers(_scope: Scope) -> tuple[str | None, int | None]:
+async def recognise_nobody(_scope: Scope) -> tuple[str | None, int | None]:
     """A `Recogniser` that knows nobody."""
     return None, None
 
@@ -74,7 +74,7 @@ class Guard:
         limits: Limits,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
-        recognise: Recogniser = all_strangers,
+        recognise: Recogniser = recognise_nobody,
     ) -> None:
         self._app, self._limits, self._metrics = app, limits, metrics
         self._recognise = recognise
@@ -120,8 +120,8 @@ class Guard:
                 if length is not None and length > most:
                     raise _too_large(most)
                 body = allowed.memory.begin(caller)
-                scope[FORGET_BODY] = body.release
-                receive = _once(await self._whole(receive, body, length, most), receive)
+                scope[RELEASE_BODY] = body.release
+                receive = _replayed(await self._whole(receive, body, length, most), receive)
             await self._app(scope, receive, answer)
         finally:
             allowed.at_once.end(caller)
@@ -173,7 +173,7 @@ class Guard:
             deadline.reschedule(None)
             async with asyncio.timeout(self._limits.memory_seconds):
                 await turn
-        except (TimeoutError, Overdrawn):
+        except (TimeoutError, MemoryExceeded):
             after = self._limits.retry_seconds
             raise _Refused(
                 503, Reason.BUSY, "too much is being received", retry_after=after
@@ -272,7 +272,7 @@ def _address(scope: Scope) -> str:
     return origin(str(client[0])) if client else "unknown"
 
 
-def _once(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """Receives the whole body first, and then what follows it: that the client disconnected."""
     whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -213,7 +213,7 @@ class Buckets:
         return min(filled, float(self._rate.burst))
 
 
-class Overdrawn(Exception):
+class MemoryExceeded(Exception):
     """One caller's bodies are as many bytes as it may have."""
 
 
@@ -242,10 +242,10 @@ class BodyMemory:
     def take(self, body: ArrivingBody, size: int) -> asyncio.Future[None] | None:
         """Reserve so many bytes more: None if they are there at once, or what to wait for.
 
-        Raises `Overdrawn` if the caller has too many.
+        Raises `MemoryExceeded` if the caller has too many.
         """
         if self._asked_for[body.caller] + size > self._each:
-            raise Overdrawn
+            raise MemoryExceeded
         self._asked_for[body.caller] += size
         body.asked_for += size
         if body is self._first or (not self._queue and size <= self._left):

@@ -29,6 +29,7 @@ from dhdmm.network.status import Status
 from dhdmm.server.database import StoreUnavailable
 from dhdmm.server.defects import caught
 from dhdmm.server.metrics import Metrics
+from dhdmm.server.outages import Backoff, Outage
 from dhdmm.server.pending import Outbox, RequestQueue, size_of
 from dhdmm.server.requests import (
     Abort,
@@ -43,15 +44,14 @@ from dhdmm.server.requests import (
 from dhdmm.server.responses import internal_error, store_unavailable
 from dhdmm.server.round_state import RoundState, Seats
 from dhdmm.server.store import status_of
-from dhdmm.server.trouble import Backoff, Trouble
 from dhdmm.server.waiting import Clock, Deadlines, PhaseClock, Signal
 
 BATCH = 256
-CROWD, GATHER_SECONDS = 64, 0.5
-"""Among so many participants a turn waits for all who are missing, and at most so long: more of
-them share one commit. A message is answered with the next phase's, which begins when the last of
-them has come, so that a phase of a single worker takes no longer. Those who do not stay for the
-next phase are not kept."""
+LARGE_ROUND, GATHER_SECONDS = 64, 0.5
+"""In a round of so many participants, a turn waits up to so many seconds until all messages of the
+phase are there, so that more of them share one commit. A message is answered with the next phase's,
+for which all of them are needed anyway, so a phase takes no longer. A sender that does not wait for
+the next phase is answered at once."""
 PENDING = 8192
 PENDING_BYTES = 192 * 2**20
 POLL_SECONDS, IDLE_POLL_SECONDS = 0.2, 2.0
@@ -63,7 +63,7 @@ Result = TypeVar("Result")
 
 
 class LiveRound:
-    """A running round: a queue in front of its state, which one thread owns.
+    """A running round: a queue in front of its state, which only one thread uses.
 
     Requests are served in turns, and answered when their turn is durable.
     """
@@ -78,20 +78,21 @@ class LiveRound:
     ) -> None:
         self._state, self._metrics, self._clock = state, metrics, clock
         self._helper = helper
-        self._helper_trouble = Trouble("helper", clock, round=state.row.id)
-        self._consulting: asyncio.Task[None] | None = None
-        self._spoke = state.speaks
-        self._phase_clock = PhaseClock(deadlines, state.row.state, state.arrival, clock)
+        self._helper_outage = Outage("helper", clock, round=state.row.id)
+        self._asking: asyncio.Task[None] | None = None
+        self._told_of_helper_key = state.helper_key_known
+        self._phase_clock = PhaseClock(deadlines, state.row.state, state.arrival_phase, clock)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="round")
         self._work, self._ended = asyncio.Event(), asyncio.Event()
         self._queue, self._outbox = RequestQueue(), Outbox(self._work.set)
         self._progress, self._phase = Signal(), Signal()
-        self._draining, self._behind = False, True
+        self._draining, self._is_stale = False, True
         self._row = state.row
-        """As those who wait were last told; the thread may have left a newer one already."""
-        self._in_time: int | None = None  # pending requests that came before the phase's end
-        self._store = Trouble("store", clock, round=state.row.id)
-        self._defective = Backoff(clock)  # before we do again what nobody asked for
+        """As those who wait last saw it; the round's thread may have a newer one."""
+        self._before_deadline: int | None = None
+        """Requests in the queue that came before the phase's end; None while it lasts."""
+        self._store = Outage("store", clock, round=state.row.id)
+        self._defective = Backoff(clock)  # pauses background work after a defect
         self.received_bytes = 0  # of messages that this process has served
 
     # Beginning and end
@@ -114,8 +115,8 @@ class LiveRound:
         """Drain, and return when everything that has been asked is answered."""
         self.drain()
         await self._task
-        if self._consulting is not None:
-            await self._consulting
+        if self._asking is not None:
+            await self._asking
         self._thread.shutdown()
 
     async def ended(self) -> None:
@@ -149,7 +150,7 @@ class LiveRound:
         status = status_of(self._row, self._state.study, self._phase_clock.remaining)
         if self._state.settled is None:
             return status
-        away = self._helper_trouble.failing and not self.over
+        away = self._helper_outage.failing and not self.over
         return status.model_copy(update={"settled": self._state.settled, "helper_away": away})
 
     async def transcript(self) -> bytes | None:
@@ -233,21 +234,21 @@ class LiveRound:
     async def _run(self) -> None:
         while not self._draining or self._queue or self._outbox.wanted:
             with caught(self._metrics, round=self._row.id) as defect:
-                await self._serve(asked=await self._rest())
+                await self._serve(asked=await self._wait_for_work())
             if defect.id is not None:
                 self._defective.failed()
                 await asyncio.sleep(self._defective.pause)
 
-    async def _rest(self) -> bool:
+    async def _wait_for_work(self) -> bool:
         """Wait until something is asked, or the next look is due; whether it was the former."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._until_next_look()):
+            async with asyncio.timeout(self._seconds_until_check()):
                 await self._work.wait()
         asked = self._work.is_set()
         self._work.clear()
         return asked
 
-    def _until_next_look(self) -> float | None:
+    def _seconds_until_check(self) -> float | None:
         """Seconds until the next deadline, look for other workers' turns, or try of the store."""
         if self._store.failing:
             return min(POLL_SECONDS, max(self._store.pause, self._defective.pause))
@@ -264,52 +265,52 @@ class LiveRound:
         if not self._store.pause and not self._defective.pause:
             await self._catch_up(look=not asked)
         while not self._store.pause and (
-            (closing := self._closes_now()) or self._queue or self._outbox.wanted
+            (closing := self._phase_ends_now()) or self._queue or self._outbox.wanted
         ):
             if closing:
-                self._in_time = None
+                self._before_deadline = None
                 await self._turn([Close(self._row.state)])
             else:
                 await self._take_batch()
             await self._fetch_messages()
-            self._begin_consulting()
+            self._start_asking_helper()
         if self._store.pause:
             self._refuse_all(store_unavailable(self._store.pause))
-        self._begin_consulting()
+        self._start_asking_helper()
 
-    def _begin_consulting(self) -> None:
+    def _start_asking_helper(self) -> None:
         """Beside everything else: the helper is asked what there is to ask it."""
-        idle = self._consulting is None or self._consulting.done()
-        if self._state.asks_helper and idle and not self._draining and not self._pausing():
-            self._consulting = asyncio.create_task(self._consult())
+        idle = self._asking is None or self._asking.done()
+        if self._state.asks_helper and idle and not self._draining and not self._must_pause():
+            self._asking = asyncio.create_task(self._ask_helper())
 
-    def _pausing(self) -> bool:
-        return bool(self._store.pause or self._helper_trouble.pause or self._defective.pause)
+    def _must_pause(self) -> bool:
+        return bool(self._store.pause or self._helper_outage.pause or self._defective.pause)
 
-    async def _consult(self) -> None:
+    async def _ask_helper(self) -> None:
         """Until there is nothing to ask. A helper that is away is asked again, less and less."""
         with caught(self._metrics, round=self._row.id), suppress(Problem):
             while self._state.asks_helper and not self._draining:
                 request = await self.ask(AskHelper())
                 if not isinstance(request, bytes):
                     return
-                answer = await self._helper_says(request)
+                answer = await self._answer_of_helper(request)
                 if answer is None:
                     return
                 await self.ask(answer)
 
-    async def _helper_says(self, request: bytes) -> HelperAnswer | Abort | None:
+    async def _answer_of_helper(self, request: bytes) -> HelperAnswer | Abort | None:
         if self._helper is None:
-            self._helper_trouble.failed(DhdmmError("no helper is given", hint="--helper"))
+            self._helper_outage.failed(DhdmmError("no helper is given", hint="--helper"))
             return None
         try:
             answer = await asyncio.to_thread(self._helper.ask, self._row.id, request, self._opening)
         except HelperUnavailable as error:
-            self._helper_trouble.failed(error)
+            self._helper_outage.failed(error)
             return None
         except RemoteProtocolError as error:
             return Abort(error.reason)
-        self._helper_trouble.ended()
+        self._helper_outage.ended()
         return HelperAnswer(request, answer)
 
     def _opening(self) -> bytes:
@@ -320,33 +321,33 @@ class LiveRound:
         """Follow other workers, and find out whether a store that failed can commit again."""
         if self._store.failing:
             await self._turn([])
-            if not self._store.pause and await self._attempt(self._state.write_nothing_new) is True:
+            if not self._store.pause and await self._attempt(self._state.check_writable) is True:
                 self._store.ended()
                 self._phase_clock.resume(AFTER_AN_OUTAGE)
-        elif self._behind or (
+        elif self._is_stale or (
             look and not self.over and await self._attempt(self._state.is_behind) is True
         ):
             await self._turn([])
 
-    def _closes_now(self) -> bool:
+    def _phase_ends_now(self) -> bool:
         """Whether all have sent or the time is up, and requests from before that are served."""
         due = self._state.complete or self._phase_clock.remaining == 0.0
         if not due or self._state.waits_for_helper or self._draining or self._defective.pause:
-            self._in_time = None
+            self._before_deadline = None
             return False
-        if self._in_time is None:
-            self._in_time = len(self._queue)
-        return self._in_time == 0
+        if self._before_deadline is None:
+            self._before_deadline = len(self._queue)
+        return self._before_deadline == 0
 
     async def _take_batch(self) -> None:
         if not self._queue:
             return
-        crowded = self._row.invited >= CROWD and self._queue.patient
-        if crowded and self._in_time is None:
+        gathers = self._row.invited >= LARGE_ROUND and self._queue.first_waits
+        if gathers and self._before_deadline is None:
             await self._queue.gather(min(BATCH, self._row.missing), GATHER_SECONDS)
         batch = self._queue.take(BATCH)
-        if self._in_time is not None:
-            self._in_time = max(self._in_time - len(batch), 0)
+        if self._before_deadline is not None:
+            self._before_deadline = max(self._before_deadline - len(batch), 0)
         self._queue.answer(batch, await self._turn([request for request, _ in batch]))
 
     def _refuse_all(self, problem: Problem) -> None:
@@ -359,7 +360,7 @@ class LiveRound:
         """Outcomes that are durable; if the turn fails, nothing of it has happened."""
         started = time.perf_counter()
         outcomes = await self._attempt(lambda: self._state.turn(requests))
-        self._behind = isinstance(outcomes, Problem)
+        self._is_stale = isinstance(outcomes, Problem)
         self._notify()
         if isinstance(outcomes, Problem):
             self._state.complete = False  # found out again when the turn is repeated
@@ -375,8 +376,8 @@ class LiveRound:
         if row.version != before.version:
             self._defective.succeeded()
             self._progress.happen()
-        if self._state.speaks != self._spoke:  # the helper's key has come
-            self._spoke = self._state.speaks
+        if self._state.helper_key_known != self._told_of_helper_key:  # the helper's key has come
+            self._told_of_helper_key = self._state.helper_key_known
             self._outbox.clear()
             self._phase.happen()
         if row.state != before.state:

@@ -24,7 +24,7 @@ from dhdmm.server.responses import store_unavailable
 from dhdmm.server.tables import agreements, enrolments, tokens
 
 PAUSE = 1.0
-CROWD = 10_000
+LARGE_ROSTER = 10_000
 """Rosters of so many are searched one by one, and have no place in the dictionary of all keys."""
 
 Rounds = frozenset[str]
@@ -38,7 +38,7 @@ class Members:
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock
         self._rosters: dict[bytes, Rounds] = {}  # for good: a roster never changes
-        self._crowds: dict[str, KeyIndex] = {}  # the same for rounds of many, in less memory
+        self._large_rosters: dict[str, KeyIndex] = {}  # the same for rounds of many, in less memory
         self._read_rosters: set[str] = set()
         self._enrolled: dict[bytes, Rounds] = {}
         self._tokens: dict[bytes, tuple[str, int]] = {}
@@ -54,7 +54,9 @@ class Members:
 
         def look() -> Rounds | None:
             found = self._rosters.get(key, NONE) | self._enrolled.get(key, NONE)
-            found |= {one for one, keys in self._crowds.items() if keys.find(key) is not None}
+            found |= {
+                one for one, keys in self._large_rosters.items() if keys.find(key) is not None
+            }
             return found if (round_id in found if round_id else found) else None
 
         if round_id is None:
@@ -116,8 +118,8 @@ class Members:
         for round_id in agreed - self._read_rosters:
             found = select(agreements.c.roster).where(agreements.c.round == round_id)
             roster = RosterFile.from_bytes(connection.execute(found).scalar_one()).roster
-            if len(roster) >= CROWD:
-                self._crowds[round_id] = roster.keys
+            if len(roster) >= LARGE_ROSTER:
+                self._large_rosters[round_id] = roster.keys
             else:
                 for key in roster.identities:
                     self._rosters[key] = self._rosters.get(key, NONE) | {round_id}

@@ -31,7 +31,7 @@ class RequestQueue:
         return len(self._requests)
 
     @property
-    def patient(self) -> bool:
+    def first_waits(self) -> bool:
         """Whether whoever came first stays for what comes next, and loses nothing by waiting."""
         first = self._requests[0][0] if self._requests else None
         return isinstance(first, Upload) and first.waits

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
+import os
 import signal
 import socket
 import ssl
@@ -29,14 +31,14 @@ from dhdmm.server import logs
 from dhdmm.server.asgi import Application
 from dhdmm.server.connections import ACCEPT_PAUSE, Acceptor, Connection, Slot
 from dhdmm.server.defects import caught
-from dhdmm.server.guard import Guard, Recogniser, all_strangers
+from dhdmm.server.guard import Guard, Recogniser, recognise_nobody
 from dhdmm.server.limits import Limits
 from dhdmm.server.metrics import Metrics
 
 resource, uvloop = optional_module("resource"), optional_module("uvloop")
 
 BACKLOG = 4096
-COLLECTIONS = (20_000, 20, 20)
+GC_THRESHOLDS = (20_000, 20, 20)
 """New objects before Python looks for cycles among them, and how often it looks further back."""
 OTHER_FILES = 256
 """Open files that are not connections: the store, logs, libraries."""
@@ -60,7 +62,9 @@ class Certificate:
             context.load_cert_chain(self.chain, self.key)
         except (OSError, ValueError) as error:
             raise DhdmmError(
-                "no certificate with its key can be read", where=str(self.chain), hint=str(error)
+                f"no certificate with its key can be read: {error}",
+                where=str(self.chain),
+                hint="--tls-cert and --tls-key name two PEM files that belong together",
             ) from None
         if expires <= datetime.now(UTC):
             raise DhdmmError(
@@ -124,7 +128,12 @@ class Server(uvicorn.Server):
         except OSError as error:
             await self.lifespan.shutdown()
             place = f"{config.host}:{config.port}"
-            raise DhdmmError(f"cannot listen: {error.strerror}", where=place) from None
+            hint = "choose another port with --port, or 0 for any free one"
+            in_use = error.errno == errno.EADDRINUSE
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise DhdmmError(
+                f"cannot listen: {why}", where=place, hint=hint if in_use else None
+            ) from None
         self._listener.setblocking(False)
         self._accepting = asyncio.create_task(self._accept())
         self.port = self._listener.getsockname()[1]
@@ -212,7 +221,7 @@ def make_server(
     limits = _within_open_files(limits or Limits())
     counted = metrics or Metrics()
     config = uvicorn.Config(
-        Guard(app, limits, counted, recognise=recognise or all_strangers),
+        Guard(app, limits, counted, recognise=recognise or recognise_nobody),
         host=host,
         port=port,
         loop="auto",  # uvloop where it is installed
@@ -238,7 +247,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTIONS)
+    gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop and uvloop.new_event_loop) as runner:
         runner.run(main)
 
@@ -251,7 +260,9 @@ def _certificate(chain: Path | None, key: Path | None) -> Certificate | None:
     if chain is None and key is None:
         return None
     if chain is None or key is None:
-        raise DhdmmError("a certificate and its key are given together or not at all")
+        raise DhdmmError(
+            "a certificate and its key are given together", hint="give --tls-cert and --tls-key"
+        )
     return Certificate(chain, key)
 
 

@@ -9,22 +9,22 @@ from dhdmm.server.store import LogEntry, Turn
 from dhdmm.session.compact import CompactRecords
 
 KEPT_BYTES = 64 * 2**20
-"""Of messages that wait for a helper: what is beyond is read from the log when it is their turn."""
+"""Of messages that wait for a helper; further ones are read from the log when they are needed."""
 
 
 class RoundRecords(MutableMapping[str, bytes]):
     """The store of a coordinator's session. Records are appended, shards of the sum overwritten.
 
-    A record that is deleted is forgotten by the log, too; only the latest under its name is.
+    Deleting a record deletes its latest row of the log, too.
     """
 
     def __init__(self) -> None:
         self._known = CompactRecords()
         self._new: list[tuple[str, bytes]] = []
         self._sums: dict[str, bytes] = {}
-        self._passing: dict[str, bytes | None] = {}  # yet to be forgotten; None: only in the log
-        self._passing_bytes = 0
-        self._places: dict[str, int] = {}  # in the log, of those
+        self._pending: dict[str, bytes | None] = {}  # deleted again later; None: only in the log
+        self._pending_bytes = 0
+        self._log_places: dict[str, int] = {}  # in the log, of pending records
         self._forgotten: list[int] = []
         self._sequence = 0
         self._turn: Turn | None = None
@@ -44,10 +44,10 @@ class RoundRecords(MutableMapping[str, bytes]):
         return entries
 
     def _note(self, entry: LogEntry) -> None:
-        if _passes(entry.name):
+        if _is_pending(entry.name):
             self._keep(entry.name, entry.value)
-            self._places[entry.name] = entry.sequence
-            self._spare(entry.name)
+            self._log_places[entry.name] = entry.sequence
+            self._leave_to_log(entry.name)
         else:
             self._known[entry.name] = entry.value
 
@@ -63,15 +63,15 @@ class RoundRecords(MutableMapping[str, bytes]):
         if new:
             for place, name in turn.append(new):
                 self._sequence = place
-                if _passes(name):
-                    self._places[name] = place
-                    self._spare(name)
+                if _is_pending(name):
+                    self._log_places[name] = place
+                    self._leave_to_log(name)
             for name, value in sums.items():
                 turn.put_shard(name, value)
         return bool(new)
 
     def __setitem__(self, name: str, value: bytes) -> None:
-        if _passes(name):
+        if _is_pending(name):
             self._keep(name, value)
         else:
             self._known[name] = value
@@ -81,44 +81,44 @@ class RoundRecords(MutableMapping[str, bytes]):
             self._new.append((name, value))
 
     def __getitem__(self, name: str) -> bytes:
-        if not _passes(name):
+        if not _is_pending(name):
             return self._known[name]
-        kept = self._passing[name]
+        kept = self._pending[name]
         if kept is not None:
             return kept
         assert self._turn is not None
-        return self._turn.logged(self._places[name])
+        return self._turn.logged(self._log_places[name])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known or name in self._passing
+        return name in self._known or name in self._pending
 
     def __delitem__(self, name: str) -> None:
-        if not _passes(name):
-            raise TypeError("only what has passed is forgotten")
-        self._passing_bytes -= len(self._passing.pop(name) or b"")
-        if name in self._places:
-            self._forgotten.append(self._places.pop(name))
+        if not _is_pending(name):
+            raise TypeError("only pending records can be deleted")
+        self._pending_bytes -= len(self._pending.pop(name) or b"")
+        if name in self._log_places:
+            self._forgotten.append(self._log_places.pop(name))
         else:
             self._new = [(one, value) for one, value in self._new if one != name]
 
     def __iter__(self) -> Iterator[str]:
         yield from self._known
-        yield from self._passing
+        yield from self._pending
 
     def __len__(self) -> int:
-        return len(self._known) + len(self._passing)
+        return len(self._known) + len(self._pending)
 
     def _keep(self, name: str, value: bytes) -> None:
-        self._passing_bytes += len(value) - len(self._passing.get(name) or b"")
-        self._passing[name] = value
+        self._pending_bytes += len(value) - len(self._pending.get(name) or b"")
+        self._pending[name] = value
 
-    def _spare(self, name: str) -> None:
+    def _leave_to_log(self, name: str) -> None:
         """The log has it: if memory holds enough of them, this one is only there."""
-        if self._passing_bytes > KEPT_BYTES:
-            self._passing_bytes -= len(self._passing[name] or b"")
-            self._passing[name] = None
+        if self._pending_bytes > KEPT_BYTES:
+            self._pending_bytes -= len(self._pending[name] or b"")
+            self._pending[name] = None
 
 
-def _passes(name: str) -> bool:
+def _is_pending(name: str) -> bool:
     """Whether this record is kept for a while only."""
     return name.startswith(PENDING)

@@ -23,9 +23,9 @@ from dhdmm.server.database import Database
 from dhdmm.server.defects import caught
 from dhdmm.server.logs import logger
 from dhdmm.server.metrics import Metrics
+from dhdmm.server.outages import Outage
 from dhdmm.server.saving import save
 from dhdmm.server.threads import in_thread, query
-from dhdmm.server.trouble import Trouble
 from dhdmm.server.waiting import Clock
 
 LONGEST_PAUSE = 60.0
@@ -55,9 +55,9 @@ class Releases:
         )
 
     async def save_by_itself(self, status: Status) -> None:
-        """However often it takes, until there is room for it; a release is saved by itself once."""
+        """Try until it is saved, however often that takes. It is done once for a release."""
         saved = False
-        trouble = Trouble("saving the release", self.clock, LONGEST_PAUSE, round=status.round)
+        outage = Outage("saving the release", self.clock, LONGEST_PAUSE, round=status.round)
         while not saved:
             failure: Exception | None = None
             with caught(self.observer, round=status.round):
@@ -69,9 +69,9 @@ class Releases:
                 except (DhdmmError, Problem) as error:
                     failure = error
             if not saved:
-                trouble.failed(failure)
-                await asyncio.sleep(trouble.pause)
-        trouble.ended()
+                outage.failed(failure)
+                await asyncio.sleep(outage.pause)
+        outage.ended()
 
     async def save(self, status: Status) -> Path:
         """Once: another worker may have been faster. A 409 if the round has no release."""
@@ -92,7 +92,7 @@ class Releases:
         return place
 
     async def _was_saved(self, status: Status) -> bool:
-        """Here and by itself, though the operator may have moved it away since."""
+        """Whether it was saved before, even if the operator has moved it away since."""
         if self.directory(status).exists():
             await self._remember_saved(status)
             return True
@@ -114,7 +114,7 @@ class Releases:
         return str(self.directory(status).resolve())
 
     def _tidy(self, finished: Sequence[Status]) -> None:
-        """Away with what processes that were killed while they saved these releases have left."""
+        """Remove what processes left that were killed while they saved these releases."""
         try:
             if self.out.is_dir() and any(path.name.startswith(".") for path in self.out.iterdir()):
                 for status in finished:

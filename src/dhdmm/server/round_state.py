@@ -127,22 +127,22 @@ class RoundState:
         self.study: StoredStudy = study
         self.row: Row = row
         self.seats: Seats | None = None if agreement is None else Seats(agreement, round_id)
-        self.arrival = ENROLMENT.name
+        self.arrival_phase = ENROLMENT.name
         if self.seats is not None and not enrolled:  # the roster was given
-            self.arrival = self.seats.plan.method.phases[0].name
+            self.arrival_phase = self.seats.plan.method.phases[0].name
         """The phase in which people come."""
-        self._coming: Seats | None = None  # agreed in this turn, and not committed yet
+        self._uncommitted: Seats | None = None  # agreed in this turn, and not committed yet
         self.complete = False
-        self.asks_helper = self.waits_for_helper = self.speaks = False
+        self.asks_helper = self.waits_for_helper = self.helper_key_known = False
         self.settled: int | None = None
         self._published: Transcript | None = None  # of an earlier life, when somebody asks for it
 
     def turn(self, requests: Sequence[Request]) -> list[Outcome]:
         """Serve these requests; their outcomes are durable when this returns."""
         kept, self._running = self._running, None  # ours again when all is committed
-        self._coming = None
+        self._uncommitted = None
         with self._database.turn(self._id) as turn:
-            running = self._present(turn, kept)
+            running = self._up_to_date(turn, kept)
             if running is not None:
                 uploads = [request for request in requests if isinstance(request, Upload)]
                 running.session.prepare((one.position, one.body) for one in uploads)
@@ -155,17 +155,17 @@ class RoundState:
                     outcomes.append(Problem.of(error))
                 except Problem as problem:
                     outcomes.append(problem)
-                running = running or self._present(turn, None)
+                running = running or self._up_to_date(turn, None)
             if running is not None:
                 running.write(turn)
             published = None
             if running is not None and turn.row.state == FINISHED.name:
                 published = _publish(turn, running.session)
-        self.row, self.seats = turn.row, self.seats or self._coming
+        self.row, self.seats = turn.row, self.seats or self._uncommitted
         self._published = published or self._published
         self._running = None if self.row.over else running
         self.complete = self._is_complete()
-        self._look_at_helper()
+        self._note_helper()
         return outcomes
 
     def messages(self, positions: Iterable[int]) -> dict[int, bytes | None]:
@@ -182,9 +182,9 @@ class RoundState:
         with self._database.reading() as connection:
             return store.read_version(connection, self._id) != self.row.version
 
-    def write_nothing_new(self) -> bool:
+    def check_writable(self) -> bool:
         """Whether the store commits what it is given; if not, it raises."""
-        self._database.write_nothing_new(self._id)
+        self._database.check_writable(self._id)
         return True
 
     def roster_file(self) -> bytes:
@@ -200,18 +200,18 @@ class RoundState:
 
     # Inside a turn
 
-    def _present(self, turn: Turn, kept: Running | None) -> Running | None:
+    def _up_to_date(self, turn: Turn, kept: Running | None) -> Running | None:
         """The session, up to date; there is none before the plan and after the end."""
         if turn.row.plan_digest is None or turn.row.over:
             return None
         if kept is not None:
             kept.follow(turn)
             return kept
-        seats = self.seats or self._coming
+        seats = self.seats or self._uncommitted
         if seats is None:
             agreement = store.read_agreement(turn.connection, turn.row.id)
             assert agreement is not None
-            seats = self._coming = Seats(agreement, self._id)
+            seats = self._uncommitted = Seats(agreement, self._id)
         return Running(turn, seats, self._identity)
 
     def _serve(self, turn: Turn, running: Running | None, request: Request) -> Outcome:
@@ -250,14 +250,14 @@ class RoundState:
         machine = None if self._running is None else self._running.session.machine
         return machine is not None and not machine.awaited and not machine.waits_for_helper
 
-    def _look_at_helper(self) -> None:
+    def _note_helper(self) -> None:
         """What a second server has to do with what happens next, if there is one."""
         machine = None if self._running is None else self._running.session.machine
         self.asks_helper = machine is not None and machine.asks_helper
         self.waits_for_helper = machine is not None and machine.waits_for_helper
         self.settled = self.settled if machine is None else machine.settled
         if machine is not None and self.seats is not None and self.seats.plan.method.has_helper:
-            self.speaks = machine.message_for(0) is not None
+            self.helper_key_known = machine.message_for(0) is not None
 
     def _last_message(self, position: int) -> bytes | None:
         """What there is to say after the end: a receipt, or why there is none."""

@@ -19,7 +19,7 @@ _ALL, _NUMBER_BYTES = "/*", 4
 Record = tuple[str, bytes]
 
 
-def joined(records: Iterable[Record]) -> Iterator[Record]:
+def packed(records: Iterable[Record]) -> Iterator[Record]:
     """The rows of these records: those that follow each other in a family share one."""
     for (family, size), group in groupby(records, _kind):
         run = list(group)
@@ -34,7 +34,7 @@ def joined(records: Iterable[Record]) -> Iterator[Record]:
             yield family + _ALL, b"".join([bytes([size]), *pairs])
 
 
-def separated(name: str, value: bytes) -> Iterator[Record]:
+def unpacked(name: str, value: bytes) -> Iterator[Record]:
     """The records of a row."""
     if not name.endswith(_ALL):
         yield name, value

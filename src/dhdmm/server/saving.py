@@ -1,4 +1,4 @@
-"""Saving a release in a process of its own: tables and pictures take seconds, which no round has.
+"""Saving a release in a process of its own: tables and pictures take seconds, and rounds go on.
 
 The release is published before that: its transcript is in the store, from where anybody gets it.
 Here it becomes a folder, as a whole or not at all. Whatever happens to this process, nothing is

@@ -9,29 +9,22 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    bindparam,
-    func,
-    insert,
-    select,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from dhdmm.aggregation.errors import AbortReason
 from dhdmm.aggregation.method import ABORTED, ENROLMENT, OVER
 from dhdmm.errors import DhdmmError
 from dhdmm.network.status import Status
-from dhdmm.server.runs import joined, rows_with, separated, value_in
+from dhdmm.server.runs import packed, rows_with, unpacked, value_in
 from dhdmm.server.tables import agreements, enrolments, log, releases, rounds, shards, studies
+
+Found = TypeVar("Found")
 
 _SAVED = "saved/"
 _READ_AT_ONCE = 1000
@@ -127,14 +120,13 @@ class StoredStudy(StudyHead):
 
 
 # Statements of every turn, which take longer to put together than to execute.
-_READ_ROW = select(*(rounds.c[field.name] for field in fields(Row))).where(
-    rounds.c.id == bindparam("this")
-)
+_ROWS = sa.select(*(rounds.c[field.name] for field in fields(Row)))
+_READ_ROW = _ROWS.where(rounds.c.id == sa.bindparam("this"))
 _LOCK_ROW = _READ_ROW.with_for_update()
-_WRITE_ROW = update(rounds).where(rounds.c.id == bindparam("this"))
+_WRITE_ROW = sa.update(rounds).where(rounds.c.id == sa.bindparam("this"))
 _READ_LOG = (
-    select(log.c.sequence, log.c.name, log.c.value)
-    .where((log.c.round == bindparam("this")) & (log.c.sequence > bindparam("last")))
+    sa.select(log.c.sequence, log.c.name, log.c.value)
+    .where((log.c.round == sa.bindparam("this")) & (log.c.sequence > sa.bindparam("last")))
     .order_by(log.c.sequence)
 )
 _APPEND = "INSERT INTO records (round, sequence, name, value) VALUES ({0}, {0}, {0}, {0})"
@@ -146,7 +138,7 @@ _PLACEHOLDER = {"sqlite": "?", "postgresql": "%s"}
 class Turn:
     """A round's row, locked, and the transaction that holds the lock."""
 
-    def __init__(self, connection: Connection, row: Row) -> None:
+    def __init__(self, connection: sa.Connection, row: Row) -> None:
         self.connection, self.row, self._found = connection, row, vars(row).copy()
 
     def log_after(self, sequence: int) -> Iterator[LogEntry]:
@@ -155,11 +147,11 @@ class Turn:
     def logged(self, sequence: int) -> bytes:
         """The value of this entry."""
         here = (log.c.round == self.row.id) & (log.c.sequence == sequence)
-        return bytes(self.connection.execute(select(log.c.value).where(here)).scalar_one())
+        return bytes(self.connection.execute(sa.select(log.c.value).where(here)).scalar_one())
 
     def append(self, records: Iterable[tuple[str, bytes]]) -> list[tuple[int, str]]:
         """At the end of the log; sequence and name of the rows that they have there."""
-        rows = list(enumerate(joined(records), self.row.sequence + 1))
+        rows = list(enumerate(packed(records), self.row.sequence + 1))
         if rows:
             entries = [(self.row.id, i, name, value) for i, (name, value) in rows]
             self._execute(_APPEND, entries)
@@ -181,14 +173,14 @@ class Turn:
         self.connection.exec_driver_sql(statement.format(placeholder), values)
 
     def shards(self) -> list[tuple[str, bytes]]:
-        found = select(shards.c.name, shards.c.value).where(shards.c.round == self.row.id)
+        found = sa.select(shards.c.name, shards.c.value).where(shards.c.round == self.row.id)
         return [(name, value) for name, value in self.connection.execute(found)]
 
     def put_shard(self, name: str, value: bytes) -> None:
         here = (shards.c.round == self.row.id) & (shards.c.name == name)
-        if not self.connection.execute(update(shards).where(here).values(value=value)).rowcount:
+        if not self.connection.execute(sa.update(shards).where(here).values(value=value)).rowcount:
             self.connection.execute(
-                insert(shards).values(round=self.row.id, name=name, value=value)
+                sa.insert(shards).values(round=self.row.id, name=name, value=value)
             )
 
     def close(self) -> None:
@@ -210,29 +202,28 @@ def status_of(row: Row, study: StudyHead, remaining_s: float | None) -> Status:
 # ---- what is read and written outside of a turn -------------------------------------------------
 
 
-def read_row(connection: Connection, round_id: str, *, lock: bool = False) -> Row | None:
+def read_row(connection: sa.Connection, round_id: str, *, lock: bool = False) -> Row | None:
     found = connection.execute(_LOCK_ROW if lock else _READ_ROW, {"this": round_id})
-    row = found.one_or_none()
-    return None if row is None else Row(*row)
+    return _one(Row, found)
 
 
-def read_version(connection: Connection, round_id: str) -> int:
-    found = select(rounds.c.version).where(rounds.c.id == round_id)
+def read_version(connection: sa.Connection, round_id: str) -> int:
+    found = sa.select(rounds.c.version).where(rounds.c.id == round_id)
     return int(connection.execute(found).scalar_one())
 
 
-def read_log(connection: Connection, round_id: str, after: int = 0) -> Iterator[LogEntry]:
+def read_log(connection: sa.Connection, round_id: str, after: int = 0) -> Iterator[LogEntry]:
     options = {} if after else {"yield_per": _READ_AT_ONCE}  # a whole log may be long
     these = {"this": round_id, "last": after}
     for sequence, *row in connection.execute(_READ_LOG, these, execution_options=options):
-        for name, value in separated(*row):
+        for name, value in unpacked(*row):
             yield LogEntry(sequence, name, value)
 
 
-def read_record(connection: Connection, round_id: str, name: str) -> bytes | None:
+def read_record(connection: sa.Connection, round_id: str, name: str) -> bytes | None:
     """What the log says last under this name."""
     found = (
-        select(log.c.name, log.c.value)
+        sa.select(log.c.name, log.c.value)
         .where((log.c.round == round_id) & log.c.name.in_(rows_with(name)))
         .order_by(log.c.sequence.desc())
     )
@@ -240,25 +231,24 @@ def read_record(connection: Connection, round_id: str, name: str) -> bytes | Non
     return next((value for value in values if value is not None), None)
 
 
-def read_agreement(connection: Connection, round_id: str) -> Agreement | None:
-    found = select(agreements.c.plan, agreements.c.roster).where(agreements.c.round == round_id)
-    row = connection.execute(found).one_or_none()
-    return None if row is None else Agreement(*row)
+def read_agreement(connection: sa.Connection, round_id: str) -> Agreement | None:
+    found = sa.select(agreements.c.plan, agreements.c.roster).where(agreements.c.round == round_id)
+    return _one(Agreement, connection.execute(found))
 
 
-def has_enrolments(connection: Connection, round_id: str) -> bool:
+def has_enrolments(connection: sa.Connection, round_id: str) -> bool:
     """Whether people have taken seats by themselves; nobody has where the roster was given."""
-    found = select(enrolments.c.position).where(enrolments.c.round == round_id).limit(1)
+    found = sa.select(enrolments.c.position).where(enrolments.c.round == round_id).limit(1)
     return connection.execute(found).first() is not None
 
 
-def read_transcript(connection: Connection, round_id: str) -> bytes | None:
-    found = select(releases.c.transcript).where(releases.c.round == round_id)
+def read_transcript(connection: sa.Connection, round_id: str) -> bytes | None:
+    found = sa.select(releases.c.transcript).where(releases.c.round == round_id)
     value: bytes | None = connection.execute(found).scalar_one_or_none()
     return value
 
 
-def was_saved(connection: Connection, round_id: str, place: str) -> bool:
+def was_saved(connection: sa.Connection, round_id: str, place: str) -> bool:
     """Whether the release has been at this place, even if it was moved away since."""
     return read_record(connection, round_id, _SAVED + place) is not None
 
@@ -269,21 +259,20 @@ def remember_saved(turn: Turn, place: str) -> None:
         turn.append([(_SAVED + place, b"")])
 
 
-def read_study(connection: Connection, digest: str) -> StoredStudy | None:
-    found = select(*(studies.c[field.name] for field in fields(StoredStudy)))
-    row = connection.execute(found.where(studies.c.digest == digest)).one_or_none()
-    return None if row is None else StoredStudy(*row)
+def read_study(connection: sa.Connection, digest: str) -> StoredStudy | None:
+    found = sa.select(*(studies.c[field.name] for field in fields(StoredStudy)))
+    return _one(StoredStudy, connection.execute(found.where(studies.c.digest == digest)))
 
 
 def read_rounds(
-    connection: Connection, window: Window | None = None
+    connection: sa.Connection, window: Window | None = None
 ) -> list[tuple[Row, StudyHead]]:
     """All rounds, or those in the window; the newest first."""
     window = window or Window()
     row, head = ([field.name for field in fields(kind)] for kind in (Row, StudyHead))
     age = (rounds.c.begun, rounds.c.number, rounds.c.id)
     found = (
-        select(*(rounds.c[name] for name in row), *(studies.c[name] for name in head))
+        sa.select(*(rounds.c[name] for name in row), *(studies.c[name] for name in head))
         .join(studies, rounds.c.study == studies.c.digest)
         .order_by(*(column.desc() for column in age))
         .limit(window.limit)
@@ -293,36 +282,34 @@ def read_rounds(
     if window.running:
         found = found.where(rounds.c.state.not_in(OVER))
     if (last := window.after) is not None:
-        found = found.where(tuple_(*age) < tuple_(last.begun, last.number, last.id))
+        found = found.where(sa.tuple_(*age) < sa.tuple_(last.begun, last.number, last.id))
     rows = connection.execute(found)
     return [(Row(*values[: len(row)]), StudyHead(*values[len(row) :])) for values in rows]
 
 
-def read_latest(connection: Connection, study: str) -> Row | None:
+def read_latest(connection: sa.Connection, study: str) -> Row | None:
     """The study's round with the highest number."""
-    return _read_one(connection, (rounds.c.study == study), rounds.c.number.desc())
+    found = _ROWS.where(rounds.c.study == study).order_by(rounds.c.number.desc()).limit(1)
+    return _one(Row, connection.execute(found))
 
 
-def read_occurrence(connection: Connection, study: str, occurrence: str) -> Row | None:
+def read_occurrence(connection: sa.Connection, study: str, occurrence: str) -> Row | None:
     mine = (rounds.c.study == study) & (rounds.c.occurrence == occurrence)
-    return _read_one(connection, mine, rounds.c.number)
+    return _one(Row, connection.execute(_ROWS.where(mine)))
 
 
-def _read_one(
-    connection: Connection, where: ColumnElement[bool], order: ColumnElement[Any]
-) -> Row | None:
-    columns = (rounds.c[field.name] for field in fields(Row))
-    found = select(*columns).where(where).order_by(order).limit(1)
-    row = connection.execute(found).one_or_none()
-    return None if row is None else Row(*row)
+def _one(kind: Callable[..., Found], result: sa.Result[Any]) -> Found | None:
+    """The only row of the result as a value of this kind; None if there is no row."""
+    row = result.one_or_none()
+    return None if row is None else kind(*row)
 
 
 def read_newest_roster(
-    connection: Connection, study: str, registrar: str
+    connection: sa.Connection, study: str, registrar: str
 ) -> tuple[int, str | None] | None:
     """Serial number and digest of this registrar's newest roster for studies of this name."""
     found = (
-        select(rounds.c.roster_serial, rounds.c.roster_digest)
+        sa.select(rounds.c.roster_serial, rounds.c.roster_digest)
         .join(studies, rounds.c.study == studies.c.digest)
         .where((studies.c.name == study) & (rounds.c.registrar == registrar))
         .order_by(rounds.c.roster_serial.desc(), rounds.c.begun.desc())
@@ -332,32 +319,34 @@ def read_newest_roster(
     return None if row is None else (row[0], row[1])
 
 
-def read_heads(connection: Connection) -> list[StudyHead]:
+def read_heads(connection: sa.Connection) -> list[StudyHead]:
     """The studies that have rounds, the one with the newest round first."""
-    newest = func.max(rounds.c.begun)
+    newest = sa.func.max(rounds.c.begun)
     columns = [studies.c[field.name] for field in fields(StudyHead)]
-    found = select(*columns).join(rounds, rounds.c.study == studies.c.digest).group_by(*columns)
+    found = sa.select(*columns).join(rounds, rounds.c.study == studies.c.digest).group_by(*columns)
     rows = connection.execute(found.order_by(newest.desc(), studies.c.digest))
     return [StudyHead(*row) for row in rows]
 
 
-def add_study(connection: Connection, study: StoredStudy) -> StoredStudy:
+def add_study(connection: sa.Connection, study: StoredStudy) -> StoredStudy:
     """The study as the store has it; the first draft that was made of it stays."""
     if read_study(connection, study.digest) is None:
         with suppress(IntegrityError), connection.begin_nested():  # another worker was faster
-            connection.execute(insert(studies).values(asdict(study)))
+            connection.execute(sa.insert(studies).values(asdict(study)))
     return read_study(connection, study.digest) or study
 
 
-def lock_study(connection: Connection, digest: str) -> None:
+def lock_study(connection: sa.Connection, digest: str) -> None:
     """Nobody else begins a round of this study before the transaction ends."""
-    connection.execute(select(studies.c.digest).where(studies.c.digest == digest).with_for_update())
+    connection.execute(
+        sa.select(studies.c.digest).where(studies.c.digest == digest).with_for_update()
+    )
 
 
-def add_round(connection: Connection, study: StudyHead, occurrence: str | None = None) -> Row:
-    last = select(func.max(rounds.c.number)).where(rounds.c.study == study.digest)
+def add_round(connection: sa.Connection, study: StudyHead, occurrence: str | None = None) -> Row:
+    last = sa.select(sa.func.max(rounds.c.number)).where(rounds.c.study == study.digest)
     number = (connection.execute(last).scalar_one() or 0) + 1
     row = Row(secrets.token_hex(16), study.digest, number, occurrence=occurrence)
     row.begun = int(time.time())
-    connection.execute(insert(rounds).values(asdict(row)))
+    connection.execute(sa.insert(rounds).values(asdict(row)))
     return row

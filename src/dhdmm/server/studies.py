@@ -34,7 +34,7 @@ from dhdmm.server.waiting import Clock, Deadlines
 from dhdmm.study.spec import Study
 
 MOST_LISTED = 200
-"""Rounds in one answer; the next ones are asked for."""
+"""Rounds in one answer; the older ones are on the next pages."""
 
 
 def stored(study: Study, helper: bytes | None = None) -> StoredStudy:
@@ -100,7 +100,7 @@ def _require_newest(connection: Connection, study: StudyHead, roster: RosterFile
             roster.require_not_older(serial, known)
 
 
-def goes_on_under_another(
+def runs_under_another_roster(
     database: Database, study: StoredStudy, round_id: str, roster: RosterFile
 ) -> bool:
     """Whether the round is going on with another roster than this, which the next one will have."""
@@ -236,13 +236,13 @@ class Hub:
                 await self.live(status.round)
 
     def drain(self) -> None:
-        """Nothing new is begun; whoever waits is sent away."""
+        """Begin nothing new, and answer everybody who waits."""
         self.draining = True
         for live in self._live.values():
             live.drain()
 
     async def stop(self) -> None:
-        """What is not saved by now is at the next start: it needs the threads of its round."""
+        """Stop all rounds. A release that is not saved yet is saved at the next start."""
         self.drain()
         for task in self._publishing.values():
             task.cancel()
@@ -264,7 +264,7 @@ class Hub:
                 raise not_found("round")
             state = await in_thread(lambda: RoundState(self.database, round_id, self.identity))
             if round_id not in self._live:
-                self._take_in(round_id, state)
+                self._host(round_id, state)
         return self._live[round_id]
 
     def live_statuses(self) -> list[Status]:
@@ -364,7 +364,7 @@ class Hub:
         status = (await self.live(round_id)).status()
         return await self.releases.save(status)
 
-    def _take_in(self, round_id: str, state: RoundState) -> None:
+    def _host(self, round_id: str, state: RoundState) -> None:
         link = None if self.helper is None else self.helper.another()
         live = LiveRound(state, self.deadlines, self.observer, self.clock, link)
         self._live[round_id] = live

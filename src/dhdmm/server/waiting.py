@@ -44,9 +44,9 @@ class Deadlines:
     enrolment: float = 3600.0
     phase: float = 300.0
 
-    def of(self, state: str, arrival: str) -> float:
+    def of(self, state: str, arrival_phase: str) -> float:
         """Where there is no enrolment, people arrive in the first phase instead."""
-        return self.enrolment if state == arrival else self.phase
+        return self.enrolment if state == arrival_phase else self.phase
 
 
 class PhaseClock:
@@ -61,11 +61,11 @@ class PhaseClock:
         self,
         deadlines: Deadlines,
         state: str,
-        arrival: str = ENROLMENT.name,
+        arrival_phase: str = ENROLMENT.name,
         clock: Clock = time.monotonic,
     ) -> None:
         self._deadlines, self._clock = deadlines, clock
-        self._arrival = arrival
+        self._arrival_phase = arrival_phase
         self.begin(state)
 
     def begin(self, state: str) -> None:
@@ -95,4 +95,4 @@ class PhaseClock:
 
     @property
     def _allowed(self) -> float:
-        return self._deadlines.of(self._state, self._arrival)
+        return self._deadlines.of(self._state, self._arrival_phase)

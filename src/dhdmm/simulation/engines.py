@@ -1,6 +1,6 @@
 """Where simulated participants live: in this process, in worker processes, or on Ray.
 
-Or nowhere: `coordinator` executes the coordinator alone, with stand-ins for the participants, whose
+Or nowhere: `coordinator` executes the coordinator alone, with simplified participants, whose
 seconds are counted; `model` executes nothing, and counts all bytes and seconds.
 """
 
@@ -13,7 +13,7 @@ from dhdmm.cohort.drive import Silent
 from dhdmm.cohort.members import RESIDENT_LIMIT, Cohort, Invitation
 from dhdmm.cohort.workers import cohorts_here
 from dhdmm.simulation.population import Population
-from dhdmm.simulation.stand_ins import stand_ins
+from dhdmm.simulation.simplified import simplified
 
 Engine = Literal["processes", "local", "ray", "coordinator", "model"]
 
@@ -27,7 +27,7 @@ def cohorts_on(
 ) -> AbstractContextManager[list[Cohort]]:
     people = population.people
     if engine == "coordinator":
-        return stand_ins(population, silent)
+        return simplified(population, silent)
     if engine == "ray":
         from dhdmm.simulation.on_ray import ray_cohorts
 

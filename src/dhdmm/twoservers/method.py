@@ -134,8 +134,8 @@ class TwoServers:
     def abort_message(self, round: TwoServersRound, position: int, reason: AbortReason) -> bytes:
         return m.Aborted(round.session, position, reason).encode()
 
-    def stand_in(self, *_: object) -> NoReturn:
-        raise LocalProtocolError("participants of two servers are quick: they have no stand-ins")
+    def simplified_participant(self, *_: object) -> NoReturn:
+        raise LocalProtocolError("participants of two servers have no simplified ones")
 
     def check_account(
         self, round: TwoServersRound, roster: Roster, published: PublishedSum

@@ -29,7 +29,7 @@ from dhdmm.validated.attachments import (
     read_input,
     root_of,
 )
-from dhdmm.validated.helper import claim_of, disclose, enclose
+from dhdmm.validated.helper import claim_of, decode_question, encode_question
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validation.commitment import sum_is_committed
 from dhdmm.validation.group import decode_point
@@ -192,11 +192,11 @@ class ValidatedCoordinator(CoordinatorOver):
         if request is None:
             return None
         kept = [self._store[_WAITING + str(i)] for i in self._asked_about(request)]
-        return enclose([(one[_HASH_BYTES:], one[:_HASH_BYTES]) for one in kept], request)
+        return encode_question([(one[_HASH_BYTES:], one[:_HASH_BYTES]) for one in kept], request)
 
     def from_helper(self, request: bytes, answer: bytes) -> Mapping[int, bytes]:
         """The messages that count, as they came."""
-        _, asked = disclose(request)
+        _, asked = decode_question(request)
         counted = self.below.from_helper(asked, answer)
         whole = {i: attach(self._attached(i), message) for i, message in counted.items()}
         for i in self._asked_about(asked):

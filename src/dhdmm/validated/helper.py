@@ -30,13 +30,13 @@ Attached = tuple[bytes, bytes]
 """An attachment, and the hash of the message that it belongs to."""
 
 
-def enclose(attached: Sequence[Attached], request: bytes) -> bytes:
+def encode_question(attached: Sequence[Attached], request: bytes) -> bytes:
     """The question to the helper, with what was attached to the inputs that it is about."""
     parts = [_BLOB.encode(one) + _HASH.encode(digest) for one, digest in attached]
     return attach(b"".join(parts), request)
 
 
-def disclose(data: bytes) -> tuple[list[Attached], bytes]:
+def decode_question(data: bytes) -> tuple[list[Attached], bytes]:
     """The inverse."""
     enclosed, request = detach(data)
     reader, found = wire.Reader(enclosed), list[Attached]()
@@ -64,7 +64,7 @@ class ValidatedHelper:
         self._asked_about, self._faults = asked_about, faults
 
     def answer(self, request: bytes, refused: Collection[int] = ()) -> bytes:
-        attached, asked = disclose(request)
+        attached, asked = decode_question(request)
         positions = self._asked_about(asked)
         return self.below.answer(asked, {*refused, *self._invalid(positions, attached)})
 

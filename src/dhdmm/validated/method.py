@@ -26,7 +26,7 @@ from dhdmm.aggregation.wrapping import MethodOver, attach, detach
 from dhdmm.validated.account import Account, check_account
 from dhdmm.validated.coordinator import ValidatedCoordinator
 from dhdmm.validated.counted import CountedAttachments
-from dhdmm.validated.helper import ValidatedHelper, disclose
+from dhdmm.validated.helper import ValidatedHelper, decode_question
 from dhdmm.validated.participant import ValidatedParticipant
 from dhdmm.validated.round import ValidatedRound
 from dhdmm.validated.workers import faults_of
@@ -95,10 +95,10 @@ class ValidatedSum(MethodOver):
     ) -> Callable[[bytes], bytes]:
         said = Account.decode(account or b"").below
         below = self.below.recorded_helper(round.below, said)
-        return lambda request: below(disclose(request)[1])
+        return lambda request: below(decode_question(request)[1])
 
     def asked_about(self, request: bytes) -> Sequence[int]:
-        return self.below.asked_about(disclose(request)[1])
+        return self.below.asked_about(decode_question(request)[1])
 
     def largest_message(self, round: ValidatedRound) -> int:
         attached = round.input_bytes - round.below.input_bytes
@@ -113,8 +113,8 @@ class ValidatedSum(MethodOver):
     def counted(self, round: ValidatedRound) -> CountedRound:
         return CountedAttachments(self.below.counted(round.below), self.phases, round)
 
-    def stand_in(self, *_: object) -> NoReturn:
-        raise LocalProtocolError("a coordinator that verifies inputs cannot be shown stand-ins")
+    def simplified_participant(self, *_: object) -> NoReturn:
+        raise LocalProtocolError("a coordinator that verifies inputs needs real participants")
 
     def check_account(
         self, round: ValidatedRound, roster: Roster, published: PublishedSum

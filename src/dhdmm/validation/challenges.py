@@ -1,4 +1,7 @@
-"""What a verifier would draw at random, taken from a hash of all that was said before instead."""
+"""What a verifier would draw at random, taken from a hash of all that was said before instead.
+
+`proof` defines the letters. Each of the three challenges hashes the one before.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from hashlib import shake_256
 import numpy as np
 from numpy.typing import NDArray
 
-from dhdmm.validation.group import PROJECTIONS
+from dhdmm.validation.group import PROJECTIONS, Point, encode_point, encode_scalars
+from dhdmm.validation.proof import Statement, encode_shown
 
 CHALLENGE_BYTES = 16
 Bits = NDArray[np.uint8]
@@ -25,6 +29,34 @@ def numbers(purpose: str, *parts: bytes, count: int, size: int = CHALLENGE_BYTES
     """So many, uniform below 256^size."""
     drawn = hashed(purpose, *parts, size=size * count)
     return [int.from_bytes(drawn[at : at + size], "little") for at in range(0, len(drawn), size)]
+
+
+def first(statement: Statement, context: bytes, C: Point, A: Point) -> bytes:
+    """A seed of β."""
+    said = encode_point(C), encode_point(A)
+    return hashed("first", statement.encode(), context, *said)
+
+
+def second(earlier: bytes, s: list[int]) -> bytes:
+    """A seed of ρ."""
+    return hashed("second", earlier, encode_shown(s))
+
+
+def last(earlier: bytes, offset: int, *said: Point) -> int:
+    """c, of 128 bits, after T₁, T₂, Q₀ and Q₁."""
+    parts = encode_scalars([offset]), *map(encode_point, said)
+    return numbers("last", earlier, *parts, count=1)[0]
+
+
+def linear_form(seed: bytes, bits: Bits) -> tuple[list[int], list[int]]:
+    """ρ, and λ with ⟨λ, x⟩ = ⟨ρ, βv + μ⟩, from the second challenge."""
+    rho = numbers("weights", seed, count=PROJECTIONS)
+    return rho, weighted_rows(rho, bits) + rho
+
+
+def bits_of(statement: Statement, seed: bytes) -> Bits:
+    """β, from the first challenge."""
+    return projections(seed, statement.length + 4)
 
 
 def projections(seed: bytes, length: int) -> Bits:

@@ -22,13 +22,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import isqrt
 
-from dhdmm.validation.challenges import (
-    Bits,
-    hashed,
-    numbers,
-    projections,
-    weighted_rows,
-)
 from dhdmm.validation.group import (
     AUXILIARY,
     POINT_BYTES,
@@ -123,34 +116,3 @@ class Proof:
 
 def encode_shown(s: list[int]) -> bytes:
     return b"".join([shown.to_bytes(SHOWN_BYTES, "little") for shown in s])
-
-
-# The three challenges: each hashes the one before, and so all that was said
-
-
-def first_challenge(statement: Statement, context: bytes, C: Point, A: Point) -> bytes:
-    """A seed of β."""
-    said = encode_point(C), encode_point(A)
-    return hashed("first", statement.encode(), context, *said)
-
-
-def second_challenge(first: bytes, s: list[int]) -> bytes:
-    """A seed of ρ."""
-    return hashed("second", first, encode_shown(s))
-
-
-def last_challenge(second: bytes, offset: int, *said: Point) -> int:
-    """c, of 128 bits, after T₁, T₂, Q₀ and Q₁."""
-    parts = encode_scalars([offset]), *map(encode_point, said)
-    return numbers("last", second, *parts, count=1)[0]
-
-
-def linear_form(second: bytes, bits: Bits) -> tuple[list[int], list[int]]:
-    """ρ, and λ with ⟨λ, x⟩ = ⟨ρ, βv + μ⟩."""
-    rho = numbers("weights", second, count=PROJECTIONS)
-    return rho, weighted_rows(rho, bits) + rho
-
-
-def bits_of(statement: Statement, first: bytes) -> Bits:
-    """β."""
-    return projections(first, statement.length + 4)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dhdmm.aggregation.randomness import Randomness
+from dhdmm.validation import challenges
 from dhdmm.validation.challenges import Bits, numbers
 from dhdmm.validation.commitment import commit
 from dhdmm.validation.group import (
@@ -21,16 +22,7 @@ from dhdmm.validation.group import (
     encode_point,
     encode_scalars,
 )
-from dhdmm.validation.proof import (
-    SHOWN_BYTES,
-    Proof,
-    Statement,
-    bits_of,
-    first_challenge,
-    last_challenge,
-    linear_form,
-    second_challenge,
-)
+from dhdmm.validation.proof import SHOWN_BYTES, Proof, Statement
 from dhdmm.validation.squares import four_squares
 
 
@@ -66,8 +58,8 @@ def prove(
     while True:
         mu, r_aux = _masks(statement, context, C, randomness)
         A = commit_auxiliary(around, [*v[statement.length :], *mu], r_aux)
-        first = first_challenge(statement, context, C, A)
-        bits = bits_of(statement, first)
+        first = challenges.first(statement, context, C, A)
+        bits = challenges.bits_of(statement, first)
         s = _masked_projections(bits, v, mu)
         if _tells_nothing(statement, s):
             return answer(bits, first, A, s, [*v, *mu], (r, r_aux), randomness).encode()
@@ -112,8 +104,8 @@ def answer(
     randomness: Randomness,
 ) -> Proof:
     """The rest of the proof, after s: of ⟨λ, x⟩ = ⟨ρ, s⟩ and ⟨v, v⟩ = B² modulo q."""
-    second, ends = second_challenge(first, s), bits.shape[1]
-    _, form = linear_form(second, bits)
+    second, ends = challenges.second(first, s), bits.shape[1]
+    _, form = challenges.linear_form(second, bits)
     # as for the masks: never the same a with two challenges
     seed = randomness(32), second, encode_scalars(e % ORDER for e in (*x, *blindings))
     *a, s1, s2, u0, u1 = _uniform("answer", *seed, count=len(x) + 4)
@@ -123,7 +115,7 @@ def answer(
     Q0 = combine([around.f, around.h], [dot(a[:ends], a[:ends]), u0])
     Q1 = combine([around.f, around.h], [2 * dot(a[:ends], x[:ends]), u1])
     offset = dot(form, a)
-    c = last_challenge(second, offset, T1, T2, Q0, Q1)
+    c = challenges.last(second, offset, T1, T2, Q0, Q1)
     z = [(ai + c * xi) % ORDER for ai, xi in zip(a, x, strict=True)]
     r, r_aux = blindings
     z1, z2, zq = (s1 + c * r) % ORDER, (s2 + c * r_aux) % ORDER, (u0 + c * u1) % ORDER

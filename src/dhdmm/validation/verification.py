@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dhdmm.aggregation.randomness import Randomness
+from dhdmm.validation import challenges
 from dhdmm.validation.group import (
     INFINITY,
     ORDER,
@@ -18,15 +19,7 @@ from dhdmm.validation.group import (
     combine,
     decode_point,
 )
-from dhdmm.validation.proof import (
-    Proof,
-    Statement,
-    bits_of,
-    first_challenge,
-    last_challenge,
-    linear_form,
-    second_challenge,
-)
+from dhdmm.validation.proof import Proof, Statement
 from dhdmm.validation.proving import dot
 
 _WEIGHT_BYTES = 16
@@ -81,10 +74,10 @@ def _check_numbers(statement: Statement, claim: Claim) -> _Checked:
     """All but the equations between points, or `Refused`."""
     C, proof = decode_point(claim.commitment), Proof.decode(statement, claim.proof)
     _require_shown_in_range(statement, proof)
-    first = first_challenge(statement, claim.context, C, proof.A)
-    second = second_challenge(first, proof.s)
-    c = last_challenge(second, proof.offset, proof.T1, proof.T2, proof.Q0, proof.Q1)
-    rho, form = linear_form(second, bits_of(statement, first))
+    first = challenges.first(statement, claim.context, C, proof.A)
+    second = challenges.second(first, proof.s)
+    c = challenges.last(second, proof.offset, proof.T1, proof.T2, proof.Q0, proof.Q1)
+    rho, form = challenges.linear_form(second, challenges.bits_of(statement, first))
     _require_linear_form(proof, rho, form, c)
     v = proof.z[: statement.length + 4]
     return _Checked(C, proof, c, (dot(v, v) - (c * statement.bound) ** 2) % ORDER)

@@ -9,17 +9,16 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from markupsafe import escape
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from dhdmm.errors import DhdmmError
 from dhdmm.network.problems import Problem, Reason
-from dhdmm.network.roster import RosterFile
+from dhdmm.server.control import Body, roster_in
 from dhdmm.server.store import StoredStudy
 from dhdmm.server.studies import Hub
 from dhdmm.study.document import LARGEST_FILE
@@ -34,20 +33,18 @@ LARGEST_START = LARGEST_FILE + 8 * 2**20
 MOST_TOKENS = 10_000
 TOKEN_SECONDS = 7 * 24 * 3600
 
+Form = TypeVar("Form", bound=Body)
 
-class Asked(BaseModel):
+
+class Asked(Body):
     """A study, with the tables beside it that it names."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
-
     study: Annotated[str, Field(max_length=LARGEST_FILE)]
-    tables: dict[str, Annotated[str, Field(max_length=LARGEST_FILE)]] = {}
+    tables: dict[str, Annotated[str, Field(max_length=LARGEST_FILE)]] = Field(default_factory=dict)
 
 
-class Start(BaseModel):
+class Start(Body):
     """What a round is begun with."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
     study: Annotated[str, Field(max_length=LARGEST_FILE)]
     roster: dict[str, Any] | None = None
@@ -63,16 +60,18 @@ def routes(site: Site, hub: Hub, planners: Planners | None = None) -> list[Route
         return site.page(request, "builder.html", example=escape(example()))
 
     async def figures(request: Request) -> Response:
-        asked = await _asked(request)
+        too_large = f"a study has at most {LARGEST_FILE // 1024} KiB"
+        asked = await _read(request, Asked, LARGEST_ASKED, too_large, "this is no study")
         found = planners.ask(_who(request), "figures", asked.study, tables=asked.tables)
         first = await anext(found)  # a refusal is a status, not a line
         return StreamingResponse(_lines(first, found), media_type="application/x-ndjson")
 
     async def start(request: Request) -> Response:
-        wanted = await _wanted(request)
+        too_large, wrong = "a study and a roster are smaller", "this is no request to begin a round"
+        wanted = await _read(request, Start, LARGEST_START, too_large, wrong)
         study = await _drafted(planners, _who(request), wanted.study)
         added = await hub.add(study)
-        roster = None if wanted.roster is None else _roster(wanted.roster)
+        roster = None if wanted.roster is None else roster_in(wanted.roster)
         status = (await hub.begin(added.digest, roster)).status()
         tokens: list[str] = []
         if roster is None and wanted.tokens:
@@ -81,41 +80,32 @@ def routes(site: Site, hub: Hub, planners: Planners | None = None) -> list[Route
         return JSONResponse(answer, 201)
 
     return [
-        site.operating("/builder", page),
-        site.operating("/builder/figures", figures, "POST"),
-        site.operating("/builder/start", start, "POST"),
+        site.operator_route("/builder", page),
+        site.operator_route("/builder/figures", figures, "POST"),
+        site.operator_route("/builder/start", start, "POST"),
     ]
 
 
 def _who(request: Request) -> str:
-    """Whose run it is: the session's."""
+    """Who is planning: a session has one run at a time."""
     return request.headers.get("cookie", "")
 
 
-async def _asked(request: Request) -> Asked:
+async def _read(request: Request, form: type[Form], most: int, too_large: str, wrong: str) -> Form:
+    """The request's body as this form; refused in these words if it is too large or another."""
     body = await request.body()
-    if len(body) > LARGEST_ASKED:
-        raise Problem(413, Reason.TOO_LARGE, f"a study has at most {LARGEST_FILE // 1024} KiB")
+    if len(body) > most:
+        raise Problem(413, Reason.TOO_LARGE, too_large)
     try:
-        return Asked.model_validate_json(body)
+        return form.model_validate_json(body)
     except ValidationError:
-        raise Problem(422, Reason.INVALID, "this is no study") from None
+        raise Problem(422, Reason.INVALID, wrong) from None
 
 
 async def _lines(first: dict[str, Any], rest: AsyncIterator[dict[str, Any]]) -> AsyncIterator[str]:
     yield json.dumps(first) + "\n"
     async for answer in rest:
         yield json.dumps(answer) + "\n"
-
-
-async def _wanted(request: Request) -> Start:
-    body = await request.body()
-    if len(body) > LARGEST_START:
-        raise Problem(413, Reason.TOO_LARGE, "a study and a roster are smaller")
-    try:
-        return Start.model_validate_json(body)
-    except ValidationError:
-        raise Problem(422, Reason.INVALID, "this is no request to begin a round") from None
 
 
 async def _drafted(planners: Planners, who: str, text: str) -> StoredStudy:
@@ -127,10 +117,3 @@ async def _drafted(planners: Planners, who: str, text: str) -> StoredStudy:
         raise Problem(422, Reason.INVALID, made["what"], hint=made["hint"])
     del made["kind"]
     return StoredStudy(**{**made, "preview": base64.b64decode(made["preview"])})
-
-
-def _roster(document: dict[str, Any]) -> RosterFile:
-    try:
-        return RosterFile.from_bytes(json.dumps(document).encode())
-    except DhdmmError as error:
-        raise Problem(422, Reason.INVALID, error.what, hint=error.hint) from None

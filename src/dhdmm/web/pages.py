@@ -18,7 +18,7 @@ from dhdmm.network.problems import Problem, Reason
 from dhdmm.server.responses import problem_response
 from dhdmm.server.studies import Hub
 from dhdmm.web import builder, releases, rounds
-from dhdmm.web.shelf import FolderLibrary, HubLibrary, Shelf
+from dhdmm.web.release_cache import FolderReleases, HubReleases, ReleaseCache
 from dhdmm.web.signin import OperatorSessions, is_operator
 from dhdmm.web.site import Site, with_headers
 
@@ -40,8 +40,8 @@ class Pages:
 def create_pages(hub: Hub, operator_token: str, *, public: bool = False) -> Pages:
     """The pages of this coordinator; with `public`, everybody may read what is no secret."""
     site = Site(OperatorSessions(operator_token), public)
-    shelf = Shelf(HubLibrary(hub))
-    routes = [*rounds.routes(site, hub), *releases.routes(site, shelf), *builder.routes(site, hub)]
+    cache = ReleaseCache(HubReleases(hub))
+    routes = [*rounds.routes(site, hub), *releases.routes(site, cache), *builder.routes(site, hub)]
     return Pages(with_headers(_application(site, routes)), site.sessions)
 
 
@@ -54,8 +54,8 @@ def local_pages(folders: Sequence[Path]) -> Starlette:
             return RedirectResponse("/releases/1", 303)
         return site.page(request, "opened.html", folders=folders)
 
-    shelf = Shelf(FolderLibrary(folders))
-    return _application(site, [site.reading("/", first), *releases.routes(site, shelf)])
+    cache = ReleaseCache(FolderReleases(folders))
+    return _application(site, [site.reader_route("/", first), *releases.routes(site, cache)])
 
 
 def _application(site: Site, routes: Sequence[Route]) -> Starlette:

@@ -1,4 +1,4 @@
-"""The processes that plan for the builder: few, warm, and gone when nobody wants their answer."""
+"""The processes that plan for the builder: few, started early, ended when nobody waits for them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Planners:
         self._end_run_of(who)
         if len(self._running) >= MOST:
             raise Problem(503, Reason.BUSY, "others are planning", retry_after=2)
-        process = self._running[who] = await self._taken()
+        process = self._running[who] = await self._ready_process()
         finished = False
         try:
             assert process.stdin is not None
@@ -84,7 +84,7 @@ class Planners:
         if before is not None:
             _kill(before)
 
-    async def _taken(self) -> Process:
+    async def _ready_process(self) -> Process:
         while self._idle:
             process = self._idle.pop()
             if process.returncode is None:

@@ -32,7 +32,7 @@ from dhdmm.server.limits import Buckets, Rate
 from dhdmm.study.describe import describe
 from dhdmm.study.names import column
 from dhdmm.web.listing import MEDIA, encoded, listing
-from dhdmm.web.shelf import Shelf, Volume
+from dhdmm.web.release_cache import LoadedRelease, ReleaseCache
 from dhdmm.web.site import Site, address_of
 
 LONGEST_SQL = 4000
@@ -44,57 +44,57 @@ COUNTED = "SELECT COUNT(*) FROM data"
 COMPARED = ("first", "second", "difference", "standard_error", "z")
 
 
-def routes(site: Site, shelf: Shelf) -> list[Route]:
-    pages = _ReleasePages(site, shelf)
+def routes(site: Site, cache: ReleaseCache) -> list[Route]:
+    pages = _ReleasePages(site, cache)
     base = "/releases/{name}"
     return [
-        site.reading(base, pages.release),
-        site.reading(f"{base}/release.json", pages.whole),
-        site.reading(f"{base}/tables/{{number:int}}", pages.table),
-        site.reading(f"{base}/tables/{{number:int}}.{{kind}}", pages.file),
-        site.reading(f"{base}/ask", pages.ask),
-        site.reading(f"{base}/ask.{{kind}}", pages.answer_file),
-        site.reading(f"{base}/compare", pages.compare),
+        site.reader_route(base, pages.release),
+        site.reader_route(f"{base}/release.json", pages.whole),
+        site.reader_route(f"{base}/tables/{{number:int}}", pages.table),
+        site.reader_route(f"{base}/tables/{{number:int}}.{{kind}}", pages.file),
+        site.reader_route(f"{base}/ask", pages.ask),
+        site.reader_route(f"{base}/ask.{{kind}}", pages.answer_file),
+        site.reader_route(f"{base}/compare", pages.compare),
     ]
 
 
 class _ReleasePages:
-    def __init__(self, site: Site, shelf: Shelf) -> None:
-        self._site, self._shelf = site, shelf
+    def __init__(self, site: Site, cache: ReleaseCache) -> None:
+        self._site, self._cache = site, cache
         self._questions = Buckets(QUESTIONS, CALLERS, time.monotonic)
 
     # -- the release and its tables ---------------------------------------------------------------
 
     async def release(self, request: Request) -> Response:
-        volume = await self._volume(request)
-        transcript, items = volume.release.transcript, volume.release.plan.study.workload.items
+        loaded = await self._loaded(request)
+        transcript, items = loaded.release.transcript, loaded.release.plan.study.workload.items
         return self._site.page(
             request,
             "release.html",
-            **await self._frame(request, volume),
-            tables=[(item, *told) for item, told in zip(items, volume.written, strict=True)],
-            others=await self._shelf.library.others(_name(request)),
-            place=volume.place,
+            **await self._frame(request, loaded),
+            tables=[(item, *told) for item, told in zip(items, loaded.written, strict=True)],
+            others=await self._cache.source.others(_name(request)),
+            place=loaded.place,
             key=None if transcript is None else transcript.key.hex(),
             base_url=str(request.base_url).rstrip("/"),
         )
 
     async def whole(self, request: Request) -> Response:
         """Everything as JSON: where it comes from, and every table."""
-        volume = await self._volume(request)
-        found = await volume.tables()
+        loaded = await self._loaded(request)
+        found = await loaded.tables()
 
         def work() -> bytes:
             tables = [{"name": table.name, "rows": plain_rows(table.to_arrow())} for table in found]
-            document = {"provenance": volume.release.provenance(), "tables": tables}
+            document = {"provenance": loaded.release.provenance(), "tables": tables}
             return json.dumps(document, ensure_ascii=False).encode()
 
-        stem = file_stems([volume.release.plan.study.name])[0]
+        stem = file_stems([loaded.release.plan.study.name])[0]
         return _download(await asyncio.to_thread(work), stem, "json")
 
     async def table(self, request: Request) -> Response:
-        volume = await self._volume(request)
-        tables = await volume.tables()
+        loaded = await self._loaded(request)
+        tables = await loaded.tables()
         number, table = _table(request, tables)
         page, chosen = _number(request, "page", 1), _number(request, "chart", 1)
 
@@ -111,7 +111,7 @@ class _ReleasePages:
         return self._site.page(
             request,
             "table.html",
-            **await self._frame(request, volume),
+            **await self._frame(request, loaded),
             **await asyncio.to_thread(work),
             table=table,
             number=number,
@@ -120,8 +120,8 @@ class _ReleasePages:
         )
 
     async def file(self, request: Request) -> Response:
-        volume = await self._volume(request)
-        tables = await volume.tables()
+        loaded = await self._loaded(request)
+        tables = await loaded.tables()
         number, table = _table(request, tables)
         stem = file_stems(one.name for one in tables)[number - 1]
         kind = _kind(request)
@@ -130,12 +130,12 @@ class _ReleasePages:
     # -- further questions ------------------------------------------------------------------------
 
     async def ask(self, request: Request) -> Response:
-        volume = await self._volume(request)
+        loaded = await self._loaded(request)
         sql, page = request.query_params.get("sql", "").strip(), _number(request, "page", 1)
         answer: dict[str, Any] = {"table": None, "refused": None}
         if sql:
             try:
-                table = await self._answer(request, volume, sql)
+                table = await self._answer(request, loaded, sql)
                 sort = request.query_params.get("sort", "")
                 parts = table.separately()
                 answer |= {
@@ -149,54 +149,52 @@ class _ReleasePages:
             request,
             "ask.html",
             422 if answer["refused"] else 200,
-            **await self._frame(request, volume),
+            **await self._frame(request, loaded),
             **answer,
             sql=sql,
-            examples=_examples(await volume.tables()),
-            described=describe(volume.release.plan.study),
+            examples=_examples(await loaded.tables()),
+            described=describe(loaded.release.plan.study),
             link=_links(request),
         )
 
     async def answer_file(self, request: Request) -> Response:
-        volume, kind = await self._volume(request), _kind(request)
+        loaded, kind = await self._loaded(request), _kind(request)
         sql = request.query_params.get("sql", "").strip()
         try:
-            table = await self._answer(request, volume, sql)
+            table = await self._answer(request, loaded, sql)
         except DhdmmError as refused:
             raise Problem(422, Reason.INVALID, refused.what, hint=refused.hint) from None
         return _download(encoded(table.to_arrow(), kind), "answers", kind)
 
-    async def _answer(self, request: Request, volume: Volume, sql: str) -> Table:
+    async def _answer(self, request: Request, loaded: LoadedRelease, sql: str) -> Table:
         """One question at a time: looking for the nearest answerable one takes a while."""
         caller = address_of(request)
-        wait = self._questions.wait(caller)
-        if wait:
+        if wait := self._questions.wait_or_take(caller):
             raise Problem(429, Reason.RATE, "too many questions at once", retry_after=wait)
-        self._questions.take(caller)
         if len(sql) > LONGEST_SQL:
             raise DhdmmError(f"a question has at most {LONGEST_SQL:,} characters")
         async with self._site.computing:
-            return await asyncio.to_thread(volume.release.query, sql)
+            return await asyncio.to_thread(loaded.release.query, sql)
 
     # -- another release --------------------------------------------------------------------------
 
     async def compare(self, request: Request) -> Response:
-        volume, second = await self._volume(request), request.query_params.get("with", "")
-        if second not in await self._shelf.library.others(_name(request)):
+        loaded, second = await self._loaded(request), request.query_params.get("with", "")
+        if second not in await self._cache.source.others(_name(request)):
             raise Problem(404, Reason.NOT_FOUND, "there is no such release of this study")
         try:
             async with self._site.computing:
-                differences = await self._shelf.differences(_name(request), second)
+                differences = await self._cache.differences(_name(request), second)
         except DhdmmError as refused:
             raise Problem(422, Reason.INVALID, refused.what, hint=refused.hint) from None
-        other = (await self._shelf.volume(second)).release
+        other = (await self._cache.loaded(second)).release
         number = min(max(_number(request, "table", 1), 1), len(differences))
         shown = differences[number - 1]
         page, sort = _number(request, "page", 1), request.query_params.get("sort", "")
         return self._site.page(
             request,
             "compare.html",
-            **await self._frame(request, volume),
+            **await self._frame(request, loaded),
             second=second,
             second_called=_called(other),
             differences=[(one.name, len(one), float(abs(one.z).max())) for one in differences],
@@ -209,19 +207,19 @@ class _ReleasePages:
 
     # -- what several pages need ------------------------------------------------------------------
 
-    async def _volume(self, request: Request) -> Volume:
-        return await self._shelf.volume(_name(request))
+    async def _loaded(self, request: Request) -> LoadedRelease:
+        return await self._cache.loaded(_name(request))
 
-    async def _frame(self, request: Request, volume: Volume) -> dict[str, Any]:
+    async def _frame(self, request: Request, loaded: LoadedRelease) -> dict[str, Any]:
         """What the pages of a release say on top."""
         return {
             "base": f"/releases/{_name(request)}",
-            "above": await self._shelf.library.above(_name(request)),
-            "called": _called(volume.release),
-            "study": volume.release.plan.study.name,
-            "facts": volume.release.provenance(),
-            "made": volume.release.maker.words,
-            "rows_counted": volume.rows_counted,
+            "parents": await self._cache.source.parents(_name(request)),
+            "called": _called(loaded.release),
+            "study": loaded.release.plan.study.name,
+            "facts": loaded.release.provenance(),
+            "made": loaded.release.maker.words,
+            "rows_counted": loaded.rows_counted,
         }
 
 

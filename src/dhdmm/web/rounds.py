@@ -23,7 +23,7 @@ from dhdmm.server.live import LONGEST_WAIT, LiveRound
 from dhdmm.server.studies import Hub
 from dhdmm.study.describe import describe
 from dhdmm.web.explain import explained
-from dhdmm.web.shelf import Kept, round_name
+from dhdmm.web.release_cache import Cache, round_name
 from dhdmm.web.signin import is_operator
 from dhdmm.web.site import Site
 
@@ -36,10 +36,10 @@ ROUNDS_OF_A_STUDY, ROUNDS_A_PAGE = 5, 50
 def routes(site: Site, hub: Hub) -> list[Route]:
     pages = _RoundPages(site, hub)
     return [
-        site.reading("/", pages.studies),
-        site.reading("/studies/{digest}", pages.study),
-        site.reading("/rounds/{round_id}", pages.round),
-        site.reading("/rounds/{round_id}/live", pages.live),
+        site.reader_route("/", pages.studies),
+        site.reader_route("/studies/{digest}", pages.study),
+        site.reader_route("/rounds/{round_id}", pages.round),
+        site.reader_route("/rounds/{round_id}/live", pages.live),
     ]
 
 
@@ -126,7 +126,7 @@ WORDS = SimpleNamespace(
 class _RoundPages:
     def __init__(self, site: Site, hub: Hub) -> None:
         self._site, self._hub = site, hub
-        self._studies: Kept[dict[str, Any]] = Kept(KEPT_STUDIES)
+        self._studies: Cache[dict[str, Any]] = Cache(KEPT_STUDIES)
 
     async def studies(self, request: Request) -> Response:
         found = {

@@ -1,7 +1,7 @@
 """What all pages share: templates, headers, and who may see what.
 
-    site.reading(path, endpoint)     everybody, if the pages are public; else the operator
-    site.operating(path, endpoint)   the operator
+    site.reader_route(path, endpoint)     everybody, if the pages are public; else the operator
+    site.operator_route(path, endpoint)   the operator
     site.page(request, name, …)      a rendered template
 
 Strangers are told to sign in before anything is looked up, so they cannot find out what exists.
@@ -28,15 +28,8 @@ from dhdmm.network.problems import Problem, Reason
 from dhdmm.release.charts.page import STYLE as CHART_STYLE
 from dhdmm.release.wording import byte_size, day, figure, large, moment, number, printable
 from dhdmm.server.responses import problem_response
-from dhdmm.web.signin import (
-    LONGEST_TOKEN,
-    OperatorSessions,
-    begin_session,
-    end_session,
-    is_from_our_page,
-    is_operator,
-    local_path,
-)
+from dhdmm.web import signin
+from dhdmm.web.signin import OperatorSessions
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -74,17 +67,17 @@ class Site:
 
     # -- who may see what -------------------------------------------------------------------------
 
-    def reading(self, path: str, endpoint: Endpoint) -> Route:
+    def reader_route(self, path: str, endpoint: Endpoint) -> Route:
         """A page that changes nothing."""
-        return self.operating(path, endpoint, public=self.public)
+        return self.operator_route(path, endpoint, public=self.public)
 
-    def operating(
+    def operator_route(
         self, path: str, endpoint: Endpoint, method: str = "GET", *, public: bool = False
     ) -> Route:
         """A page for the operator; what it is sent must come from one of our pages."""
 
         async def guarded(request: Request) -> Response:
-            if not (public or is_operator(self.sessions, request)):
+            if not (public or signin.is_operator(self.sessions, request)):
                 return self._sign_in_first(request)
             _require_our_page(request)
             return await endpoint(request)
@@ -115,37 +108,37 @@ class Site:
     # -- signing in and out -----------------------------------------------------------------------
 
     async def _show_sign_in(self, request: Request) -> Response:
-        place = local_path(request.query_params.get("next", "/"))
-        if is_operator(self.sessions, request):
+        place = signin.local_path(request.query_params.get("next", "/"))
+        if signin.is_operator(self.sessions, request):
             return RedirectResponse(place, 303)
         return self.page(request, "sign-in.html", place=place, refused=None)
 
     async def _sign_in(self, request: Request) -> Response:
         _require_our_page(request)
         form = await form_of(request)
-        place, address = local_path(form.get("next", "/")), address_of(request)
+        place, address = signin.local_path(form.get("next", "/")), address_of(request)
         wait = self.sessions.wait(address)
         if wait:
             said = f"Too many attempts. Try again in {wait} seconds."
             response = self.page(request, "sign-in.html", 429, place=place, refused=said)
             response.headers["Retry-After"] = str(wait)
             return response
-        session = self.sessions.enter(form.get("token", "")[:LONGEST_TOKEN], address)
+        session = self.sessions.enter(form.get("token", "")[: signin.LONGEST_TOKEN], address)
         if session is None:
             said = "This is not the token that the coordinator printed."
             return self.page(request, "sign-in.html", 401, place=place, refused=said)
-        return begin_session(request, session, place)
+        return signin.begin_session(request, session, place)
 
     async def _sign_out(self, request: Request) -> Response:
         _require_our_page(request)
-        return end_session(self.sessions, request, "/" if self.public else "/sign-in")
+        return signin.end_session(self.sessions, request, "/" if self.public else "/sign-in")
 
     # -- pages ------------------------------------------------------------------------------------
 
     def page(self, request: Request, name: str, status: int = 200, /, **values: Any) -> Response:
         """The template with these values, and what every page shows."""
         frame = {
-            "operator": is_operator(self.sessions, request),
+            "operator": signin.is_operator(self.sessions, request),
             "public": self.public,
             "local": self.local,
             "path": request.url.path,
@@ -212,7 +205,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 def _require_our_page(request: Request) -> None:
-    if request.method not in ("GET", "HEAD") and not is_from_our_page(request):
+    if request.method not in ("GET", "HEAD") and not signin.is_from_our_page(request):
         raise Problem(403, Reason.INVALID, "this was not sent by one of our pages")
 
 

@@ -14,7 +14,7 @@ Change = Callable[[Request, bytes], bytes]
 
 
 @dataclass
-class Trouble:
+class Outage:
     """Every request is turned away twice: with 503, then with 429. Bodies are noted."""
 
     app: ASGIApp

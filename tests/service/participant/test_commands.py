@@ -103,7 +103,7 @@ def test_join_has_counted_its_table_before_the_coordinator_hears_of_it(
     """Or the time until the next request would tell how large the table is."""
     lenient(tmp_path)
     (tmp_path / "table.csv").write_text("age,sex\n1,F\n")
-    happened, tabulate, once = [], tabulating.tabulate, CoordinatorClient._once
+    happened, tabulate, once = [], tabulating.tabulate, CoordinatorClient._send_once
 
     def counting(*given: object, **options: object) -> object:
         try:
@@ -118,7 +118,7 @@ def test_join_has_counted_its_table_before_the_coordinator_hears_of_it(
     monkeypatch.setattr(tabulating, "tabulate", counting)
     with coordinator(tmp_path, study_of(), seated(tmp_path)) as here:
         shell("review", *arguments(here), "--yes")
-        monkeypatch.setattr(CoordinatorClient, "_once", asking)
+        monkeypatch.setattr(CoordinatorClient, "_send_once", asking)
         refused = shell("join", *arguments(here), "--data", "table.csv")
     assert "is not pinned" in refused.err
     assert happened[0] == "counted"
@@ -130,12 +130,12 @@ def test_join_refuses_to_leave_many_rows_out_before_the_coordinator_hears_of_it(
 ):
     lenient(tmp_path)
     (tmp_path / "table.csv").write_text("age,sex\n" + "1,F\n" * 10 + "2,female\n" * 9)
-    asked, once = [], CoordinatorClient._once
+    asked, once = [], CoordinatorClient._send_once
     drop = ["--data", "table.csv", "--on-unknown", "drop"]
     with coordinator(tmp_path, study_of(), seated(tmp_path)) as here:
         shell("review", *arguments(here), "--yes")
         monkeypatch.setattr(
-            CoordinatorClient, "_once", lambda *given: asked.append(given[2]) or once(*given)
+            CoordinatorClient, "_send_once", lambda *given: asked.append(given[2]) or once(*given)
         )
         refused = shell("join", *arguments(here), *drop)
         accepted = shell("join", *arguments(here), *drop, "--accept-loss", "50%")

@@ -13,9 +13,9 @@ from dhdmm.aggregation.roster import Roster
 from dhdmm.cli.serve import OTHER_ROSTER, _beginning, _rounds
 from dhdmm.client.home import Home
 from dhdmm.errors import DhdmmError, Refused
-from dhdmm.network.roster import Edition, Pin, RosterFile, Vouched
+from dhdmm.network.roster import Edition, Pin, RosterCredentials, RosterFile
 from dhdmm.server import logs
-from dhdmm.server.studies import add_study, begin_again, goes_on_under_another, next_round
+from dhdmm.server.studies import add_study, begin_again, next_round, runs_under_another_roster
 from tests.cli.commands import Shell
 from tests.service.participant.people import (
     REGISTRAR,
@@ -150,7 +150,7 @@ def test_a_participant_refuses_a_roster_older_than_one_it_has_accepted(tmp_path:
 def test_without_the_rule_both_sides_go_back_to_a_roster_with_a_revoked_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Vouched, "require_not_older", lambda *_newest: None)
+    monkeypatch.setattr(RosterCredentials, "require_not_older", lambda *_newest: None)
     persons = crowd(tmp_path, 7)
     with coordinator(tmp_path, STUDY, edition(persons[:6], 2)) as here:
         here.consent(persons[0])
@@ -230,14 +230,14 @@ def test_a_restart_with_a_newer_roster_goes_on_with_the_round_under_its_own(tmp_
         study = add_study(here.database, STUDY)
         chosen = begin_again(here.database, study, new)
         assert chosen.round == here.round_id.hex()
-        assert goes_on_under_another(here.database, study, chosen.round, new)
-        assert not goes_on_under_another(here.database, study, chosen.round, old)
+        assert runs_under_another_roster(here.database, study, chosen.round, new)
+        assert not runs_under_another_roster(here.database, study, chosen.round, old)
         with here.database.turn(chosen.round) as turn:
             turn.row.state = "aborted"
         following = begin_again(here.database, study, new).round
         assert seat_count(here, following) == 7
         with pytest.raises(Refused, match="was seen before"):
-            goes_on_under_another(here.database, study, following, old)
+            runs_under_another_roster(here.database, study, following, old)
 
 
 def test_serving_says_which_roster_the_running_round_has(tmp_path: Path):

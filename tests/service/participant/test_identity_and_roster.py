@@ -85,8 +85,8 @@ def test_the_public_half_has_no_secret(tmp_path: Path):
 def test_a_roster_file_comes_back_with_its_signature():
     read = RosterFile.from_bytes(SIGNED.to_bytes())
     assert read == SIGNED
-    assert read.vouched_for_by(REGISTRAR.public)
-    assert not read.vouched_for_by(COORDINATOR.public)
+    assert read.is_signed_by(REGISTRAR.public)
+    assert not read.is_signed_by(COORDINATOR.public)
 
 
 @pytest.mark.fault(19)
@@ -141,7 +141,7 @@ def many() -> tuple[list[PublicIdentity], bytes]:
 
 def test_a_long_roster_is_read_in_parts_as_it_is_read_whole():
     listed, file = many()
-    apart, whole = roster_files._read_apart(file, "roster"), roster_files._read(file, "roster")
+    apart, whole = roster_files._read_in_parts(file, "roster"), roster_files._read(file, "roster")
     assert apart is not None
     assert apart[:2] == whole[:2]
     assert len(apart[2].members) < len(whole[2].members) == len(listed)
@@ -173,7 +173,7 @@ def test_what_is_wrong_in_a_long_roster_is_refused_in_the_same_words(change, mon
             return str(error)
 
     found = outcome()
-    monkeypatch.setattr(roster_files, "_read_apart", lambda _content, _where: None)
+    monkeypatch.setattr(roster_files, "_read_in_parts", lambda _content, _where: None)
     assert found == outcome()
 
 

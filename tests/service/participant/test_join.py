@@ -47,7 +47,7 @@ def test_a_phase_is_one_request(
     tmp_path: Path, threat_model: str, phases: int, monkeypatch: pytest.MonkeyPatch
 ):
     """And nothing more is asked than what the round is, and who is in it."""
-    asked, once = Counter[str](), CoordinatorClient._once
+    asked, once = Counter[str](), CoordinatorClient._send_once
 
     def counted(client: CoordinatorClient, method: str, target: str, *more: Any) -> Any:
         path = target.partition("?")[0]
@@ -57,7 +57,7 @@ def test_a_phase_is_one_request(
     persons = crowd(tmp_path, 6)
     with coordinator(tmp_path, study_of(threat_model=threat_model), roster_file(persons)) as here:
         here.consent(*persons)
-        monkeypatch.setattr(CoordinatorClient, "_once", counted)
+        monkeypatch.setattr(CoordinatorClient, "_send_once", counted)
         here.join_all(persons)
     read = ["GET /draft", "GET /seat"]
     each = {"POST /message": phases, **dict.fromkeys(read, 1)}

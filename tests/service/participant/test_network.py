@@ -154,7 +154,7 @@ def test_a_round_goes_on_without_the_killed_and_with_the_restarted(
                 restarted = True
             operator.watch(status, dead)
         here.await_end()
-        said = {i: here.said(i) for i in range(participants) if i not in dead}
+        said = {i: here.printed(i) for i in range(participants) if i not in dead}
         spoken = _everything_said(here)
         identities = [load(here.home(i) / "identity.json").identity for i in range(participants)]
     assert status.state == "finished"

@@ -101,8 +101,8 @@ def test_a_lost_reply_to_begin_does_not_begin_two_rounds(tmp_path: Path):
     class Losing(CoordinatorClient):
         lost = False
 
-        def _once(self, method: str, *rest: Any) -> Any:
-            reply = super()._once(method, *rest)
+        def _send_once(self, method: str, *rest: Any) -> Any:
+            reply = super()._send_once(method, *rest)
             if method == "POST" and not self.lost:
                 self.lost = True
                 raise httpcore.ReadError("the line went dead")

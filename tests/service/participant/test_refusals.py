@@ -93,9 +93,9 @@ def test_the_table_is_counted_before_the_first_request(here: Coordinator, person
         return person.histogram
 
     class Listening(CoordinatorClient):
-        def _once(self, method: str, target: str, *rest: Any) -> Any:
+        def _send_once(self, method: str, target: str, *rest: Any) -> Any:
             happened.append("asked")
-            return super()._once(method, target, *rest)
+            return super()._send_once(method, target, *rest)
 
     person.home.consent_to(draft(study_of(corrupt=0.3)))
     person.pin = Pin()

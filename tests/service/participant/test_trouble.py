@@ -16,9 +16,9 @@ from dhdmm.aggregation.identity import Identity
 from dhdmm.client.ending import Ending, Participation
 from dhdmm.client.http import (
     FIRST_PATIENCE,
-    Answered,
     CoordinatorClient,
     Delivered,
+    RequestRefused,
     Unreachable,
 )
 from dhdmm.client.join import join
@@ -32,7 +32,7 @@ from dhdmm.secagg.states import CoordinatorState
 from dhdmm.server.store import read_transcript
 from dhdmm.session.introductions import split
 from tests.protocol.network import Stream
-from tests.service.participant.between import Malice, Trouble
+from tests.service.participant.between import Malice, Outage
 from tests.service.participant.people import (
     OPERATOR,
     Coordinator,
@@ -148,10 +148,10 @@ def test_a_journal_that_is_lost_after_paying_ends_the_participants_part(tmp_path
 @pytest.mark.fault(36)
 def test_a_busy_coordinator_is_asked_again_with_the_same_bytes(tmp_path: Path):
     persons = crowd(tmp_path, 6)
-    kept: list[Trouble] = []
+    kept: list[Outage] = []
 
-    def around(app: Any) -> Trouble:
-        kept.append(Trouble(app))
+    def around(app: Any) -> Outage:
+        kept.append(Outage(app))
         return kept[0]
 
     with coordinator(tmp_path, study_of(threat_model="semi-honest"), around=around) as here:
@@ -160,7 +160,10 @@ def test_a_busy_coordinator_is_asked_again_with_the_same_bytes(tmp_path: Path):
             person.token, person.pin = token, Pin()
         here.consent(*persons)
         outcomes = here.join_all(persons)
-        with here.client(crowd(tmp_path / "x", 7)[6]) as stranger, pytest.raises(Answered) as no:
+        with (
+            here.client(crowd(tmp_path / "x", 7)[6]) as stranger,
+            pytest.raises(RequestRefused) as no,
+        ):
             stranger.enrol(here.round_id, tokens[0], "somebody else")
         assert (no.value.status, no.value.reason) == (401, "bad-token")
     assert {outcome.ending for outcome in outcomes} == {Ending.RELEASED}

@@ -170,7 +170,7 @@ def test_a_signed_roster_is_served_as_the_registrar_signed_it(tmp_path: Path) ->
 
     async def scene(coordinator: Coordinator) -> None:
         served = await coordinator.read("/roster")
-        assert RosterFile.from_bytes(served.content).vouched_for_by(registrar.public)
+        assert RosterFile.from_bytes(served.content).is_signed_by(registrar.public)
 
     play(tmp_path, scene, roster=signed)
 

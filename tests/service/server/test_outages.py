@@ -27,7 +27,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from dhdmm.client import http as client
 from dhdmm.server import live
 from dhdmm.server.database import Database, StoreUnavailable
-from dhdmm.server.trouble import Backoff
+from dhdmm.server.outages import Backoff
 from dhdmm.server.waiting import Deadlines
 from tests.participant.postgres import Server, require_postgres, running_server
 from tests.service.coordinators import database_at, fresh_database, sqlite_in

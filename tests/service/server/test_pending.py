@@ -65,13 +65,13 @@ def test_a_turn_waits_no_longer_than_it_may() -> None:
 def test_only_those_who_stay_are_kept_for_others() -> None:
     async def ask() -> list[bool]:
         queue = RequestQueue()
-        found = [queue.patient]
+        found = [queue.first_waits]
         queue.add(Upload(1, b"", waits=True))
-        found.append(queue.patient)
+        found.append(queue.first_waits)
         queue.take(1)
         queue.add(Upload(2, b""))
         queue.add(Upload(3, b"", waits=True))
-        return [*found, queue.patient]
+        return [*found, queue.first_waits]
 
     assert asyncio.run(ask()) == [False, True, False]
 

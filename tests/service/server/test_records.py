@@ -75,7 +75,7 @@ def test_messages_that_wait_are_read_from_the_log_if_they_are_many(
         again.load(turn)
         left = {name: value for name, value in said.items() if name[-1] not in "39"}
         assert {name: again[name] for name in again} == left | {"reported/3": b"+"}
-        held = [value for value in again._passing.values() if value is not None]
+        held = [value for value in again._pending.values() if value is not None]
         assert sum(map(len, held)) <= kept + 100
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from dhdmm.errors import DhdmmError
 from dhdmm.server.asgi import Receive, Scope, Send
-from dhdmm.server.guard import FORGET_BODY, Guard
+from dhdmm.server.guard import RELEASE_BODY, Guard
 from dhdmm.server.limits import KIB, MIB, Buckets, Limits, Rate
 from dhdmm.server.metrics import Metrics
 from dhdmm.server.responses import HttpAnswer
@@ -301,8 +301,8 @@ def test_a_body_takes_no_memory_while_its_answer_is_waited_for(forgets: bool) ->
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             assert (await receive())["body"] == bytes(1000)
             if forgets:
-                scope[FORGET_BODY]()
-                scope[FORGET_BODY]()  # a second time, nothing happens
+                scope[RELEASE_BODY]()
+                scope[RELEASE_BODY]()  # a second time, nothing happens
             held.append(memory())
             await HttpAnswer(b"later")(scope, receive, send)
 

@@ -20,7 +20,7 @@ from dhdmm.errors import DhdmmError
 from dhdmm.network import signing
 from dhdmm.server.connections import ConnectionCounts, Slot, trusted
 from dhdmm.server.guard import Guard, Recogniser
-from dhdmm.server.limits import KIB, MIB, AtOnce, BodyMemory, Limits, Overdrawn, Rate
+from dhdmm.server.limits import KIB, MIB, AtOnce, BodyMemory, Limits, MemoryExceeded, Rate
 from dhdmm.server.metrics import Metrics
 from tests.service.coordinators import AS_OPERATOR
 from tests.service.server.rounds import identity_of
@@ -176,7 +176,7 @@ def test_one_caller_does_not_get_more_memory_than_its_own() -> None:
     memory = BodyMemory(100, 10, 10)
     first, second, other = (memory.begin(caller) for caller in ("me", "me", "you"))
     assert first.grow(6) is None
-    with pytest.raises(Overdrawn):
+    with pytest.raises(MemoryExceeded):
         second.grow(5)
     assert other.grow(10) is None
     for body in (first, second, other):

@@ -1,4 +1,4 @@
-"""Releases in memory: the last few that somebody read, each loaded once."""
+"""Releases in memory: the last few that somebody read, and comparisons of them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,20 @@ from dhdmm.release.wording import day
 from dhdmm.server.responses import not_found
 from dhdmm.server.studies import Hub
 
-KEPT_RELEASES = 6
-KEPT_COMPARISONS = 6
+CACHED_RELEASES = 6
+CACHED_COMPARISONS = 6
 
 Value = TypeVar("Value")
 
 
 @dataclass(eq=False)
-class Volume:
+class LoadedRelease:
     """A loaded release, with what its pages need again and again."""
 
     place: Path
     release: Release
     written: list[tuple[int, float]]
-    """Of every table: its rows, and their typical standard error."""
-    """The median standard error of every table."""
+    """Of every table: how many rows it has, and their median standard error."""
     rows_counted: str
     """How many rows were counted and left out, as far as the release knows."""
 
@@ -50,7 +49,7 @@ class Volume:
         return await asyncio.to_thread(lambda: self._tables)
 
 
-class Kept(Generic[Value]):
+class Cache(Generic[Value]):
     """Values by key, the last few of them. Who asks for one that is being made waits for it."""
 
     def __init__(self, most: int) -> None:
@@ -71,7 +70,7 @@ class Kept(Generic[Value]):
                 self._made.pop(key, None)  # whoever asks next tries again
 
 
-class Library(Protocol):
+class ReleaseSource(Protocol):
     """Where releases are, by a name that is part of their pages' addresses."""
 
     async def place(self, name: str) -> Path:
@@ -82,13 +81,13 @@ class Library(Protocol):
         """The releases that this one can be compared with, in words; the oldest first."""
         ...
 
-    async def above(self, name: str) -> list[tuple[str, str]]:
+    async def parents(self, name: str) -> list[tuple[str, str]]:
         """The pages above the release's own: their names and addresses."""
         ...
 
 
 @dataclass(frozen=True)
-class HubLibrary:
+class HubReleases:
     """The releases of one coordinator, by their rounds."""
 
     hub: Hub
@@ -104,7 +103,7 @@ class HubLibrary:
             if other.finished and other.round != mine.round
         }
 
-    async def above(self, name: str) -> list[tuple[str, str]]:
+    async def parents(self, name: str) -> list[tuple[str, str]]:
         status = (await self.hub.live(name)).status()
         return [
             ("Studies", "/"),
@@ -121,7 +120,7 @@ def round_name(status: Status) -> str:
 
 
 @dataclass(frozen=True)
-class FolderLibrary:
+class FolderReleases:
     """Release directories on this machine, by their position."""
 
     folders: Sequence[Path]
@@ -136,7 +135,7 @@ class FolderLibrary:
         named = zip(self._names, self.folders, strict=True)
         return {other: folder.name for other, folder in named if other != name}
 
-    async def above(self, name: str) -> list[tuple[str, str]]:
+    async def parents(self, name: str) -> list[tuple[str, str]]:
         return [("Releases", "/")] if len(self.folders) > 1 else []
 
     @property
@@ -144,30 +143,30 @@ class FolderLibrary:
         return [str(number) for number in range(1, len(self.folders) + 1)]
 
 
-class Shelf:
-    """The releases of a library, and comparisons of two of them."""
+class ReleaseCache:
+    """The releases of a source, and comparisons of two of them."""
 
-    def __init__(self, library: Library) -> None:
-        self.library = library
-        self._volumes: Kept[Volume] = Kept(KEPT_RELEASES)
-        self._compared: Kept[list[Difference]] = Kept(KEPT_COMPARISONS)
+    def __init__(self, source: ReleaseSource) -> None:
+        self.source = source
+        self._releases: Cache[LoadedRelease] = Cache(CACHED_RELEASES)
+        self._compared: Cache[list[Difference]] = Cache(CACHED_COMPARISONS)
 
-    async def volume(self, name: str) -> Volume:
-        place = await self.library.place(name)
-        return await self._volumes.get(name, lambda: asyncio.to_thread(_load, place))
+    async def loaded(self, name: str) -> LoadedRelease:
+        place = await self.source.place(name)
+        return await self._releases.get(name, lambda: asyncio.to_thread(_load, place))
 
     async def differences(self, first: str, second: str) -> list[Difference]:
         """What changed from the first release to the second."""
-        releases = [(await self.volume(name)).release for name in (first, second)]
+        releases = [(await self.loaded(name)).release for name in (first, second)]
         return await self._compared.get(
             f"{first} {second}", lambda: asyncio.to_thread(compare, *releases)
         )
 
 
-def _load(place: Path) -> Volume:
+def _load(place: Path) -> LoadedRelease:
     """Errors as they were written down: reading is quicker than computing them again."""
     release = Release.load(place)
     written = (place / entry.parquet for entry in read_manifest(place).tables)
     errors = (pq.read_table(path, columns=["standard_error"])[0].to_numpy() for path in written)
     lengths = [(len(column), float(np.nanmedian(column))) for column in errors]
-    return Volume(place, release, lengths, coverage_words(release))
+    return LoadedRelease(place, release, lengths, coverage_words(release))

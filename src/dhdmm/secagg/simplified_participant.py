@@ -1,4 +1,4 @@
-"""A participant for measuring a coordinator: it leaves out what the coordinator cannot see.
+"""A simplified participant, for measuring a coordinator: without what a coordinator cannot see.
 
 Its keys, choices and secrets are those of the real participant with the same randomness, and so are
 the sizes of its messages. But it sends shares in the clear, its evidence is zero, it checks
@@ -29,7 +29,7 @@ from dhdmm.secagg.messages import Direction, ShareKind
 from dhdmm.secagg.round import RoundParameters, session_under_root
 
 
-class StandIn:
+class SimplifiedParticipant:
     """`begin`, then `answer` every message; `gone` are those who will send no input."""
 
     def __init__(
@@ -138,5 +138,5 @@ class StandIn:
 
 
 def _zeros(count: int) -> Slots:
-    """Evidence that convinces nobody; the coordinator cannot tell."""
+    """Evidence that no participant would accept; a coordinator cannot verify it."""
     return Slots(bytes(EVIDENCE_BYTES * count), EVIDENCE_BYTES)

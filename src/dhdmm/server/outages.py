@@ -1,4 +1,4 @@
-"""Something that fails for a while: tried again less and less often, and logged rarely."""
+"""Outages of something we depend on: when to try it again, and when to log that it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUMMARY_SECONDS = 60.0
 
 
 class Backoff:
-    """When to try again what has failed: soon, and then after twice as long each time."""
+    """When to try again what has failed: soon, then after pauses of twice the length each time."""
 
     def __init__(self, clock: Clock, longest: float = LONGEST_PAUSE) -> None:
         self._clock, self._longest = clock, longest
@@ -31,7 +31,7 @@ class Backoff:
         return max(self._again - self._clock(), 0.0)
 
 
-class Trouble:
+class Outage:
     """Whether `what` fails at present, and what the log is told of it.
 
     The first failure is logged at once, further ones as one line a minute, and the end.

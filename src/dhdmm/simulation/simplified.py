@@ -11,7 +11,7 @@ import gc
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from dhdmm.aggregation.method import StandInMachine, input_phase
+from dhdmm.aggregation.method import SimplifiedMachine, input_phase
 from dhdmm.aggregation.modulus import Vector
 from dhdmm.cohort.drive import Silent
 from dhdmm.cohort.members import Answer, Cohort, Messages
@@ -22,20 +22,20 @@ from dhdmm.simulation.population import Population
 from dhdmm.study.division import divided
 
 
-class StandIns:
+class SimplifiedParticipants:
     """All participants of a round, in this process; `gone` are those who will send no input."""
 
     def __init__(self, population: Population, gone: Collection[int]) -> None:
         self._plan, self._people, self._gone = population.plan, population.people, gone
         self._round = population.plan.round(population.round_id)
-        self._machines: dict[int, StandInMachine] = {}
+        self._machines: dict[int, SimplifiedMachine] = {}
         self._batches: list[dict[int, Answer]] = []
 
     def send(self, messages: Messages) -> None:
         self._batches.append(
             {i: Answer(self._answer(i, message), 0.0) for i, message in messages.items()}
         )
-        gc.freeze()  # the coordinator is not to pay for searches through stand-ins
+        gc.freeze()  # the coordinator is not to pay for searches through participants
 
     def collect(self) -> dict[int, Answer]:
         return self._batches.pop(0)
@@ -57,7 +57,7 @@ class StandIns:
         if message is None:
             people = self._people
             identity, randomness = people.identity(position), people.randomness(position)
-            machine = self._plan.method.stand_in(
+            machine = self._plan.method.simplified_participant(
                 self._round, identity, position, randomness, self._gone
             )
             self._machines[position] = machine
@@ -73,27 +73,27 @@ class StandIns:
 
 
 @contextmanager
-def stand_ins(population: Population, silent: Silent) -> Iterator[list[Cohort]]:
+def simplified(population: Population, silent: Silent) -> Iterator[list[Cohort]]:
     if population.plan.study.aggregation.validation != "none":
         raise DataError(
-            "stand-ins prove nothing of their inputs, and this study asks for proofs",
+            "simplified participants prove nothing, and this study asks for proofs of inputs",
             hint="simulate it with another engine, or with 'validation: none'",
         )
     if population.plan.removable is not None:
         raise DataError(
-            "stand-ins add no noise, and in this study they would have to remove some",
+            "simplified participants add no noise, and this study has noise removed",
             hint="simulate it with another engine, or with 'excess_noise: keep'",
         )
     if population.plan.method.has_helper:
         raise DataError(
-            "participants of two servers are quick: they have no stand-ins",
+            "participants of two servers are quick: there are no simplified ones",
             hint="simulate it with another engine",
         )
     method, gone = population.plan.method, set[int]()
     names = [phase.name for phase in method.phases]
     for name in names[: names.index(input_phase(method).name) + 1]:
         gone.update(silent.get(name, ()))
-    everybody = StandIns(population, gone)
+    everybody = SimplifiedParticipants(population, gone)
     try:
         yield [everybody]
     finally:
