@@ -149,6 +149,22 @@ def test_nothing_is_sent_to_another_helper_or_under_another_roster(
         assert [status.received for status in made.leader.hub.live_statuses()] == [0]
 
 
+def test_a_browser_without_ml_kem_says_so_before_a_record_is_entered(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """The same browser with it takes part: see above."""
+    with invited(tmp_path) as made, phone(browser) as page:
+        page.add_init_script(
+            """const generate = crypto.subtle.generateKey.bind(crypto.subtle);
+            crypto.subtle.generateKey = (name, ...rest) => name === "ML-KEM-768"
+              ? Promise.reject(new DOMException("Unrecognized name", "NotSupportedError"))
+              : generate(name, ...rest);"""
+        )
+        page.goto(made.links[0])
+        expect(page.get_by_role("alert")).to_contain_text("it has no ML-KEM-768, by which")
+        expect(page.get_by_role("button", name="Take part")).to_be_hidden()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_shows_all_of_it(browser: Browser, tmp_path: Path, scheme: str) -> None:
     context = browser.new_context(viewport=PHONE, ignore_https_errors=True, color_scheme=scheme)

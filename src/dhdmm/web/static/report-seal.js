@@ -10,9 +10,23 @@ const EMPTY = new Uint8Array(0);
 
 /** Ways to encapsulate: their number in RFC 9180's registry, and what gives { secret, enc }. */
 const KEMS = {
-  "X25519": { number: 0x0020, encapsulate: dhkem },
-  "MLKEM768-X25519": { number: 0x647a, encapsulate: xwing },
+  "X25519": { number: 0x0020, encapsulate: dhkem, uses: ["X25519"] },
+  "MLKEM768-X25519": { number: 0x647a, encapsulate: xwing, uses: ["X25519", "ML-KEM-768"] },
 };
+const KEY_USAGES = { "X25519": ["deriveBits"], "ML-KEM-768": ["encapsulateBits", "decapsulateBits"] };
+
+/** The algorithms that sealing takes and this browser has not. */
+export async function missing(kem) {
+  const lacking = await Promise.all(
+    KEMS[kem].uses.map((name) =>
+      crypto.subtle.generateKey(name, false, KEY_USAGES[name]).then(
+        () => [],
+        () => [name],
+      ),
+    ),
+  );
+  return lacking.flat();
+}
 
 /** enc ‖ ciphertext, which only the holder of the secret key opens, and only with the same info. */
 export async function seal(kem, publicKey, info, message) {

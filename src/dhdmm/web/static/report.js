@@ -3,7 +3,7 @@
 import { counted, joined, label, pack, sha256, stream, text, u32 } from "./report-bytes.js";
 import { KeyStream, sample } from "./report-noise.js";
 import { Strategy, decode, encodeMap, entries, require } from "./report-plan.js";
-import { seal } from "./report-seal.js";
+import { missing, seal } from "./report-seal.js";
 
 const [VERSION, HELPER_KEY, REPORT, TWO_SERVERS] = [1, 0x11, 0x12, 2];
 const HEADER_BYTES = 38;
@@ -48,6 +48,15 @@ export class Plan {
   async session(roundId) {
     const digest = await sha256(text("dhdmm plan"), this.bytes);
     return sha256(text("dhdmm session 1"), digest, roundId, Uint8Array.of(TWO_SERVERS), this.roster);
+  }
+
+  /** Before anybody enters a record: not every browser has all that sealing takes. */
+  async requireBrowser() {
+    const lacking = await missing(this.suite.kem);
+    const words =
+      `This browser cannot take part: it has no ${lacking.join(" and no ")}, by which half of a report is sealed for the helper.` +
+      " Nothing was sent. Try another browser or a newer version, or take part with dhdmm join.";
+    require(lacking.length === 0, words);
   }
 
   /** A record that this column belongs to costs ‖a‖²/2hσ², and the plan may not state less. */

@@ -106,6 +106,7 @@ async function begin() {
   if (kept) return deliver(identity, kept);
   const draft = new Plan(await bytesOf(await signed(identity, "GET", route(round, "draft"))));
   requireHelper(draft);
+  await draft.requireBrowser();
   await show(draft);
   at("record").addEventListener("submit", (event) => {
     event.preventDefault();
