@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,14 @@ class Modulus:
         residues = self.reduce(vector).astype(np.uint64)
         negative = residues >= self.value // 2
         return np.where(negative, residues - np.uint64(self.value), residues).view(np.int64)
+
+
+class SumRange(NamedTuple):
+    """So many coordinates that follow each other, whose sums are in [low, low + 2^bits)."""
+
+    rows: int
+    low: int
+    bits: int
 
 
 def packed_size(modulus: Modulus, length: int) -> int:

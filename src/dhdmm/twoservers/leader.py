@@ -336,7 +336,7 @@ class Leader:
             assert isinstance(answer, m.HelperSum)
             total, group = self._total(), self._round.group
             group.add(total, group.unpack(answer.vector))
-            vector = group.modulus.reduce(total.vector)
+            vector = group.residues(total)
             self.result = Aggregate(self._counted.members, vector, total.scalar)
         self.state = state
 
