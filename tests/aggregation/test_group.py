@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dhdmm.aggregation.errors import LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.group import Element, Group
 from dhdmm.aggregation.masks import add_masks
-from dhdmm.aggregation.modulus import Modulus, SumRange, pack
+from dhdmm.aggregation.modulus import SUMMED_TOGETHER, Modulus, SumRange, pack
 from tests.secagg.seeded import seeded
 
 Q = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
@@ -91,6 +91,25 @@ def test_sums_in_their_ranges_are_known_from_what_was_sent(group: Group, seed: i
     received = group.unpack(group.pack(rest))
     group.add(received, group.unpack(group.pack(share)))
     assert group.residues(received).tolist() == whole.vector.tolist()
+
+
+@given(groups, st.integers(0, 10**6), st.sampled_from([0, 1, 3, 300]))
+def test_packed_elements_add_up_as_unpacked_ones_do(group: Group, seed: int, count: int) -> None:
+    few = [group.pack(drawn(group, (seed, i))) for i in range(min(count, 3))]
+    packed = [few[i % len(few)] for i in range(count)]
+    total, expected = drawn(group, seed), drawn(group, seed)
+    for one in packed:
+        group.add(expected, group.unpack(one))
+    group.add_packed(total, packed)
+    assert same(group, total, expected)
+
+
+def test_as_many_bytes_as_there_can_be_add_up_without_overflow() -> None:
+    group = Group(Modulus(2**63), 3)
+    largest = group.element(np.full(3, 2**63 - 1), 0)
+    total = group.zero()
+    group.add_packed(total, [group.pack(largest)] * (2 * SUMMED_TOGETHER + 1))
+    assert group.residues(total).tolist() == [2**63 - (2 * SUMMED_TOGETHER + 1)] * 3
 
 
 def test_a_sum_is_sent_in_the_bits_of_its_range_alone() -> None:

@@ -9,7 +9,7 @@ subtracted in Z_m is right modulo it, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,12 +21,14 @@ from dhdmm.aggregation import masks
 from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.masks import Sign
 from dhdmm.aggregation.modulus import (
+    SUMMED_TOGETHER,
     Modulus,
     SumRange,
     Vector,
     pack,
     packed_size,
     require_packed,
+    summed,
     unpack,
 )
 
@@ -162,6 +164,18 @@ class Group:
         for part, own in self._divided(packed):
             vector[part.places] = unpack(part.modulus, part.length, own)
         return Element(vector, self._scalar_of(packed))
+
+    def add_packed(self, accumulator: Element, packed: Sequence[bytes]) -> None:
+        """accumulator + what `unpack` gives of each, in place; each has passed `require_packed`."""
+        for first in range(0, len(packed), SUMMED_TOGETHER):
+            some = packed[first : first + SUMMED_TOGETHER]
+            octets = np.frombuffer(b"".join(some), np.uint8).reshape(len(some), self.packed_size)
+            start = 0
+            for modulus, length, places in self._parts:
+                end = start + packed_size(modulus, length)
+                accumulator.vector[places] += summed(modulus, length, octets[:, start:end])
+                start = end
+            self._add_scalar(accumulator, sum(map(self._scalar_of, some)))
 
     def _divided(self, packed: bytes) -> Iterator[tuple[_Part, bytes]]:
         if len(packed) != self.packed_size:

@@ -14,6 +14,8 @@ from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProt
 _BITS = np.array([1 << bit for bit in range(8)], dtype=np.uint8)
 
 Vector = NDArray[Any]  # of Modulus.dtype
+SUMMED_TOGETHER = 257
+"""So many bytes add up to less than 2^16."""
 _VALUES = frozenset(1 << bits for bits in range(1, 64))
 
 
@@ -96,8 +98,11 @@ def require_packed(modulus: Modulus, length: int, packed: bytes) -> None:
     """Refuse what `pack` does not give: another size, or padding that is not zero."""
     if len(packed) != packed_size(modulus, length):
         raise RemoteProtocolError(AbortReason.MALFORMED, "masked vector of the wrong size")
-    planes = _high_bits(modulus, length, packed)
-    if length % 8 and (planes[:, -1] >> length % 8).any():
+    if not length % 8:
+        return
+    plane = _bitmap_size(length)
+    ends = range(length * (modulus.bits // 8) + plane - 1, len(packed), plane)
+    if any(packed[end] >> length % 8 for end in ends):
         raise RemoteProtocolError(AbortReason.MALFORMED, "padding is not zero")
 
 
@@ -114,6 +119,23 @@ def unpack(modulus: Modulus, length: int, packed: bytes) -> Vector:
         bits = np.unpackbits(planes, axis=1, count=length, bitorder="little")
         columns[:, whole] = np.einsum("i,ij->j", _BITS[:left_over], bits)
     return columns.view(modulus.dtype)[:, 0]
+
+
+def summed(modulus: Modulus, length: int, packed: NDArray[np.uint8]) -> Vector:
+    """The sum of at most `SUMMED_TOGETHER` packed vectors, (vectors, bytes), plane by plane.
+
+    Each has passed `require_packed`.
+    """
+    whole, left_over = divmod(modulus.bits, 8)
+    end, total = whole * length, np.zeros(length, np.uint64)
+    octets = packed[:, :end].sum(axis=0, dtype=np.uint16).reshape(whole, length)
+    for byte, plane in enumerate(octets):
+        total += plane.astype(np.uint64) << np.uint64(8 * byte)
+    planes = packed[:, end:].reshape(len(packed), left_over, _bitmap_size(length))
+    bits = np.unpackbits(planes, axis=2, count=length, bitorder="little")
+    for bit, plane in enumerate(bits.sum(axis=0, dtype=np.uint16), 8 * whole):
+        total += plane.astype(np.uint64) << np.uint64(bit)
+    return total.astype(modulus.dtype)
 
 
 def _high_bits(modulus: Modulus, length: int, packed: bytes) -> NDArray[np.uint8]:
