@@ -13,19 +13,28 @@ from hypothesis import strategies as st
 from dhdmm.aggregation.errors import LocalProtocolError, RemoteProtocolError
 from dhdmm.aggregation.group import Element, Group
 from dhdmm.aggregation.masks import add_masks
-from dhdmm.aggregation.modulus import Modulus, pack
+from dhdmm.aggregation.modulus import SUMMED_TOGETHER, Modulus, SumRange, pack
 from tests.secagg.seeded import seeded
 
 Q = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 GROUP = Group(Modulus(2**25), 5, Q)
 SEED = seeded("mask")(32)
 
-groups = st.builds(
-    Group,
-    st.sampled_from([Modulus(2**bits) for bits in (1, 25, 32, 33, 63)]),
-    st.integers(1, 20),
-    st.sampled_from([1, 2, 3, 255, 257, 2**255 - 19, Q]),
-)
+moduli = st.sampled_from([Modulus(2**bits) for bits in (1, 25, 32, 33, 63)])
+scalars = st.sampled_from([1, 2, 3, 255, 257, 2**255 - 19, Q])
+
+
+@st.composite
+def ranged_groups(draw: st.DrawFn) -> Group:
+    modulus, half = draw(moduli), 2**62
+    run = st.tuples(st.integers(1, 9), st.integers(-half, half), st.integers(1, modulus.bits)).map(
+        lambda one: SumRange(*one)
+    )
+    ranges = tuple(draw(st.lists(run, min_size=1, max_size=5)))
+    return Group(modulus, sum(one.rows for one in ranges), draw(scalars), ranges)
+
+
+groups = st.builds(Group, moduli, st.integers(1, 20), scalars) | ranged_groups()
 
 
 def drawn(group: Group, seed: object) -> Element:
@@ -65,6 +74,57 @@ def test_elements_return_from_the_wire_and_from_stores(group: Group, seed: int) 
     for wrong in (packed[:-1], packed + b"\0", b""):
         with pytest.raises(RemoteProtocolError):
             group.unpack(wrong)
+
+
+@given(ranged_groups(), st.integers(0, 10**6))
+def test_sums_in_their_ranges_are_known_from_what_was_sent(group: Group, seed: int) -> None:
+    sums = np.empty(group.length, object)
+    residue, start = drawn(group, seed).vector.tolist(), 0
+    for rows, low, bits in group.sum_ranges:
+        for i in range(start, start + rows):
+            sums[i] = low + residue[i] % 2**bits
+        start += rows
+    whole = group.element((sums % group.modulus.value).astype(np.uint64), 0)
+    share, rest = drawn(group, (seed, "share")), group.zero()
+    group.add(rest, whole)
+    group.subtract(rest, share)
+    received = group.unpack(group.pack(rest))
+    group.add(received, group.unpack(group.pack(share)))
+    assert group.residues(received).tolist() == whole.vector.tolist()
+
+
+@given(groups, st.integers(0, 10**6), st.sampled_from([0, 1, 3, 300]))
+def test_packed_elements_add_up_as_unpacked_ones_do(group: Group, seed: int, count: int) -> None:
+    few = [group.pack(drawn(group, (seed, i))) for i in range(min(count, 3))]
+    packed = [few[i % len(few)] for i in range(count)]
+    total, expected = drawn(group, seed), drawn(group, seed)
+    for one in packed:
+        group.add(expected, group.unpack(one))
+    group.add_packed(total, packed)
+    assert same(group, total, expected)
+
+
+def test_as_many_bytes_as_there_can_be_add_up_without_overflow() -> None:
+    group = Group(Modulus(2**63), 3)
+    largest = group.element(np.full(3, 2**63 - 1), 0)
+    total = group.zero()
+    group.add_packed(total, [group.pack(largest)] * (2 * SUMMED_TOGETHER + 1))
+    assert group.residues(total).tolist() == [2**63 - (2 * SUMMED_TOGETHER + 1)] * 3
+
+
+def test_a_sum_is_sent_in_the_bits_of_its_range_alone() -> None:
+    ranges = SumRange(8, 0, 16), SumRange(16, -5, 3), SumRange(8, -5, 3)
+    group = Group(Modulus(2**34), 32, sum_ranges=ranges)
+    assert group.packed_size == 8 * 2 + 24 * 3 // 8
+    assert Group(Modulus(2**34), 32).packed_size == 32 * 34 // 8
+    outside = group.element(np.full(32, 2**16), 0)
+    assert group.residues(outside).tolist() == [0] * 32
+
+
+@pytest.mark.parametrize("ranges", [(SumRange(4, 0, 3),), (SumRange(5, 0, 26),)])
+def test_ranges_are_of_all_sums_and_within_the_modulus(ranges: tuple[SumRange, ...]) -> None:
+    with pytest.raises(LocalProtocolError):
+        Group(Modulus(2**25), 5, sum_ranges=ranges)
 
 
 def test_without_a_number_everything_is_as_it_is_for_vectors() -> None:

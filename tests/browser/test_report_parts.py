@@ -145,12 +145,15 @@ def test_a_share_is_split_and_packed_as_in_the_vectors(blank: Page, suite: str) 
         blank,
         "report",
         "leaderShare",
-        """const { vector, bits, seed, session, position } = given;
+        """const { vector, plan, seed, session, position } = given;
         const values = vector.map(BigInt);
-        return hex(await leaderShare(values, bits, bytes(seed), bytes(session), position));""",
+        return hex(await leaderShare(values, plan, bytes(seed), bytes(session), position));""",
         {
             "vector": TWO_SERVERS["vector"],
-            "bits": TWO_SERVERS["modulus"].bit_length() - 1,
+            "plan": {
+                "modulusBits": TWO_SERVERS["modulus"].bit_length() - 1,
+                "sumBits": [own for rows, _, own in TWO_SERVERS["sum_ranges"] for _ in range(rows)],
+            },
             "seed": one["seed"],
             "session": TWO_SERVERS["session"],
             "position": TWO_SERVERS["position"],

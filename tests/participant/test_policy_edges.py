@@ -91,6 +91,9 @@ def test_limits_are_kept_to_the_last_digit() -> None:
     assert refusal(planned(), max_epsilon=epsilon * (1 - 1e-9)) is PolicyReason.BUDGET
     assert refusal(planned(), max_honest_floor=10) is None
     assert refusal(planned(), max_honest_floor=9) is PolicyReason.HONEST_FLOOR
+    limits = {"max_honest_floor": 9}
+    with pytest.raises(PolicyRefusal, match="write 'max_honest_floor: 10' in your policy"):
+        policy.review(planned().to_bytes(), POLICY.model_copy(update=limits), ROSTER)
     assert refusal(planned(), min_participants=12) is None
     assert refusal(planned(), min_participants=13) is PolicyReason.TOO_FEW_PARTICIPANTS
     assert refusal(planned(), min_corrupt_fraction=0.1) is None

@@ -15,6 +15,7 @@ from dhdmm.planning.calibrate import (
     calibrated_variance,
     modulus_bound,
     noise_reach,
+    sum_ranges,
     unit_sensitivity_squared,
 )
 from dhdmm.planning.draft import draft
@@ -45,6 +46,18 @@ def test_truth_and_noise_of_either_sign_fit_into_the_modulus() -> None:
     bound = modulus_bound(variance, participants, rows, records, entry)
     furthest = participants * records * entry + noise_reach(variance, participants, rows)
     assert len(range(-furthest, furthest + 1)) == bound
+
+
+def test_truth_and_noise_of_every_row_fit_into_its_range() -> None:
+    """The smallest and the largest sum of a row, with noise, and no bit more than they take."""
+    variance, participants, records = Fraction(50), 20, 3
+    rows = [(2, -4, 11), (1, 0, 1), (3, -11, 0)]
+    noise, all_records = noise_reach(variance, participants, 6), participants * records
+    ranges = sum_ranges(variance, participants, records, rows)
+    for (count, low, high), found in zip(rows, ranges, strict=True):
+        furthest = all_records * high + noise
+        assert (found.rows, found.low) == (count, all_records * low - noise)
+        assert found.low + 2 ** (found.bits - 1) <= furthest < found.low + 2**found.bits
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 10), Fraction(1, 10**6), Fraction(30)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -122,6 +122,52 @@ def test_every_encoded_field_counts_for_the_digest():
         *("degree", "threshold", "minimum_survivors", "corrupt", "margin", "dhdmm"),
     }
     assert not any(isinstance(value, float) for value in encoded.values())
+
+
+def with_two_servers(**aggregation: object) -> Plan:
+    changed = study(aggregation={"threat_model": "two-servers", **aggregation})
+    return make_plan(changed, roster=roster_of(12), helper=bytes([7]) * 32)
+
+
+def test_with_two_servers_a_plan_says_how_many_bits_are_sent_of_each_sum():
+    """As many as tell all sums apart that a row can have, with noise."""
+    plan = with_two_servers()
+    A, found = plan.strategy.to_sparse().toarray(), cbor2.loads(plan.to_bytes())["sum_bits"]
+    reach = noise_reach(plan.participant_variance, 12, plan.strategy.rows)
+    bits = np.repeat(found[1::2], found[::2])
+    records = 12 * plan.study.aggregation.max_records_per_participant
+    lows, highs = np.minimum(A.min(axis=1), 0) * records, np.maximum(A.max(axis=1), 0) * records
+    assert bits.tolist() == [int(x).bit_length() for x in highs - lows + 2 * reach]
+    assert max(bits) <= plan.modulus.bits
+    assert plan.input_bytes < replace_bits(plan).input_bytes
+    assert Plan.from_bytes(plan.to_bytes()).sum_ranges == plan.sum_ranges
+
+
+def replace_bits(plan: Plan) -> Plan:
+    """The plan as if all sums took the bits of the modulus."""
+    whole = replace(plan)
+    vars(whole)["sum_ranges"] = ()
+    return whole
+
+
+def test_other_bits_than_sums_take_are_no_plan(monkeypatch):
+    encoded = cbor2.loads(with_two_servers().to_bytes())
+    (rows, bits, *rest) = encoded["sum_bits"]
+    wrong = {"sum_bits": [rows, bits - 1, *rest]}, {"sum_bits": []}, {"sum_bits": [True]}
+    for change in (*wrong, {"modulus": encoded["modulus"] // 4}):
+        with pytest.raises(PlanError) as error:
+            Plan.from_bytes(cbor2.dumps(encoded | change, canonical=True))
+        assert error.value.fault is PlanFault.FIELD
+    del encoded["sum_bits"]
+    with pytest.raises(PlanError, match="'sum_bits' is missing"):
+        Plan.from_bytes(cbor2.dumps(encoded, canonical=True))
+
+
+def test_validated_sums_take_the_bits_of_the_modulus():
+    """A short vector of a liar need not keep to the range of any row."""
+    plan = with_two_servers(validation="sum")
+    assert "sum_bits" not in cbor2.loads(plan.to_bytes())
+    assert Plan.from_bytes(plan.to_bytes()).sum_ranges == ()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,13 @@ def unweighted(w: Workload) -> np.ndarray:
     return w.to_sparse().toarray() / weights[:, None]
 
 
+def ranges_of_rows(strategy: Strategy) -> tuple[np.ndarray, np.ndarray]:
+    """What the strategy says of each row's smallest and largest entry."""
+    rows, lows, highs = np.array(strategy.row_ranges, object).T
+    counts = rows.astype(np.int64)
+    return np.repeat(lows, counts), np.repeat(highs, counts)
+
+
 def replace_squared(A: np.ndarray) -> int:
     """The largest squared distance of two columns, or length of one: in integers."""
     fits = 4 * len(A) * int(np.abs(A).max()) ** 2 < 2**62
@@ -64,6 +71,9 @@ def check_against_dense(strategy: Strategy, w: Workload, more_rows: int = 0) -> 
     assert strategy.sensitivity_squared == int(np.square(A.astype(object)).sum(axis=0).max())
     assert strategy.replace_sensitivity_squared == replace_squared(A)
     assert strategy.max_entry == int(np.abs(A).max())
+    lows, highs = ranges_of_rows(strategy)
+    assert np.array_equal(lows, np.minimum(A.min(axis=1), 0))
+    assert np.array_equal(highs, np.maximum(A.max(axis=1), 0))
     plain = unweighted(w)
     assert np.allclose(strategy.variances(), np.square(plain @ inverse).sum(axis=1), rtol=1e-8)
     x = np.random.default_rng(3).integers(0, 5, strategy.shape)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dense import random_workload, replace_squared
+from dense import random_workload, ranges_of_rows, replace_squared
 from workloads import marginals, one_attribute, plain, rows
 
 from dhdmm.strategy import blocks as blocks_module
@@ -141,6 +141,11 @@ def test_sensitivity_of_large_pieces_is_exact_and_entries_are_bounded(monkeypatc
     monkeypatch.setattr(blocks_module, "LARGEST_TABLE", 0)
     pieced = replace(strategy)
     assert pieced.max_entry >= np.abs(A).max()
+    for cheap in (blocks_module.CHEAP_TABLE, 0):
+        monkeypatch.setattr(blocks_module, "CHEAP_TABLE", cheap)
+        lows, highs = ranges_of_rows(replace(strategy))
+        assert all(lows <= A.min(axis=1, initial=0))
+        assert all(highs >= A.max(axis=1, initial=0))
     assert pieced.sensitivity_squared == max(np.square(A).sum(axis=0))
     assert pieced.replace_sensitivity_squared == replace_squared(A)
 

@@ -12,7 +12,7 @@ import numpy as np
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import MemoryJournal, MemorySecrets
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.modulus import Modulus, SumRange
 from dhdmm.aggregation.roster import Roster
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers.helper import Helper
@@ -23,6 +23,8 @@ from dhdmm.twoservers.sealing import Sealing
 from tests.vectors.make_secagg_primitives import Stream
 
 COUNT, LENGTH, MODULUS = 6, 5, Modulus(2**20)
+RANGES = SumRange(2, -100, 15), SumRange(2, 0, 16), SumRange(1, -(2**19), 20)
+"""In which the sums of all inputs, or of fewer, lie."""
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Parties:
     store: dict[str, bytes] = field(default_factory=dict)
     secrets: Any = field(default_factory=MemorySecrets)
     journal: Any = field(default_factory=MemoryJournal)
+    ranges: tuple[SumRange, ...] = ()
 
     def __post_init__(self) -> None:
         self.random = Stream(self.seed)
@@ -54,6 +57,7 @@ class Parties:
             minimum_survivors=self.minimum,
             modulus=MODULUS,
             length=LENGTH,
+            sum_ranges=self.ranges,
             helper=self.helper_identity.public,
             sealing=self.sealing,
         )

@@ -13,7 +13,7 @@ import pytest
 from dhdmm.aggregation.bitmap import Bitmap
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.journal import MemoryJournal, MemorySecrets
-from dhdmm.aggregation.method import ABORTED
+from dhdmm.aggregation.method import ABORTED, Reply
 from dhdmm.aggregation.modulus import unpack
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
@@ -234,6 +234,22 @@ def test_the_leader_cannot_swap_sealed_seeds() -> None:
     assert not swapped(Parties())
     with weakened.seeds_for_any_round_and_seat():
         assert swapped(Parties(make_helper=weakened.BelievesTheLeader))
+
+
+def test_a_report_with_another_signature_is_in_no_sum() -> None:
+    """The leader has the request's signature and leaves the report's own to the helper."""
+
+    def counted(parties: Parties) -> bool:
+        stranger = Parties("stranger").identities[0]
+        report = m.decode(parties.report(5))
+        parties.take(0, 1, 2, 3, 4)
+        forged = replace(report, signature=stranger.sign(b"something")).encode()
+        assert parties.leader.receive(5, forged) is Reply.WAITING
+        parties.finish()
+        return 5 in parties.leader.result.survivors
+
+    assert not counted(Parties())
+    assert counted(Parties(make_helper=weakened.BelievesTheLeader))
 
 
 def test_the_leader_invents_nobody() -> None:

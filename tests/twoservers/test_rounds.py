@@ -9,16 +9,20 @@ import pytest
 from dhdmm.aggregation.errors import AbortReason, RemoteProtocolError
 from dhdmm.aggregation.journal import MemoryJournal
 from dhdmm.aggregation.method import ABORTED, FINISHED, Reply
+from dhdmm.aggregation.modulus import SumRange
 from dhdmm.twoservers import leader as leader_module
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers.sealing import Sealing
-from tests.twoservers.parties import Parties
+from tests.twoservers.parties import RANGES, Parties
 
 
 @pytest.mark.parametrize("sealing", list(Sealing))
 @pytest.mark.parametrize("there", [[0, 1, 2, 3, 4, 5], [0, 1, 2, 4, 5]])
-def test_the_sum_is_that_of_those_who_reported(sealing: Sealing, there: list[int]) -> None:
-    parties = Parties(sealing=sealing)
+@pytest.mark.parametrize("ranges", [(), RANGES])
+def test_the_sum_is_that_of_those_who_reported(
+    sealing: Sealing, there: list[int], ranges: tuple[SumRange, ...]
+) -> None:
+    parties = Parties(sealing=sealing, ranges=ranges)
     parties.take(*there)
     parties.finish()
     assert parties.leader.state == FINISHED.name

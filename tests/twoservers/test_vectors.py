@@ -13,7 +13,7 @@ from dhdmm.aggregation.derivation import session_of
 from dhdmm.aggregation.group import Group
 from dhdmm.aggregation.identity import Identity, signature_holds
 from dhdmm.aggregation.method import ThreatModel
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.modulus import Modulus, SumRange
 from dhdmm.twoservers import messages as m
 from dhdmm.twoservers import shares
 from dhdmm.twoservers.sealing import PublicKey, Sealing, SecretKey, number_of
@@ -54,13 +54,18 @@ def test_sealed_seeds_open_for_their_round_and_participant(suite: Sealing) -> No
 @pytest.mark.parametrize("suite", SUITES)
 def test_shares_are_those_of_the_stream(suite: Sealing) -> None:
     modulus = Modulus(V["modulus"])
-    group = Group(modulus, len(V["vector"]))
+    ranges = tuple(SumRange(*one) for one in V["sum_ranges"])
+    group = Group(modulus, len(V["vector"]), sum_ranges=ranges)
     total, share = group.zero(), group.element(np.array(V["vector"]), 0)
     shares.add_helper_share(group, total, SESSION, POSITION, of(suite, "seed"), 1)
     assert modulus.reduce(total.vector).tolist() == V["reports"][suite]["helper_share"]
     shares.add_helper_share(group, share, SESSION, POSITION, of(suite, "seed"), -1)
     assert modulus.reduce(share.vector).tolist() == V["reports"][suite]["leader_share"]
     assert group.pack(share) == of(suite, "packed")
+    received = group.unpack(of(suite, "packed"))
+    assert group.pack(received) == of(suite, "packed")
+    group.add(received, total)
+    assert group.residues(received).tolist() == V["vector"]
 
 
 @pytest.mark.parametrize("suite", SUITES)

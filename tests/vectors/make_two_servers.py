@@ -29,7 +29,9 @@ from tests.vectors.make_secagg_primitives import (
 )
 
 VECTORS = Path(__file__).with_name("two-servers.json")
-PARTICIPANTS, POSITION, LENGTH, MODULUS = 5, 3, 11, 2**19
+PARTICIPANTS, POSITION, MODULUS = 5, 3, 2**19
+RANGES = [[3, -70_000, 17], [5, -200_000, 19], [2, 0, 12], [1, -1, 17]]
+LENGTH = sum(rows for rows, _, _ in RANGES)
 PLAN, ROUND, ROSTER = (hashlib.sha256(name).digest() for name in (b"plan", b"round", b"roster"))
 SESSION = hashlib.sha256(b"dhdmm session 1" + PLAN + ROUND[:16] + b"\2" + ROSTER).digest()
 HYBRID = hpke.Suite(hpke.KEM.MLKEM768_X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
@@ -71,6 +73,13 @@ def hpke_x25519(ephemeral, public, info, plaintext):
     return enc + AESGCM(key).encrypt(nonce, plaintext, b"")
 
 
+def packed_by_bits(vector):
+    """Those of the fewest bits first, each number of bits as a vector by itself."""
+    bits = [own for rows, _, own in RANGES for _ in range(rows)]
+    parts = {own: [x for x, b in zip(vector, bits, strict=True) if b == own] for own in bits}
+    return b"".join(packed(parts[own], 2**own) for own in sorted(parts))
+
+
 def hybrid_key(secret):
     mlkem = MLKEM768PrivateKey.from_seed_bytes(secret[:64])
     x = X25519PrivateKey.from_private_bytes(secret[64:])
@@ -93,7 +102,7 @@ def report(suite, number, secret, public, sealed, seed, vector, participant, hel
     share_seed = expand(extract(seed), label("split") + SESSION + place(POSITION))
     helper_share = mask(share_seed, MODULUS, LENGTH)
     leader_share = [(y - h) % MODULUS for y, h in zip(vector, helper_share, strict=True)]
-    shared = packed(leader_share, MODULUS)
+    shared = packed_by_bits(leader_share)
     key_said = label("sealing") + SESSION + bytes([number]) + public
     said = label("report") + SESSION + place(POSITION) + sha(sealed) + sha(shared)
     signature = participant.sign(said)
@@ -121,7 +130,7 @@ def closing(suite, one, helper):
     root = node(contents, 0, 8)
     salt = Stream(f"salt {suite}")(32)
     commitment = sha(label("leadersum") + SESSION + salt + bytes.fromhex(one["packed"]))
-    summed = packed(one["helper_share"], MODULUS)
+    summed = packed_by_bits(one["helper_share"])
     said = label("helpersum") + SESSION + commitment + root + sha(summed)
     members = place(PARTICIPANTS) + bytes([1 << POSITION])
     return {
@@ -137,7 +146,8 @@ def make_vectors():
     stream = Stream("two servers")
     participant = Ed25519PrivateKey.from_private_bytes(identity := stream(32))
     helper = Ed25519PrivateKey.from_private_bytes(helper_identity := stream(32))
-    vector = [stream.word() % MODULUS for _ in range(LENGTH)]
+    ranges = [(low, 2**bits) for rows, low, bits in RANGES for _ in range(rows)]
+    vector = [(low + stream.word() % width) % MODULUS for low, width in ranges]
     seed, ephemeral, plain, hybrid = stream(32), stream(32), stream(32), stream(96)
     info = label("sealed") + SESSION + place(POSITION)
     public = x25519(plain, (9).to_bytes(32, "little"))
@@ -166,6 +176,7 @@ def make_vectors():
         "participants": PARTICIPANTS,
         "position": POSITION,
         "modulus": MODULUS,
+        "sum_ranges": RANGES,
         "vector": vector,
         "identity_seed": identity.hex(),
         "identity_public": participant.public_key().public_bytes_raw().hex(),

@@ -23,7 +23,7 @@ from dhdmm.aggregation.errors import AbortReason, LocalProtocolError
 from dhdmm.aggregation.group import Group
 from dhdmm.aggregation.identity import Identity
 from dhdmm.aggregation.journal import Journal
-from dhdmm.aggregation.modulus import Modulus, Vector
+from dhdmm.aggregation.modulus import Modulus, SumRange, Vector
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import KnownRoster, Roster
 
@@ -120,6 +120,8 @@ class AgreedTerms:
     length: int
     scalar_modulus: int = 1
     """Of one number that is added up beside the vector; modulo 1 there is none."""
+    sum_ranges: tuple[SumRange, ...] = ()
+    """Of all coordinates, for ways to add up that send no more bits than sums need."""
 
     def __post_init__(self) -> None:
         sizes = len(self.plan_digest), len(self.round_id), len(self.roster_digest)
@@ -137,7 +139,7 @@ class AgreedTerms:
     @cached_property
     def group(self) -> Group:
         """In which inputs are added up."""
-        return Group(self.modulus, self.length, self.scalar_modulus)
+        return Group(self.modulus, self.length, self.scalar_modulus, self.sum_ranges)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from dhdmm.aggregation.errors import AbortReason, LocalProtocolError, RemoteProt
 _BITS = np.array([1 << bit for bit in range(8)], dtype=np.uint8)
 
 Vector = NDArray[Any]  # of Modulus.dtype
+SUMMED_TOGETHER = 257
+"""So many bytes add up to less than 2^16."""
 _VALUES = frozenset(1 << bits for bits in range(1, 64))
 
 
@@ -64,6 +66,14 @@ class Modulus:
         return np.where(negative, residues - np.uint64(self.value), residues).view(np.int64)
 
 
+class SumRange(NamedTuple):
+    """So many coordinates that follow each other, whose sums are in [low, low + 2^bits)."""
+
+    rows: int
+    low: int
+    bits: int
+
+
 def packed_size(modulus: Modulus, length: int) -> int:
     """Bytes of a packed vector: within 7 of ⌈length · bits / 8⌉."""
     return length * (modulus.bits // 8) + modulus.bits % 8 * _bitmap_size(length)
@@ -88,8 +98,11 @@ def require_packed(modulus: Modulus, length: int, packed: bytes) -> None:
     """Refuse what `pack` does not give: another size, or padding that is not zero."""
     if len(packed) != packed_size(modulus, length):
         raise RemoteProtocolError(AbortReason.MALFORMED, "masked vector of the wrong size")
-    planes = _high_bits(modulus, length, packed)
-    if length % 8 and (planes[:, -1] >> length % 8).any():
+    if not length % 8:
+        return
+    plane = _bitmap_size(length)
+    ends = range(length * (modulus.bits // 8) + plane - 1, len(packed), plane)
+    if any(packed[end] >> length % 8 for end in ends):
         raise RemoteProtocolError(AbortReason.MALFORMED, "padding is not zero")
 
 
@@ -106,6 +119,23 @@ def unpack(modulus: Modulus, length: int, packed: bytes) -> Vector:
         bits = np.unpackbits(planes, axis=1, count=length, bitorder="little")
         columns[:, whole] = np.einsum("i,ij->j", _BITS[:left_over], bits)
     return columns.view(modulus.dtype)[:, 0]
+
+
+def summed(modulus: Modulus, length: int, packed: NDArray[np.uint8]) -> Vector:
+    """The sum of at most `SUMMED_TOGETHER` packed vectors, (vectors, bytes), plane by plane.
+
+    Each has passed `require_packed`.
+    """
+    whole, left_over = divmod(modulus.bits, 8)
+    end, total = whole * length, np.zeros(length, np.uint64)
+    octets = packed[:, :end].sum(axis=0, dtype=np.uint16).reshape(whole, length)
+    for byte, plane in enumerate(octets):
+        total += plane.astype(np.uint64) << np.uint64(8 * byte)
+    planes = packed[:, end:].reshape(len(packed), left_over, _bitmap_size(length))
+    bits = np.unpackbits(planes, axis=2, count=length, bitorder="little")
+    for bit, plane in enumerate(bits.sum(axis=0, dtype=np.uint16), 8 * whole):
+        total += plane.astype(np.uint64) << np.uint64(bit)
+    return total.astype(modulus.dtype)
 
 
 def _high_bits(modulus: Modulus, length: int, packed: bytes) -> NDArray[np.uint8]:

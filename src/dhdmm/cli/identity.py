@@ -27,7 +27,7 @@ def identity(
     if name is None:
         known = identities.load(place)
     else:
-        if out is None:
+        if out is None or not place.parent.exists():
             private_folder(place.parent)
         known = identities.create(place, name, os.urandom)
     if public is not None:

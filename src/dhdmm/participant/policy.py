@@ -277,7 +277,8 @@ def _company(plan: Plan, policy: Policy, roster: KnownRoster) -> None:
         PolicyReason.HONEST_FLOOR,
         f"the noise relies on {plan.honest_floor:,} honest others,"
         f" this policy on at most {policy.max_honest_floor:,}",
-        "a long roster shrinks everybody's noise: raise max_honest_floor only if you know them",
+        "a long roster shrinks everybody's noise: only if you know who is on it, write"
+        f" 'max_honest_floor: {plan.honest_floor}' in your policy",
     )
     stated = plan.study.privacy.corrupt_fraction
     _require(

@@ -9,9 +9,10 @@ k     rows of A′;  n participants;  B records a participant may have, in parts
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.modulus import Modulus, SumRange
 from dhdmm.errors import PrivacyError
 from dhdmm.privacy.gaussian import LARGEST_VARIANCE
 from dhdmm.privacy.zcdp import honest_variance
@@ -62,6 +63,23 @@ def modulus_bound(
     """The modulus must exceed 2·n·B·max|a′| + 2·noise + 1 so that no sum wraps around."""
     truth = participants * parts_per_participant * largest_entry
     return 2 * truth + 2 * noise_reach(participant_variance, participants, rows) + 1
+
+
+def sum_ranges(
+    participant_variance: Fraction,
+    participants: int,
+    parts_per_participant: int,
+    row_ranges: Sequence[tuple[int, int, int]],
+) -> tuple[SumRange, ...]:
+    """Of runs of rows with entries in [a, b]: n·B·a − noise and n·B·b + noise, of which every
+    integer between has bits enough."""
+    most = participants * parts_per_participant
+    noise = noise_reach(participant_variance, participants, sum(row for row, _, _ in row_ranges))
+    found = []
+    for rows, low, high in row_ranges:
+        width = most * (high - low) + 2 * noise
+        found.append(SumRange(rows, most * low - noise, width.bit_length()))
+    return tuple(found)
 
 
 def modulus_above(bound: int) -> Modulus:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, TypeGuard
 
 import cbor2
@@ -23,12 +25,13 @@ from numpy.typing import NDArray
 from dhdmm import formats
 from dhdmm.aggregation.errors import AggregationError
 from dhdmm.aggregation.method import Method, Parameters, RoundParameters, RoundTerms, ThreatModel
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.modulus import Modulus, SumRange
 from dhdmm.errors import PlanError, PlanFault, PrivacyError
 from dhdmm.planning.calibrate import (
     modulus_bound,
     norm_bound,
     parts_of_one_participant,
+    sum_ranges,
     unit_sensitivity_squared,
     validation_delta,
 )
@@ -142,6 +145,29 @@ class Plan(Summarised):
             parts_of_one_participant(self.study),
             self.strategy.max_entry,
         )
+
+    @cached_property
+    def sum_ranges(self) -> tuple[SumRange, ...]:
+        """In which range each sum lies, where no more bits of it are sent than that takes.
+
+        It is so with two servers, unless inputs are validated: one that is short enough to be
+        counted, and no honest one, need not keep to the ranges of single sums.
+        """
+        if not self.method.has_helper or self.study.aggregation.validation != "none":
+            return ()
+        return sum_ranges(
+            self.participant_variance,
+            self.participants,
+            parts_of_one_participant(self.study),
+            self.strategy.row_ranges,
+        )
+
+    @property
+    def sum_bits(self) -> list[int]:
+        """How many bits are sent of each sum: rows, bits, rows, bits, … of all runs of rows."""
+        runs = groupby(self.sum_ranges, key=attrgetter("bits"))
+        found = ((sum(one.rows for one in run), bits) for bits, run in runs)
+        return list(chain.from_iterable(found))
 
     @cached_property
     def norm_bound(self) -> int:
@@ -268,6 +294,7 @@ class Plan(Summarised):
             participants=self.participants,
             modulus=self.modulus,
             length=self.strategy.rows,
+            sum_ranges=self.sum_ranges,
             norm_bound=self.norm_bound,
             helper=self.helper,
             noise_variance=self.participant_variance,
@@ -291,6 +318,7 @@ class Plan(Summarised):
             "modulus": self.modulus.value,
             **self.parameters.fields(),
             **({"helper": self.helper} if self.method.has_helper else {}),
+            **({"sum_bits": self.sum_bits} if self.sum_ranges else {}),
         }
         return _canonical(fields if self.made_by is None else fields | {"dhdmm": self.made_by})
 
@@ -334,7 +362,9 @@ class Plan(Summarised):
         _ = study.privacy  # refuses a study that only asks
         method = method_for(study.aggregation)
         named = {*_FIELDS[fields["version"]], *method.parameter_names}
-        _require_fields(fields.keys() ^ (named | {"helper"} if method.has_helper else named))
+        if method.has_helper:
+            named |= {"helper"} if study.aggregation.validation != "none" else _HELPER.keys()
+        _require_fields(fields.keys() ^ named)
         plan = cls(
             study=study,
             strategy=strategy,
@@ -350,6 +380,10 @@ class Plan(Summarised):
         vars(plan)["_encoded"] = encoded
         if known is not None:
             vars(plan)["sensitivity_squared"] = known.sensitivity_squared
+        if plan.sum_bits != fields.get("sum_bits", []):
+            raise PlanError(PlanFault.FIELD, "field 'sum_bits' is not what follows from the others")
+        if any(one.bits > modulus.bits for one in plan.sum_ranges):
+            raise PlanError(PlanFault.FIELD, "field 'modulus' does not hold the sums")
         return plan
 
     def has_draft(self, study: bytes, strategy: bytes, made_by: str | None) -> bool:
@@ -435,10 +469,13 @@ _FIELDS_1: Fields = {
     "variance": _positive_ratio,
     "modulus": _natural,
 }
-_HELPER: Fields = {"helper": lambda value: type(value) is bytes and len(value) == 32}
+_HELPER: Fields = {
+    "helper": lambda value: type(value) is bytes and len(value) == 32,
+    "sum_bits": lambda value: type(value) is list and all(map(_natural, value)),
+}
 _FIELDS: dict[int, Fields] = {1: _FIELDS_1, 2: {**_FIELDS_1, "dhdmm": formats.is_maker}}
 """By format; there are also the parameters of the way to add up, which are natural numbers, and
-the helper where there is one."""
+the helper where there is one, and the bits of its sums."""
 
 
 def _decode_fields(encoded: bytes) -> dict[str, Any]:

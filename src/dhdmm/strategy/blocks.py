@@ -30,6 +30,9 @@ from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_co
 from dhdmm.strategy.tree import MergedAxis
 from dhdmm.strategy.vectors import common_vectors
 
+Range = tuple[int, int]
+"""The smallest and the largest that an entry can be."""
+
 WHOLE = -1
 """As a residual's part: all merged values instead of one orbit."""
 LARGEST_ROWS = 2**26
@@ -141,6 +144,15 @@ class Piece:
         row = max(int(total) for total in np.abs(self.mixing.astype(object)).sum(axis=1))
         return row * math.prod(held)
 
+    @cached_property
+    def ranges(self) -> list[Range]:
+        """Of every row."""
+        if self.entries <= CHEAP_TABLE:
+            return _ranges_of(self.table.reshape(len(self.mixing), -1))
+        held = math.prod(largest(v[i]) for v, i in zip(self.vectors, self.ids.T, strict=True))
+        bounds = [held * int(x) for x in np.abs(self.mixing.astype(object)).sum(axis=1)]
+        return [(-bound, bound) for bound in bounds]
+
     def at(self, orbits: Sequence[Integers]) -> Exact:
         """(r, cells), for cells with these orbits on every attribute."""
         if self.entries <= CHEAP_TABLE:
@@ -206,6 +218,13 @@ class DyadicPiece:
     def largest(self) -> int:
         """At least every |entry|, and exactly where it is cheap to write them out."""
         return largest(self.table) if len(self.matrix) ** 2 <= CHEAP_TABLE else self.matrix.largest
+
+    @property
+    def ranges(self) -> list[Range]:
+        """Of every row, and exactly where it is cheap to write them out."""
+        if len(self.matrix) ** 2 <= CHEAP_TABLE:
+            return _ranges_of(self.table)
+        return [(-self.matrix.largest, self.matrix.largest)] * len(self.matrix)
 
     def at(self, orbits: Sequence[Integers]) -> Exact:
         return self.matrix.columns(orbits[self.axes[0]])
@@ -385,6 +404,38 @@ def entry_bound(block: Block, pieces: SidePieces) -> int:
     sides = [sum(piece.largest for piece in side) for side in pieces]
     contrasts = [residual.contrast.largest for residual in block.residuals]
     return math.prod([*sides, *contrasts])
+
+
+def row_ranges(block: Block, pieces: SidePieces) -> Iterator[tuple[int, Range]]:
+    """Runs of the block's rows with bounds on their entries; exact as `entry_bound` is.
+
+    Outside of a residual's part an entry is 0, and so is what somebody without records measures.
+    """
+    found: list[Range] = [(1, 1)]
+    for side in pieces:
+        rows = [_added(each) for each in zip(*(piece.ranges for piece in side), strict=True)]
+        found = [_multiplied(one, row) for one in found for row in rows]
+    for residual in block.residuals:
+        found = [_multiplied(one, residual.contrast.range) for one in found]
+    each = math.prod(residual.contrast.rows for residual in block.residuals)
+    for _ in range(block.copies):
+        for low, high in found:
+            yield each, (min(low, 0), max(high, 0))
+
+
+def _ranges_of(table: Exact) -> list[Range]:
+    lows, highs = table.min(axis=1).tolist(), table.max(axis=1).tolist()
+    return list(zip(lows, highs, strict=True))
+
+
+def _added(ranges: Iterable[Range]) -> Range:
+    lows, highs = zip(*ranges, strict=True)
+    return sum(lows), sum(highs)
+
+
+def _multiplied(one: Range, other: Range) -> Range:
+    products = [a * b for a in one for b in other]
+    return min(products), max(products)
 
 
 def columns(pieces: SidePieces, orbits: Sequence[Integers]) -> Exact:

@@ -114,6 +114,12 @@ class Contrast:
         others = self.q if self.n > 2 else 0
         return max(abs(self.p - self.q), others, abs(self.r))
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The smallest and the largest entry, 0 included: they are the same in every row."""
+        entries = self.p - self.q, -self.q if self.n > 2 else 0, -self.r, 0
+        return min(entries), max(entries)
+
     def apply(self, Z: Integers, axis: int) -> Integers:
         """The matrix times Z along one axis, in O(size of Z)."""
         before, after = Z.shape[:axis], Z.shape[axis + 1 :]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from dhdmm.strategy.blocks import (
     Piece,
     SidePieces,
     entry_bound,
+    row_ranges,
     write_out_together,
 )
 from dhdmm.strategy.encoding import decode, encode, format_of, refused
@@ -102,6 +105,17 @@ class Strategy(Summarised):
     def max_entry(self) -> int:
         """An upper bound on |A'_iu|; the maximum unless a block is too large to write out."""
         return max(self._entry_bounds)
+
+    @cached_property
+    def row_ranges(self) -> list[tuple[int, int, int]]:
+        """(rows, low, high) of runs of rows: no entry of theirs is outside [low, high], nor is 0.
+
+        Exact unless a block is too large to write out.
+        """
+        parts = zip(self.blocks, self._pieces, strict=True)
+        every = chain.from_iterable(row_ranges(block, pieces) for block, pieces in parts)
+        runs = groupby(every, key=itemgetter(1))
+        return [(sum(count for count, _ in run), *found) for found, run in runs]
 
     @cached_property
     def _entry_bounds(self) -> list[int]:

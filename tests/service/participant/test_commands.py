@@ -67,6 +67,7 @@ def test_an_identity_and_a_roster_are_made_and_shown(shell: Shell):
     assert json.loads(made.out)["name"] == "North"
     assert shell("identity", "--json").out.replace("null", '"north.json"') == made.out
     assert shell("identity", "--name", "Again").code == 3
+    assert shell("identity", "--name", "South", "--out", "a/new/folder/south.json").code == 0
     assert shell("roster", "--out", "roster.json", "north.json").code == 0
     assert shell("roster", "--out", "twice.json", "north.json", "north.json").code == 4
     secret = json.loads((shell.folder / "state" / "identity.json").read_text())["secret"]

@@ -46,6 +46,19 @@ export async function stream(seed, length, bits) {
   return words.map((word) => BigInt.asUintN(bits, word));
 }
 
+/** Bits of every residue, from runs: count, bits, count, bits, … */
+export function bitsOf(runs) {
+  const found = [];
+  for (let i = 0; i < runs.length; i += 2) found.push(...Array(runs[i]).fill(runs[i + 1]));
+  return found;
+}
+
+/** Residues that are sent in so many bits each: those with the fewest first, each number of bits packed by itself. */
+export function packByBits(residues, bits) {
+  const numbers = [...new Set(bits)].sort((a, b) => a - b);
+  return joined(...numbers.map((own) => pack(residues.filter((_, i) => bits[i] === own), own)));
+}
+
 /** Residues as planes: all lowest bytes, all next bytes, …, then the left-over bits, one plane a bit. */
 export function pack(residues, bits) {
   const whole = bits >> 3;

@@ -1,6 +1,6 @@
 // A participant of a round with two servers: one record, one message (docs/protocol.md, "Two servers").
 
-import { counted, joined, label, pack, sha256, stream, text, u32 } from "./report-bytes.js";
+import { bitsOf, counted, joined, label, packByBits, sha256, stream, text, u32 } from "./report-bytes.js";
 import { KeyStream, sample } from "./report-noise.js";
 import { Strategy, decode, encodeMap, entries, require } from "./report-plan.js";
 import { missing, seal } from "./report-seal.js";
@@ -32,6 +32,9 @@ export class Plan {
     this.rho = field("rho").map(BigInt);
     this.variance = field("variance").map(BigInt);
     this.modulusBits = BigInt(field("modulus")).toString(2).length - 1;
+    this.sumBits = bitsOf(field("sum_bits"));
+    require(this.sumBits.length === this.strategy.rows, "The plan does not say how long each sum is.");
+    require(this.sumBits.every((bits) => bits <= this.modulusBits), "The plan's modulus does not hold its sums.");
     this.minimumSurvivors = field("minimum_survivors");
     this.corrupt = field("corrupt");
     this.suite = SUITES[this.study.aggregation.sealing ?? "mlkem768-x25519"];
@@ -104,7 +107,7 @@ const ascii = (value) =>
 export async function report(plan, session, position, sealingKey, codes, signingKey) {
   const seat = u32(position);
   const seed = crypto.getRandomValues(new Uint8Array(32));
-  const vector = await leaderShare(await noisy(plan, codes), plan.modulusBits, seed, session, position);
+  const vector = await leaderShare(await noisy(plan, codes), plan, seed, session, position);
   const sealed = await seal(plan.suite.kem, sealingKey, joined(label("dhdmm1 sealed"), session, seat), seed);
   const hashes = joined(await sha256(sealed), await sha256(vector));
   const statement = joined(label("dhdmm1 report"), session, seat, hashes);
@@ -122,11 +125,11 @@ async function noisy(plan, codes) {
 }
 
 /** share_L = y − share_H, packed: what is left when the stream of the seed is taken away. */
-export async function leaderShare(values, bits, seed, session, position) {
+export async function leaderShare(values, { modulusBits, sumBits }, seed, session, position) {
   const extracted = await hmac(new Uint8Array(32), seed);
   const expanded = await hmac(extracted, joined(label("dhdmm1 split"), session, u32(position), Uint8Array.of(1)));
-  const helpers = await stream(expanded, values.length, bits);
-  return pack(values.map((value, i) => BigInt.asUintN(bits, value - helpers[i])), bits);
+  const helpers = await stream(expanded, values.length, modulusBits);
+  return packByBits(values.map((value, i) => value - helpers[i]), sumBits);
 }
 
 async function hmac(secret, message) {
