@@ -58,6 +58,8 @@ PRIMES = (1048573, 1048571, 1048559, 1048549, 1048517, 1048507)
 """Above every part of an attribute, below 2²⁰."""
 ROWS_TOGETHER, ENTRIES_TOGETHER = 2**12, 2**20
 """Queries that are judged one by one, and entries of their rows, at once."""
+FEW_PAIRS = 2**12
+"""Products with sets of residuals that are not worth to be looked up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,8 +238,8 @@ class Probe:
     def _meeting(self, laid: Laid, nonzero: Booleans, index: Integers) -> tuple[Integers, Integers]:
         """Pairs of a product and a block on all of whose residuals it is not zero.
 
-        Sets of residuals have random names, added up attribute by attribute; only sets with which
-        some block's begin are extended. (Blocks of the same name by chance do no harm.)
+        Sets of residuals have random names, added up attribute by attribute; of many only those
+        are extended with which some block's begin. (Blocks of one name by chance do no harm.)
         """
         q = np.arange(len(index))
         name = np.zeros(len(q), np.uint64)
@@ -256,8 +258,9 @@ class Probe:
             q = np.concatenate([q, q[which]])
             name = np.concatenate([name, name[which] + names[part]])
             work(20 * len(q))
-            kept = np.isin(name, of_blocks)
-            q, name = q[kept], name[kept]
+            if len(q) > FEW_PAIRS:
+                kept = np.isin(name, of_blocks)
+                q, name = q[kept], name[kept]
         order = np.argsort(of_blocks, kind="stable")
         low, high = (np.searchsorted(of_blocks[order], name, side) for side in ("left", "right"))
         return np.repeat(q, high - low), order[runs(low, high - low)]

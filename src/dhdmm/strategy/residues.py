@@ -147,11 +147,11 @@ def _eliminate(gram: Integers, right: Integers, p: Integers) -> Integers:
     n = gram.shape[-1]
     work(n * (OBJECT / 10 + 4 * (gram.size + right.size)))
     system = np.concatenate([gram, right], axis=-1)
+    primes = spread(p, system)
     for i in range(n):
-        row, column = system[..., i : i + 1, :], system[..., :, i : i + 1].copy()
-        scale = np.broadcast_to(column[..., i : i + 1, :], column.shape).copy()
-        column[..., i, :], scale[..., i, :] = 0, 1
-        system = reduced(scale * system - column * row, p)
+        pivot, column = system[..., i : i + 1, i : i + 1], system[..., :, i : i + 1].copy()
+        column[..., i, :] -= 1  # so that the row itself stays
+        system = (pivot * system - column * system[..., i : i + 1, :]) % primes
     diagonal = np.einsum("...ii->...i", system[..., :n])[..., None]
     return reduced(system[..., n:] * inverse(diagonal, p), p)
 
