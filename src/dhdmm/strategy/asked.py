@@ -47,7 +47,7 @@ def nothing_more(membership: Membership, terms: Sequence[Term]) -> bool:
     rows = sum(block.rows for block in membership.blocks)
     if not simple.any() or rows >= probe.p.min():
         return False
-    if np.count_nonzero(simple) * len(membership.blocks) > LARGEST_COMPARISON:
+    if np.count_nonzero(simple) * len(probe.columns) > LARGEST_COMPARISON:
         return False
     numbered = membership.numbered(tuple(terms))
     spanned = _Spanned(probe.x, numbered.factors, membership.seed)

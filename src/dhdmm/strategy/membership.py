@@ -24,12 +24,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.blocks import Block, MeasuredAxis, Side, apart
+from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
 from dhdmm.strategy.matrix import Integers, different_rows, runs
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.probe import (
@@ -49,8 +50,7 @@ from dhdmm.strategy.residues import (
     random_residues,
     reduced,
 )
-from dhdmm.strategy.symmetry import fingerprint
-from dhdmm.study.factor import Factor
+from dhdmm.strategy.symmetry import different_factors
 from dhdmm.study.workload import Product, Term
 
 PROBES = 3
@@ -97,7 +97,7 @@ class Membership:
         primes = list(PRIMES)
         while len(primes) >= PROBES:
             try:
-                return Probe(self.axes, apart(self.blocks), np.array(primes[:PROBES]), self.seed)
+                return Probe(self.axes, self.blocks, np.array(primes[:PROBES]), self.seed)
             except SingularModuloPrime as singular:
                 primes.remove(singular.prime)
         raise StrategyError("the strategy's rows depend on each other")
@@ -123,20 +123,11 @@ class FactorNumbers:
 
     def __init__(self, terms: Iterable[Term]) -> None:
         products = [product for term in terms for product in term.products]
-        attributes = len(products[0].factors)
-        self.factors: list[list[Factor]] = [[] for _ in range(attributes)]
-        self.index = np.zeros((len(products), attributes), np.int64)
-        known: dict[object, int] = {}
         work(OBJECT / 4 * len(products))
-        for i, one in enumerate(products):
-            for a, factor in enumerate(one.factors):
-                number = known.get((a, id(factor)))
-                if number is None:
-                    number = known.setdefault((a, fingerprint(factor)), len(self.factors[a]))
-                    if number == len(self.factors[a]):
-                        self.factors[a].append(factor)
-                    known[a, id(factor)] = number
-                self.index[i, a] = number
+        columns = zip(*(product.factors for product in products), strict=True)
+        different = [different_factors(column) for column in columns]
+        self.factors = [factors for factors, _ in different]
+        self.index = np.stack([numbers for _, numbers in different], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +162,7 @@ class Queries:
         weights = [drawn[:, i : i + f.shape[0]] for f, i in zip(every, first, strict=True)]
         rows = combined_rows(every, weights, p)
         query = np.repeat(np.arange(len(terms)), [len(term.products) for term in terms])
-        coefficients = [_coefficients(term.products, p) for term in terms]
-        return cls(attribute, rows, numbered.index, np.concatenate(coefficients, axis=1), query)
+        return cls(attribute, rows, numbered.index, _coefficients(terms, p), query)
 
     @classmethod
     def one_by_one(cls, term: Term, p: Integers) -> Queries:
@@ -184,15 +174,18 @@ class Queries:
         attribute = np.repeat(np.arange(len(term.row_shape)), count * np.array(term.row_shape))
         row = np.indices(term.row_shape).reshape(len(term.row_shape), -1).T
         index = [row + np.array(term.row_shape) * i for i in range(count)]
-        coefficients = np.repeat(_coefficients(term.products, p), term.queries, axis=1)
+        coefficients = np.repeat(_coefficients([term], p), term.queries, axis=1)
         query = np.tile(np.arange(len(row)), count)
         return cls(attribute, stacked, np.concatenate(index), coefficients, query)
 
 
-def _coefficients(products: Sequence[Product], p: Integers) -> Integers:
-    """(primes, products) of a query, times the number that makes all of them integers."""
-    common = math.lcm(*(one.coefficient.denominator for one in products))
-    numbers = [int(one.coefficient * common) for one in products]
+def _coefficients(terms: Sequence[Term], p: Integers) -> Integers:
+    """(primes, products), those of each term times the number that makes all of them integers."""
+    numbers: list[int] = []
+    for term in terms:
+        given = [product.coefficient for product in term.products]
+        common = math.lcm(*(one.denominator for one in given))
+        numbers += [one.numerator * (common // one.denominator) for one in given]
     return np.array([[number % prime for number in numbers] for prime in p.tolist()])
 
 
@@ -267,19 +260,22 @@ class Probe:
 
 
 def _places(attributes: int, blocks: Sequence[Block]) -> tuple[Integers, list[Side], Integers]:
-    """Each block's columns, the different sides, and each block's sides among them or −1."""
-    columns = np.full((len(blocks), attributes), MEAN)
+    """Each copy's columns, the different sides, and each copy's sides among them or −1."""
+    copies = [block.copies for block in blocks]
+    columns = np.full((sum(copies), attributes), MEAN)
     number: dict[object, int] = {}
     sides: list[Side] = []
-    side_of = np.full((len(blocks), max(len(block.sides) for block in blocks)), -1)
-    for b, block in enumerate(blocks):
-        for residual in block.residuals:
-            columns[b, residual.attribute] = residual.part + FIRST_PART
+    side_of = np.full((len(columns), max(len(block.sides) for block in blocks)), -1)
+    work(OBJECT * len(blocks))
+    for block, end in zip(blocks, accumulate(copies), strict=True):
+        rows = np.arange(end - block.copies, end)
+        for residual, place in zip(block.residuals, zip(*block.places, strict=True), strict=True):
+            columns[rows, place] = residual.part + FIRST_PART
         for i, side in enumerate(block.sides):
-            columns[b, list(side.axes)] = HELD
+            columns[rows[:, None], side.axes] = HELD
             key = side.axes, side.basis.key
             if key not in number:
                 number[key] = len(sides)
                 sides.append(side)
-            side_of[b, i] = number[key]
+            side_of[rows, i] = number[key]
     return columns, sides, side_of

@@ -376,9 +376,9 @@ def reduce_workload(workload: Workload, objective: Objective = TOTAL_SQUARED_ERR
     """Merge values and find the orbits of every attribute."""
     products = [product for term in workload.terms for product in term.products]
     columns = list(zip(*(product.factors for product in products), strict=True))
-    distinct = [_distinct(column) for column in columns]
+    distinct = [different_factors(column) for column in columns]
     merged = [_merge(factors) for factors, _ in distinct]
-    indices = zip(*(numbers for _, numbers in distinct), strict=True)
+    indices = zip(*(numbers.tolist() for _, numbers in distinct), strict=True)
     terms: list[ReducedTerm] = []
     for term, weight in zip(workload.terms, objective.weights(workload), strict=True):
         coefficients = tuple(product.coefficient for product in term.products)
@@ -401,15 +401,19 @@ def fingerprint(factor: Factor) -> bytes:
     return digest.digest()
 
 
-def _distinct(factors: Sequence[Factor]) -> tuple[list[Factor], list[int]]:
-    """The different factors, and for each given one its number among them."""
-    number: dict[bytes, int] = {}
+def different_factors(factors: Sequence[Factor]) -> tuple[list[Factor], Integers]:
+    """The different factors in the order of their first, and for each which of them it is."""
+    same = np.fromiter(map(id, factors), np.int64, len(factors))
+    _, first, place = np.unique(same, return_index=True, return_inverse=True)
+    known: dict[bytes, int] = {}
     kept: list[Factor] = []
-    known = {id(factor): fingerprint(factor) for factor in {id(f): f for f in factors}.values()}
-    for factor in factors:
-        if number.setdefault(known[id(factor)], len(kept)) == len(kept):
+    number = np.empty(len(first), np.int64)
+    for i in np.argsort(first):
+        factor = factors[first[i]]
+        number[i] = known.setdefault(fingerprint(factor), len(kept))
+        if number[i] == len(kept):
             kept.append(factor)
-    return kept, [number[known[id(factor)]] for factor in factors]
+    return kept, number[place.ravel()]
 
 
 def _merge(factors: Sequence[Factor]) -> tuple[Integers, tuple[Factor, ...]]:
