@@ -9,7 +9,10 @@ All of it holds modulo the primes of `membership`, whose probe shows that the wo
 strategy's row space, and there both together say that W has as many independent rows modulo p as
 the strategy has rows at all: the probe's x̂ is a projection P with P = 1 on all that the strategy
 measures, so its trace, the number of rows, is its rank. rank(W) is no less than modulo p. If it
-were less than the strategy's rows, each prime would notice but for a chance of (2d + 2)/p.
+were less than the strategy's rows, each prime would notice but for a chance of (2d + 2)/p. Blocks
+with different residuals are orthogonal whatever their rows are, and the vectors that sum to zero on
+residuals have a known rank, so that the trace is one of the sides' rows, for each set of residuals
+by itself: it is these rows that must be fewer than p.
 
 This is sufficient and not necessary: terms of several products, or products that only several terms
 together contain, are left to `optimise.rank`.
@@ -18,12 +21,13 @@ together contain, are left to `optimise.rank`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
-from dhdmm.strategy.blocks import MeasuredAxis, Side
+from dhdmm.strategy.blocks import WHOLE, Block, MeasuredAxis, Side
 from dhdmm.strategy.matrix import Integers, different_rows, scaled_to_pivot
 from dhdmm.strategy.membership import Membership, Probe
 from dhdmm.strategy.probe import Booleans, Histogram, Laid, vector_values
@@ -31,8 +35,8 @@ from dhdmm.strategy.residues import added, random_residues, reduced, summed
 from dhdmm.study.factor import Factor, Ranges, Rows, column_fingerprints
 from dhdmm.study.workload import Term
 
-LARGEST_COMPARISON = 2**26
-"""Terms times blocks that are compared."""
+FEW_ROWS = 2**19
+"""Fewer than each prime."""
 SMALL_MATRIX = 2**14
 """Entries up to which a matrix is better written out."""
 
@@ -44,14 +48,26 @@ def nothing_more(membership: Membership, terms: Sequence[Term]) -> bool:
     """
     probe = membership.probe
     simple = np.repeat([len(t.products) == 1 for t in terms], [len(t.products) for t in terms])
-    rows = sum(block.rows for block in membership.blocks)
-    if not simple.any() or rows >= probe.p.min():
-        return False
-    if np.count_nonzero(simple) * len(probe.columns) > LARGEST_COMPARISON:
+    if not simple.any() or _most_rows(membership.blocks) >= probe.p.min():
         return False
     numbered = membership.numbered(tuple(terms))
     spanned = _Spanned(probe.x, numbered.factors, membership.seed)
     return _all_asked(probe, spanned, different_rows(numbered.index[simple])[0])
+
+
+def _most_rows(blocks: Sequence[Block]) -> int:
+    """At least the most rows of sides with the same residuals; all rows if those are few."""
+    every = sum(block.rows for block in blocks)
+    on_whole = any(residual.part == WHOLE for block in blocks for residual in block.residuals)
+    if every <= FEW_ROWS or on_whole:  # such a residual is not orthogonal to other ones
+        return every
+    rows: Counter[tuple[tuple[int, int], ...]] = Counter()
+    for block in blocks:
+        own = math.prod(side.basis.rows for side in block.sides)
+        parts = [residual.part for residual in block.residuals]
+        for place in block.places:
+            rows[tuple(zip(place, parts, strict=True))] += own
+    return max(rows.values())
 
 
 class _Spanned:
@@ -128,56 +144,58 @@ def _differing(laid: Laid, z: Integers, p: Integers) -> Booleans:
 
 def _all_asked(probe: Probe, spanned: _Spanned, index: Integers) -> bool:
     """Whether every product of every block is asked for by terms, given by their factors."""
-    work(len(index) * probe.columns.size)
-    borrow(len(index) * len(probe.columns) / 4)
-    asking = np.ones((len(index), len(probe.columns)), np.bool_)
+    q, b = probe.meeting(spanned.laid, spanned.columns, index)
+    work(10 * len(q) * index.shape[1])
+    asking = np.ones(len(q), np.bool_)
     for a in range(index.shape[1]):
         place, step = spanned.laid.columns(a, probe.columns[:, a])
-        asking &= spanned.columns[place + step * index[:, a][:, None]]
-    kinds, _ = different_rows(np.concatenate([probe.side, asking.T], axis=1))
-    slots = probe.side.shape[1]
-    for kind in kinds:
-        sides = [probe.sides[number] for number in kind[:slots] if number >= 0]
-        if not _block_asked(sides, spanned, index, kind[slots:] > 0):
-            return False
-    return True
+        asking &= spanned.columns[place[b] + step[b] * index[q, a]]
+    q, b = q[asking], b[asking]
+    counts = np.bincount(b, minlength=len(probe.columns))
+    terms = np.split(q[np.lexsort([q, b])], np.cumsum(counts)[:-1])
+    kinds = {
+        (tuple(sides), mine.tobytes()): mine
+        for sides, mine in zip(probe.side.tolist(), terms, strict=True)
+    }
+    return all(
+        _block_asked([probe.sides[one] for one in sides if one >= 0], spanned, index[mine])
+        for (sides, _), mine in kinds.items()
+    )
 
 
-def _block_asked(
-    sides: Sequence[Side], spanned: _Spanned, index: Integers, asking: Booleans
-) -> bool:
-    """Whether every product of the sides' rows is in one of the terms that ask for the rest."""
-    together = asking[None]
+def _block_asked(sides: Sequence[Side], spanned: _Spanned, index: Integers) -> bool:
+    """Whether every product of the sides' rows is in one of the terms, which ask for the rest."""
+    together = np.ones((1, len(index)), np.bool_)
     for side in sides:
-        different, _ = different_rows(np.logical_and.reduce(_held(side, spanned, index)).T)
-        pairs = together[:, None] & different
-        together, _ = different_rows(pairs.reshape(-1, len(index)))
+        if side.axes:
+            different, _ = different_rows(np.logical_and.reduce(_held(side, spanned, index)).T)
+            pairs = together[:, None] & different
+            together, _ = different_rows(pairs.reshape(-1, len(index)))
     if together.any(axis=1).all():
         return True
-    return len(sides) == 1 and _asked_together(sides[0], spanned, index, asking)
+    return len(sides) == 1 and _asked_together(sides[0], spanned, index)
 
 
 def _held(side: Side, spanned: _Spanned, index: Integers) -> list[Booleans]:
     """For each axis (terms, products): whether the term's factor spans the product's vector."""
     work(OBJECT / 4 + len(index) * side.basis.ids.size)
     borrow(len(index) * side.basis.ids.size / 4)
-    ones = np.ones((len(index), len(side.basis.ids)), np.bool_)
     axes = enumerate(side.axes)
-    return [ones, *(spanned.vectors(a)[index[:, a]][:, side.basis.ids[:, i]] for i, a in axes)]
+    return [spanned.vectors(a)[index[:, a]][:, side.basis.ids[:, i]] for i, a in axes]
 
 
-def _asked_together(side: Side, spanned: _Spanned, index: Integers, asking: Booleans) -> bool:
+def _asked_together(side: Side, spanned: _Spanned, index: Integers) -> bool:
     """The same if, for one axis, the factors of several terms that agree elsewhere may be added.
 
     A total and one part of it ask for the other part.
     """
-    _, *held = _held(side, spanned, index)
+    held = _held(side, spanned, index)
     asked = np.zeros(len(side.basis.ids), np.bool_)
     chosen: list[tuple[int, tuple[int, ...]]] = []
     products: list[Integers] = []
     for i, a in enumerate(side.axes):
         others = [one for k, one in enumerate(held) if k != i]
-        agree = np.logical_and.reduce([np.broadcast_to(asking[:, None], held[i].shape), *others])
+        agree = np.logical_and.reduce([np.ones_like(held[i]), *others])
         groups, place = different_rows(agree.T)
         for number in np.flatnonzero(groups.any(axis=1)):
             chosen.append((a, tuple(np.unique(index[groups[number], a]).tolist())))

@@ -208,7 +208,7 @@ class Probe:
         kept = np.ones(queries.coefficients.shape, np.int64)
         for a in attributes:
             kept = reduced(kept * own[:, laid.first[a] + index[:, a]], p)
-        q, b = self._meeting(laid, (table != 0).any(axis=0), index)
+        q, b = self.meeting(laid, (table != 0).any(axis=0), index)
         borrow(4 * len(p) * len(q))
         work(10 * len(p) * len(q) * len(attributes))
         taken = np.ones((len(p), len(q)), np.int64)
@@ -228,8 +228,8 @@ class Probe:
         weighed = reduced(lost * queries.coefficients, p)
         return added(weighed, queries.query, 1 + int(queries.query[-1]), p)
 
-    def _meeting(self, laid: Laid, nonzero: Booleans, index: Integers) -> tuple[Integers, Integers]:
-        """Pairs of a product and a block on all of whose residuals it is not zero.
+    def meeting(self, laid: Laid, seen: Booleans, index: Integers) -> tuple[Integers, Integers]:
+        """Pairs of a product and a block all of whose residuals' columns it sees.
 
         Sets of residuals have random names, added up attribute by attribute; of many only those
         are extended with which some block's begin. (Blocks of one name by chance do no harm.)
@@ -247,7 +247,7 @@ class Probe:
                 continue
             borrow(len(q) * len(parts) / 4)
             place, step = laid.columns(a, parts)
-            which, part = np.nonzero(nonzero[place + step * index[q, a][:, None]])
+            which, part = np.nonzero(seen[place + step * index[q, a][:, None]])
             q = np.concatenate([q, q[which]])
             name = np.concatenate([name, name[which] + names[part]])
             work(20 * len(q))
