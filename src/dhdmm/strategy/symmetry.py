@@ -132,10 +132,6 @@ class ReducedAxis(MergedAxis):
         return _shown(self.factors, self.twins, self.met)
 
     @cached_property
-    def members(self) -> tuple[Integers, ...]:
-        return tuple(np.flatnonzero(self.orbit == o) for o in range(len(self.sizes)))
-
-    @cached_property
     def summed(self) -> dict[tuple[int, int], Integers]:
         """Grams summed over orbits: 1_oᵀ G 1_o'."""
         if self.is_tree:
@@ -182,12 +178,12 @@ class ReducedAxis(MergedAxis):
     def _nested_numbers(self) -> dict[tuple[int, int], Integers]:
         tree, found = self.tree, np.zeros((len(self.met), self.tree.parts), np.int64)
         for level in range(tree.levels):
-            inner = tree.widths[level + 1][self.orbit]
-            branches = tree.widths[level][self.orbit] > inner
-            values = np.flatnonzero(branches & (tree.places < 2 * inner))
+            child, last = tree.children(level)
+            first_node = tree.places < tree.widths[level][self.orbit]
+            values = np.flatnonzero((last > 0) & first_node & (child < 2))
             if not len(values):
                 continue
-            signs = np.where(tree.places[values] < inner[values], 1, -1)
+            signs = np.where(child[values] == 0, 1, -1)
             seen = self._indicator(values, self.orbit[values], signs)
             for n, (i, j) in enumerate(self.met):
                 lengths = 2 * tree.widths[level + 1][: seen[i].shape[1]]

@@ -132,6 +132,14 @@ class Tree:
         first = np.cumsum(counts) - counts
         return np.asarray(first[self.orbit] + self.places // self.widths[level][self.orbit])
 
+    def children(self, level: int) -> tuple[Integers, Integers]:
+        """(merged values,): below which child of its node of a level each is, and the last child.
+
+        Where an orbit has no such level both are 0.
+        """
+        whole, inner = self.widths[level : level + 2, self.orbit]
+        return self.places % whole // inner, whole // inner - 1
+
     def members(self, part: int) -> Integers:
         """Merged values of the part's orbit, by place."""
         orbit = self.orbit_of(part)
