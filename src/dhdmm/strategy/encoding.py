@@ -431,7 +431,7 @@ class _Parts:
         allocate(rows**2)
         matrix = np.zeros((rows, rows), np.int64)
         matrix[_upper_triangle(rows)] = unpack(T, rows * (rows + 1) // 2, "T")
-        if not np.all(np.diag(matrix)):
+        if not matrix.diagonal().all():
             raise refused("T is singular")
         side = Side(held, found, matrix)
         if side.largest_group(self.axes) > LARGEST_TABLE:

@@ -77,10 +77,9 @@ def product(left: Integers, right: Integers, p: Integers) -> Integers:
 
 
 def added(values: Integers, places: Integers, count: int, p: Integers) -> Integers:
-    """(primes, count): sums of the values (primes, …) that share a place."""
-    found = np.zeros((count, len(p)), np.int64)
-    np.add.at(found, places, values.T)
-    return reduced(found.T, p)
+    """(primes, count): sums of residues (primes, …) that share a place; doubles hold them."""
+    found = np.stack([np.bincount(places, own, count) for own in values])
+    return reduced(found.astype(np.int64), p)
 
 
 def random_residues(name: str, count: int, p: Integers, seed: bytes) -> Integers:
@@ -103,12 +102,14 @@ def combined_rows(factors: Sequence[Factor], weights: Sequence[Integers], p: Int
     entries = sum(weight.size for weight in weights)
     borrow(3 * entries + len(p) * int(sizes.sum()))
     work(20 * entries)
-    steps = np.zeros((int(sizes.sum()) + 1, len(p)), np.int64)
+    found = np.zeros((len(p), int(sizes.sum())), np.int64)
     if ranges:  # each row's weight begins at low, and ends at high
-        held = np.concatenate([weights[i] for i, _ in ranges], axis=1).T
-        np.add.at(steps, np.concatenate([one.low + first[i] for i, one in ranges]), held)
-        np.subtract.at(steps, np.concatenate([one.high + first[i] for i, one in ranges]), held)
-    found = reduced(np.cumsum(steps[:-1], axis=0).T, p)
+        held = np.concatenate([weights[i] for i, _ in ranges], axis=1)
+        low = [one.low + first[i] for i, one in ranges]
+        high = [one.high + first[i] for i, one in ranges]
+        place = np.concatenate([*low, *high])
+        steps = added(np.concatenate([held, -held], axis=1), place, found.shape[1] + 1, p)
+        found = reduced(np.cumsum(steps[:, :-1], axis=1), p)
     for i, (factor, weight) in enumerate(zip(factors, weights, strict=True)):
         if isinstance(factor, Ranges):
             continue
