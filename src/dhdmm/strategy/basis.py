@@ -44,7 +44,7 @@ class Basis:
     def rows(self) -> int:
         return len(self.starts) - 1
 
-    @property
+    @cached_property
     def key(self) -> tuple[bytes, ...]:
         """Equal exactly for equal bases over the same axes."""
         return self.starts.tobytes(), self.coefficients.tobytes(), self.ids.tobytes()

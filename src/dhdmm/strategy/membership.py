@@ -42,6 +42,7 @@ from dhdmm.strategy.probe import (
     Laid,
     SideProbe,
     starts_of,
+    vector_values,
 )
 from dhdmm.strategy.residues import (
     SingularModuloPrime,
@@ -216,13 +217,17 @@ class Probe:
             place, step = laid.columns(a, self.columns[:, a])
             taken = reduced(taken * table[:, place[b] + step[b] * index[q, a]], p)
         orbits = laid.by_attribute(sums)
+        vectors = {
+            a: vector_values(self.x.values.axes[a], orbits[a], p)
+            for a in {a for side in self.sides for a in side.axes}
+        }
         for slot in self.side.T:
             for number in np.unique(slot[b]):
                 if number >= 0:
                     pairs, side = np.flatnonzero(slot[b] == number), self._sides[number]
                     # computed once for products that agree on the side's axes
                     chosen, place = different_rows(index[q[pairs]][:, side.axes])
-                    share = side.values([orbits[a] for a in side.axes], chosen)[:, place]
+                    share = side.values([vectors[a] for a in side.axes], chosen)[:, place]
                     taken[:, pairs] = reduced(taken[:, pairs] * share, p)
         lost = reduced(kept - added(taken, q, len(index), p), p)
         weighed = reduced(lost * queries.coefficients, p)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from dhdmm.effort import allocate, borrow, work
 from dhdmm.strategy.blocks import MeasuredAxis, Side
 from dhdmm.strategy.matrix import Integers, different_rows, runs
+from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.residues import (
     SHARED,
     Entries,
@@ -158,10 +159,19 @@ class Histogram:
         """For every level: of the values below a node, orbit by orbit."""
         self.inverse_counts = inverse_numbers(self.values.counts, p)
 
-    @cached_property
-    def orbits(self) -> list[Integers]:
-        """(primes, orbits) of every attribute: sums of x."""
-        return np.split(self.sums[0], np.cumsum(self.values.orbits)[:-1], axis=1)
+    @memoised
+    def vectors(self, a: int) -> Integers:
+        """(primes, 1, vectors): inner products of x with all vectors of an attribute."""
+        first = int(self.values.orbits[:a].sum())
+        own = self.sums[0][:, None, first : first + self.values.orbits[a]]
+        return vector_values(self.values.axes[a], own, self.p)
+
+    @memoised
+    def means(self, a: int) -> Integers:
+        """(primes, orbits): of x over the orbits of an attribute."""
+        first = int(self.values.orbits[:a].sum())
+        mine = slice(first, first + int(self.values.orbits[a]))
+        return reduced(self.sums[0][:, mine] * self.inverse_widths[0][:, mine], self.p)
 
     def kept(self, rows: Integers, attribute: Integers) -> Integers:
         """g x, (primes, rows), for rows over values end to end, each of its attribute."""
@@ -215,16 +225,15 @@ class SideProbe:
     def __init__(self, side: Side, x: Histogram) -> None:
         self.axes, self.basis, self.p = side.axes, side.basis, x.p
         self._axes = [x.values.axes[a] for a in side.axes]
-        self._orbits = [x.orbits[a] for a in side.axes]
         self.is_everything = _is_every_unit(side, [len(axis.sizes) for axis in self._axes])
         if self.is_everything:
+            self._means = [x.means(a) for a in side.axes]
             return
         rows = len(side.basis.ids)
         borrow(4 * len(self.p) * rows**2)
         work(10 * len(self.p) * len(side.axes) * rows**2)
-        right = self._rows(
-            [one[:, None] for one in self._orbits], np.zeros((1, len(self.axes)), int)
-        )
+        alone = np.zeros((1, len(self.axes)), np.int64)
+        right = self._rows([x.vectors(a) for a in side.axes], alone)
         right = right.transpose(0, 2, 1)
         self.solved = solve_in_groups(self._gram(), right, self._groups(), self.p)[:, :, 0]
 
@@ -275,28 +284,28 @@ class SideProbe:
         weighed = reduced(products * weights.reshape(len(self.p), 1, -1), self.p)
         return summed(weighed, self.basis.starts[:-1], self.p)
 
-    def _rows(self, sums: Sequence[Integers], chosen: Integers) -> Integers:
-        """B g for products of chosen vectors, (primes, chosen, rows of B), by sums over orbits."""
+    def _rows(self, vectors: Sequence[Integers], chosen: Integers) -> Integers:
+        """B g for products of chosen rows, (primes, chosen, rows of B)."""
         K = np.ones((len(self.p), len(chosen), len(self.basis.ids)), np.int64)
-        for i, (axis, own) in enumerate(zip(self._axes, sums, strict=True)):
-            table = vector_values(axis, own, self.p).take(chosen[:, i], axis=1)
-            K = reduced(K * table.take(self.basis.ids[:, i], axis=2), self.p)
+        for i, table in enumerate(vectors):
+            own = table.take(chosen[:, i], axis=1).take(self.basis.ids[:, i], axis=2)
+            K = reduced(K * own, self.p)
         return self._combined(K)
 
-    def values(self, sums: Sequence[Integers], chosen: Integers) -> Integers:
-        """g x̂ on this side, (primes, chosen): sums over orbits by axis, chosen rows (…, axes)."""
+    def values(self, vectors: Sequence[Integers], chosen: Integers) -> Integers:
+        """g x̂ on this side, (primes, chosen): by `vector_values` of its axes, and chosen rows."""
         if self.is_everything:
             total = np.ones((len(self.p), len(chosen)), np.int64)
-            for i, (axis, orbits) in enumerate(zip(self._axes, self._orbits, strict=True)):
-                means = reduced(orbits * inverse_numbers(axis.sizes, self.p), self.p)
-                line = product(sums[i], means[:, :, None], self.p)[:, :, 0]
+            for i, (table, means) in enumerate(zip(vectors, self._means, strict=True)):
+                sums = table[:, :, 1 : 1 + means.shape[1]]
+                line = product(sums, means[:, :, None], self.p)[:, :, 0]
                 total = reduced(total * line[:, chosen[:, i]], self.p)
             return total
         work(4 * len(self.p) * len(chosen) * self.basis.ids.size)
         found = np.zeros((len(self.p), len(chosen)), np.int64)
         step = max(1, ENTRIES_TOGETHER // len(self.basis.ids))
         for start in range(0, len(chosen), step):
-            part = self._rows(sums, chosen[start : start + step])
+            part = self._rows(vectors, chosen[start : start + step])
             found[:, start : start + step] = product(part, self.solved[:, :, None], self.p)[:, :, 0]
         return found
 
