@@ -388,12 +388,13 @@ def fingerprint(factor: Factor) -> bytes:
     """Equal for equal factors."""
     work(4 * OBJECT + 20 * factor.shape[0])
     if isinstance(factor, Ranges):
+        digest = hashlib.sha256(b"ranges %d" % factor.size)
         parts = [factor.low, factor.high]
     else:
+        digest = hashlib.sha256(b"rows %d %d" % factor.shape)
         parts = [factor.matrix.indptr, factor.matrix.indices, factor.matrix.data]
-    digest = hashlib.sha256(repr((type(factor).__name__, factor.shape)).encode())
     for part in parts:
-        digest.update(np.ascontiguousarray(part, np.int64).tobytes())
+        digest.update(np.ascontiguousarray(part, np.int64).data)
     return digest.digest()
 
 
@@ -401,15 +402,16 @@ def different_factors(factors: Sequence[Factor]) -> tuple[list[Factor], Integers
     """The different factors in the order of their first, and for each which of them it is."""
     same = np.fromiter(map(id, factors), np.int64, len(factors))
     _, first, place = np.unique(same, return_index=True, return_inverse=True)
+    order = np.argsort(first)
     known: dict[bytes, int] = {}
     kept: list[Factor] = []
-    number = np.empty(len(first), np.int64)
-    for i in np.argsort(first):
-        factor = factors[first[i]]
-        number[i] = known.setdefault(fingerprint(factor), len(kept))
-        if number[i] == len(kept):
+    numbers = np.empty(len(first), np.int64)
+    for i, place_of_first in zip(order.tolist(), first[order].tolist(), strict=True):
+        factor = factors[place_of_first]
+        numbers[i] = number = known.setdefault(fingerprint(factor), len(kept))
+        if number == len(kept):
             kept.append(factor)
-    return kept, number[place.ravel()]
+    return kept, numbers[place.ravel()]
 
 
 def _merge(factors: Sequence[Factor]) -> tuple[Integers, tuple[Factor, ...]]:
