@@ -69,7 +69,7 @@ def test_everything_about_a_matrix_is_that_of_its_entries(matrix):
     assert matrix.largest >= np.abs(A).max()
     x = np.random.default_rng(n).integers(-9, 10, n)
     assert np.array_equal(matrix.apply(x), A @ x)
-    inverse = DyadicInverse(matrix)
+    inverse = DyadicInverse(0, matrix)
     exact = np.linalg.inv(A)
     largest = np.abs(exact).max()
     assert np.allclose(

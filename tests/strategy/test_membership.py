@@ -16,6 +16,8 @@ from workloads import marginals, one_attribute, plain, rows, sf1, workload
 from dhdmm.errors import StrategyError
 from dhdmm.strategy import asked, membership
 from dhdmm.strategy.asked import nothing_more
+from dhdmm.strategy.blocks import WHOLE, Residual
+from dhdmm.strategy.contrast import Contrast
 from dhdmm.strategy.membership import PRIMES, Membership
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.residues import SHARED, inverse, solve, solve_in_groups
@@ -157,6 +159,27 @@ def test_queries_in_parts_of_which_a_prime_divides_the_number_are_judged_too() -
     strategy = optimise(marginals((4, 3), 1))
     assert row_space(strategy).contains(*asked_for.terms)
     assert not row_space(optimise(marginals((4, 3), 0))).contains(*asked_for.terms)
+
+
+def test_more_rows_than_a_prime_are_counted_by_their_residuals() -> None:
+    """Of 108³ rows each prime only knows the number modulo itself."""
+    asked_for = marginals((109, 109, 109), 3)
+    strategy = optimise(asked_for)
+    space = row_space(strategy)
+    assert strategy.rows > max(PRIMES)
+    assert space.contains(*asked_for.terms)
+    assert nothing_more(space, asked_for.terms)
+    assert not nothing_more(space, marginals((109, 109, 109), 2).terms)
+
+
+@pytest.mark.parametrize(("part", "most"), [(0, 3), (WHOLE, 4)])
+def test_rows_with_other_residuals_need_not_be_told_apart(monkeypatch, part, most) -> None:
+    """Residuals on all values may share directions with others."""
+    monkeypatch.setattr(asked, "FEW_ROWS", 0)
+    strategy = optimise(plain((4, 2), [[rows([[1, 1, 0, 0]]), Ranges.each(2)]]))
+    residuals = (Residual(1, part, Contrast(2, 2, 1)),)
+    first, second = (replace(strategy.blocks[0], residuals=one) for one in ((), residuals))
+    assert asked._most_rows([first, second, second, second]) == most
 
 
 def test_a_block_that_is_there_twice_is_noticed() -> None:

@@ -40,16 +40,16 @@ class Basis:
         """Every row is one product with coefficient 1."""
         return cls(np.arange(len(ids) + 1), np.ones(len(ids), np.int64), ids)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         return len(self.starts) - 1
 
-    @property
+    @cached_property
     def key(self) -> tuple[bytes, ...]:
         """Equal exactly for equal bases over the same axes."""
         return self.starts.tobytes(), self.coefficients.tobytes(), self.ids.tobytes()
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether every row is one product with coefficient 1."""
         return len(self.coefficients) == self.rows and bool(np.all(self.coefficients == 1))
@@ -89,6 +89,14 @@ def kronecker_rows(ids: Integers, vectors: Sequence[Integers]) -> Integers:
     for a, table in enumerate(vectors):
         K = (K[:, :, None] * table[ids[:, a]][:, None, :]).reshape(len(ids), -1)
     return K
+
+
+def single_orbits(ids: Integers, orbits: Sequence[int]) -> Integers | None:
+    """Which one each product is of the combinations of orbits, if all are different ones."""
+    if not ids.size or ids.min() < 1 or np.any(ids.max(axis=0) > orbits):
+        return None
+    cells = np.ravel_multi_index(tuple(ids.T - 1), tuple(orbits))
+    return cells if len(np.unique(cells)) == len(cells) else None
 
 
 def select(basis: Basis, rows: Sequence[int] | Integers) -> Basis:

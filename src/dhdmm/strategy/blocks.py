@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, work
 from dhdmm.errors import StrategyError
-from dhdmm.strategy.basis import Basis, kronecker_rows
+from dhdmm.strategy.basis import Basis, kronecker_rows, single_orbits
 from dhdmm.strategy.contrast import Contrast, Nest
 from dhdmm.strategy.dyadic import Dyadic
 from dhdmm.strategy.matrix import Exact, Integers, largest, multiply, squared_column_norms
@@ -132,8 +132,14 @@ class Piece:
             raise StrategyError(f"{self.entries:,} numbers of a side are too many to write out")
         allocate(self.entries)
         work(OBJECT)
-        table = multiply(self.mixing, kronecker_rows(self.ids, self.vectors))
-        return table.reshape(-1, *(vectors.shape[1] for vectors in self.vectors))
+        shape = tuple(int(vectors.shape[1]) for vectors in self.vectors)
+        cells = single_orbits(self.ids, shape)
+        if cells is None:
+            table = multiply(self.mixing, kronecker_rows(self.ids, self.vectors))
+        else:
+            table = np.zeros((len(self.mixing), math.prod(shape)), self.mixing.dtype)
+            table[:, cells] = self.mixing
+        return table.reshape(-1, *shape)
 
     @cached_property
     def largest(self) -> int:

@@ -31,8 +31,9 @@ LARGEST_TABLE = 2**25
 
 @dataclass(frozen=True, eq=False)
 class DyadicInverse:
-    """A'⁻¹ of one side."""
+    """A'⁻¹ of a side over one long attribute, each of whose values is an orbit."""
 
+    axis: int
     matrix: Dyadic
 
     @cached_property

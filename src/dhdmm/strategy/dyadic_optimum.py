@@ -31,8 +31,8 @@ from scipy.linalg import lapack
 
 from dhdmm.strategy.dyadic import Dyadic, Halves
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.membership import Booleans
 from dhdmm.strategy.optimum import Climb
+from dhdmm.strategy.probe import Booleans
 from dhdmm.strategy.watch import Watch
 
 FINE, MARGIN = 0.6, 14.0

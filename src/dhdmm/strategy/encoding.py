@@ -37,7 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import pairwise
+from operator import ge
 from typing import Any
 
 import cbor2
@@ -76,6 +76,8 @@ LARGEST_VECTOR_TABLES = 2**25
 """Entries of all attributes' vectors together, the common ones included: 256 MiB."""
 LARGEST_NUMBER = 2**40
 """Bound for every integer written down."""
+NOTHING = bytes(1)
+"""A packed array of no entries."""
 FEW = 40
 """Entries of a packed array that are read one by one."""
 
@@ -164,11 +166,11 @@ def unpack(data: Any, count: int, what: str) -> Integers:
         raise refused(f"{what} has entries of {width} bits")
     if len(data) != 1 + (count * width + 7) // 8:
         raise refused(f"{what} does not have {count:,} entries")
+    if count <= FEW:  # belong to the object that they are read for
+        return np.array(_unpack_few(data, count, what), np.int64)
     borrow(4 * count)
     work(10 * count)
     allocate(2 * count)
-    if count <= FEW:
-        return np.array(_unpack_few(data, count, what), np.int64)
     place = np.arange(count) * width
     # The eight bytes from each byte on: a code of at most 42 bits begins in the first of them.
     words = np.ndarray(len(data), "<u8", data[1:] + bytes(8), strides=(1,))
@@ -351,6 +353,8 @@ def _read_block(document: Any, parts: _Parts, version: int) -> Block:
 def _read_others(document: Any, residuals: int) -> tuple[tuple[int, ...], ...]:
     count, places = _array(document, 2, "the copies of a block")
     count = _number(count, 0, LARGEST_ROWS if residuals else 0, "the number of copies")
+    if not count and places == NOTHING:
+        return ()
     allocate(4 * count * residuals)
     numbers = unpack(places, count * residuals, "the copies' attributes")
     return tuple(map(tuple, numbers.reshape(count, residuals).tolist()))
@@ -358,8 +362,7 @@ def _read_others(document: Any, residuals: int) -> tuple[tuple[int, ...], ...]:
 
 def _check_places(block: Block, axes: tuple[MeasuredAxis, ...]) -> None:
     """Attributes of every copy are in order, different, and as large as the contrasts."""
-    work(OBJECT * block.copies)
-    places = block.places
+    work(OBJECT / 10 * block.copies)
     others = zip(*block.others, strict=True)  # the first copy's were read as what they are
     for residual, attributes in zip(block.residuals, others, strict=bool(block.others)):
         for a in {*attributes}:
@@ -368,12 +371,14 @@ def _check_places(block: Block, axes: tuple[MeasuredAxis, ...]) -> None:
                 raise refused("a residual's attribute does not exist")
             if axes[a].nest(part) != residual.contrast.nest:
                 raise refused("a copy's attribute has another number of values")
-    for place in places:
-        if list(place) != sorted(place):
-            raise refused("a block's residuals are not in order")
-        if len({*place, *block.axes}) != len(place) + len(block.axes):
-            raise refused("an attribute occurs twice in a block")
-    if any(place >= after for place, after in pairwise(places)):
+    places = block.places
+    if any(place != tuple(sorted(place)) for place in places):
+        raise refused("a block's residuals are not in order")
+    held = {a for place in places for a in place}
+    is_twice = any(len({*place}) < len(place) for place in places)
+    if is_twice or len(held.union(block.axes)) < len(held) + len(block.axes):
+        raise refused("an attribute occurs twice in a block")
+    if any(map(ge, places, block.others)):
         raise refused("a block's copies are not in order")
 
 
@@ -426,7 +431,7 @@ class _Parts:
         allocate(rows**2)
         matrix = np.zeros((rows, rows), np.int64)
         matrix[_upper_triangle(rows)] = unpack(T, rows * (rows + 1) // 2, "T")
-        if not np.all(np.diag(matrix)):
+        if not matrix.diagonal().all():
             raise refused("T is singular")
         side = Side(held, found, matrix)
         if side.largest_group(self.axes) > LARGEST_TABLE:

@@ -6,7 +6,8 @@ time; nothing of the size of the domain exists.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,9 +15,24 @@ import numpy as np
 
 from dhdmm.strategy.blocks import MeasuredAxis
 from dhdmm.strategy.matrix import Floats
-from dhdmm.strategy.subsets import Attributes, contained
 from dhdmm.study.factor import Factor, Ranges, is_total
 from dhdmm.study.workload import Term
+
+Attributes = frozenset[int]
+
+
+def contained(sets: Collection[Attributes], among: Attributes) -> list[Attributes]:
+    """The sets within `among`; its subsets are looked up where these are fewer.
+
+    >>> contained({frozenset(): 1, frozenset({2}): 2}, frozenset({1, 2}))
+    [frozenset(), frozenset({2})]
+    """
+    if 2 ** len(among) > len(sets):
+        return [held for held in sets if held <= among]
+    subsets = itertools.chain.from_iterable(
+        itertools.combinations(sorted(among), size) for size in range(len(among) + 1)
+    )
+    return [held for held in map(frozenset, subsets) if held in sets]
 
 
 def mode_product(factor: Factor, tensor: Floats, axis: int) -> Floats:

@@ -91,20 +91,12 @@ class SideInverse:
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class LongInverse:
-    """That of a side over one long attribute, each of whose values is an orbit."""
-
-    axis: int
-    inverse: DyadicInverse
-
-
-AnyInverse = SideInverse | LongInverse
+AnyInverse = SideInverse | DyadicInverse
 
 
 def inverse_of(axes: tuple[MeasuredAxis, ...], side: Side) -> AnyInverse:
     if isinstance(side.T, Dyadic):
-        return LongInverse(side.axes[0], DyadicInverse(side.T))
+        return DyadicInverse(side.axes[0], side.T)
     return SideInverse(axes, side)
 
 
@@ -160,10 +152,8 @@ class FactorPair:
         child = tree.order[tree.node_starts(level + 1)]  # a value below each
         home = tree.orbit[tree.order[tree.node_starts(level)]]
         n = tree.widths[level] // tree.widths[level + 1]
-        is_last = (
-            tree.places[child] // tree.widths[level + 1][tree.orbit[child]] % n[tree.orbit[child]]
-            == n[tree.orbit[child]] - 1
-        )
+        number, last = tree.children(level)
+        is_last = number[child] == last[child]
         node, below = tree.nodes(level)[child], _grouping(tree.nodes(level + 1))
         usual, last = _grouping(node, ~is_last), _grouping(node, is_last)
         both = []
@@ -226,8 +216,8 @@ class FactorPair:
 
     def _side_total(self, side: AnyInverse) -> float:
         """Σ_ij S_ij ∏_a v_iᵀ G_a v_j over Kronecker rows i, j, with S = (T·B)⁺ (T·B)⁺ᵀ."""
-        if isinstance(side, LongInverse):
-            return side.inverse.total(self.left[side.axis], self.right[side.axis])
+        if isinstance(side, DyadicInverse):
+            return side.total(self.left[side.axis], self.right[side.axis])
         N = side.inverse
         if math.prod(self.left[a].shape[0] for a in side.side.axes) <= len(N):
             return float(np.sum(self._rows(side, True) * self._rows(side, False)))
@@ -255,8 +245,8 @@ class FactorPair:
 
     def _side(self, side: AnyInverse) -> Floats:
         """The side's share, with axes of length 1 for attributes outside it."""
-        if isinstance(side, LongInverse):
-            shares = side.inverse.covariance(self.left[side.axis], self.right[side.axis])
+        if isinstance(side, DyadicInverse):
+            shares = side.covariance(self.left[side.axis], self.right[side.axis])
             return shares.reshape([-1 if a == side.axis else 1 for a in self.long])
         axes = side.side.axes
         rows = {a: self.left[a].shape[0] for a in axes}

@@ -136,19 +136,16 @@ def _last_children(tree: Tree, parts: Integers) -> list[NDArray[np.bool_]]:
     """For every level, which values are below the last child of their node, in these parts."""
     found = []
     for level in range(tree.levels):
-        whole, inner = tree.widths[level][tree.orbit], tree.widths[level + 1][tree.orbit]
-        is_last = tree.places % whole >= whole - inner
-        found.append(is_last & np.isin(tree.orbit + level * len(tree.shapes), parts))
+        child, last = tree.children(level)
+        found.append((child == last) & np.isin(tree.orbit + level * len(tree.shapes), parts))
     return found
 
 
 def _first_two_and_last(tree: Tree) -> Integers:
     """Merged values that are below such children only, increasing."""
     chosen = np.ones(len(tree.orbit), bool)
-    for level in range(tree.levels):
-        whole, inner = tree.widths[level][tree.orbit], tree.widths[level + 1][tree.orbit]
-        child = tree.places % whole // inner
-        chosen &= (child < 2) | (child == whole // inner - 1)
+    for child, last in map(tree.children, range(tree.levels)):
+        chosen &= (child < 2) | (child == last)
     return np.flatnonzero(chosen)
 
 

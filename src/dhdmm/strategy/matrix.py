@@ -74,6 +74,16 @@ def different_rows(M: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     return found, np.array([number[key] for key in keys], np.int64)
 
 
+def runs(starts: Integers, lengths: Integers) -> Integers:
+    """As many numbers from each start on as its length says, one run after the other.
+
+    >>> runs(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    before = np.cumsum(lengths) - lengths
+    return np.asarray(np.arange(lengths.sum()) + np.repeat(starts - before, lengths))
+
+
 def multiply_modulo(left: Integers, right: Integers) -> Integers:
     """left @ right mod p by doubles: 2¹³ · 2²⁶ · 2¹⁴ columns stay below 2⁵³."""
     assert left.shape[1] < 2**14

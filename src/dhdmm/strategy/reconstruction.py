@@ -17,10 +17,10 @@ import numpy as np
 
 from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.blocks import Block, Group, MeasuredAxis, apart
-from dhdmm.strategy.estimate import Estimate
-from dhdmm.strategy.inverse import AnyInverse, FactorPair, LongInverse, SideInverse, inverse_of
+from dhdmm.strategy.dyadic_inverse import DyadicInverse
+from dhdmm.strategy.estimate import Attributes, Estimate, contained
+from dhdmm.strategy.inverse import AnyInverse, FactorPair, SideInverse, inverse_of
 from dhdmm.strategy.matrix import Floats
-from dhdmm.strategy.subsets import Attributes, contained
 from dhdmm.study.workload import Term
 
 
@@ -58,8 +58,8 @@ class Reconstruction:
         for block, sides in zip(self._apart, self._inverses, strict=True):
             M = measurement[start : start + block.rows].reshape(block.shape)
             start += block.rows
-            if isinstance(sides[0], LongInverse):  # a block by itself
-                tensors[block.axes, frozenset()] = sides[0].inverse.solve(M)
+            if isinstance(sides[0], DyadicInverse):  # a block by itself
+                tensors[block.axes, frozenset()] = sides[0].solve(M)
                 continue
             written = [side for side in sides if isinstance(side, SideInverse)]
             for i, side in enumerate(written):

@@ -8,14 +8,14 @@ p: the primes, (primes,), each below 2²⁰: doubles hold sums of 8,192 products
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, borrow, work
-from dhdmm.strategy.matrix import FLOAT, Integers
+from dhdmm.strategy.matrix import FLOAT, Integers, runs
 from dhdmm.study.factor import Factor, Ranges
 
 SMALL_SYSTEM = 48
@@ -43,6 +43,17 @@ def reduced(array: Integers, p: Integers) -> Integers:
     return np.asarray(array % spread(p, array))
 
 
+def summed(array: Integers, starts: Integers, p: Integers) -> Integers:
+    """Sums of the last axis from each start up to the next one."""
+    return reduced(np.add.reduceat(array, starts, axis=-1), p)
+
+
+def inverse_numbers(numbers: Integers, p: Integers) -> Integers:
+    """(primes, numbers): of numbers many of which are equal."""
+    different, place = np.unique(numbers, return_inverse=True)
+    return inverse(different % p[:, None], p)[:, place.ravel()]
+
+
 def inverse(numbers: Integers, p: Integers) -> Integers:
     """Of every residue; there are few of them."""
     work(OBJECT / 4 * numbers.size)
@@ -66,10 +77,9 @@ def product(left: Integers, right: Integers, p: Integers) -> Integers:
 
 
 def added(values: Integers, places: Integers, count: int, p: Integers) -> Integers:
-    """(primes, count): sums of the values (primes, …) that share a place."""
-    found = np.zeros((count, len(p)), np.int64)
-    np.add.at(found, places, values.T)
-    return reduced(found.T, p)
+    """(primes, count): sums of residues (primes, …) that share a place; doubles hold them."""
+    found = np.stack([np.bincount(places, own, count) for own in values])
+    return reduced(found.astype(np.int64), p)
 
 
 def random_residues(name: str, count: int, p: Integers, seed: bytes) -> Integers:
@@ -84,18 +94,32 @@ def random_residues(name: str, count: int, p: Integers, seed: bytes) -> Integers
     return np.asarray(drawn % p.astype(np.uint64)[:, None], np.int64)
 
 
-def combined_rows(factor: Factor, weights: Integers, p: Integers) -> Integers:
-    """(primes, values): the sum of the factor's rows, each times its weight (primes, rows)."""
-    work(20 * weights.size)
-    if isinstance(factor, Ranges):
-        borrow(len(p) * (2 * factor.shape[1] + factor.shape[0]))
-        return reduced(factor.transpose_dot(weights.T).T, p)
-    matrix = factor.matrix
-    borrow(3 * len(p) * (matrix.nnz + factor.shape[1]))
-    work(20 * len(p) * matrix.nnz)
-    row = np.repeat(np.arange(factor.shape[0]), np.diff(matrix.indptr))
-    entries = reduced(matrix.data[None], p) * weights[:, row]
-    return added(reduced(entries, p), matrix.indices, factor.shape[1], p)
+def combined_rows(factors: Sequence[Factor], weights: Sequence[Integers], p: Integers) -> Integers:
+    """(primes, values of all factors): the sum of each one's rows, times weights (primes, rows)."""
+    sizes = np.array([factor.shape[1] for factor in factors])
+    first = np.cumsum(sizes) - sizes
+    ranges = [(i, factor) for i, factor in enumerate(factors) if isinstance(factor, Ranges)]
+    entries = sum(weight.size for weight in weights)
+    borrow(3 * entries + len(p) * int(sizes.sum()))
+    work(20 * entries)
+    found = np.zeros((len(p), int(sizes.sum())), np.int64)
+    if ranges:  # each row's weight begins at low, and ends at high
+        held = np.concatenate([weights[i] for i, _ in ranges], axis=1)
+        low = [one.low + first[i] for i, one in ranges]
+        high = [one.high + first[i] for i, one in ranges]
+        place = np.concatenate([*low, *high])
+        steps = added(np.concatenate([held, -held], axis=1), place, found.shape[1] + 1, p)
+        found = reduced(np.cumsum(steps[:, :-1], axis=1), p)
+    for i, (factor, weight) in enumerate(zip(factors, weights, strict=True)):
+        if isinstance(factor, Ranges):
+            continue
+        matrix = factor.matrix
+        borrow(3 * len(p) * matrix.nnz)
+        work(20 * len(p) * matrix.nnz)
+        row = np.repeat(np.arange(factor.shape[0]), np.diff(matrix.indptr))
+        own = reduced(reduced(matrix.data[None], p) * weight[:, row], p)
+        found[:, first[i] : first[i] + sizes[i]] = added(own, matrix.indices, int(sizes[i]), p)
+    return found
 
 
 def solve(gram: Integers, right: Integers, p: Integers) -> Integers:
@@ -124,11 +148,11 @@ def _eliminate(gram: Integers, right: Integers, p: Integers) -> Integers:
     n = gram.shape[-1]
     work(n * (OBJECT / 10 + 4 * (gram.size + right.size)))
     system = np.concatenate([gram, right], axis=-1)
+    primes = spread(p, system)
     for i in range(n):
-        row, column = system[..., i : i + 1, :], system[..., :, i : i + 1].copy()
-        scale = np.broadcast_to(column[..., i : i + 1, :], column.shape).copy()
-        column[..., i, :], scale[..., i, :] = 0, 1
-        system = reduced(scale * system - column * row, p)
+        pivot, column = system[..., i : i + 1, i : i + 1], system[..., :, i : i + 1].copy()
+        column[..., i, :] -= 1  # so that the row itself stays
+        system = (pivot * system - column * system[..., i : i + 1, :]) % primes
     diagonal = np.einsum("...ii->...i", system[..., :n])[..., None]
     return reduced(system[..., n:] * inverse(diagonal, p), p)
 
@@ -145,7 +169,7 @@ def solve_in_groups(gram: Entries, right: Integers, group: Integers, p: Integers
         return solve(gram(every[:, None], every), right, p)
     _, of, sizes = np.unique(group[alone], return_inverse=True, return_counts=True)
     order = np.argsort(of, kind="stable")
-    place = np.arange(len(alone)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = runs(np.zeros_like(sizes), sizes)
     members = np.full((len(sizes), sizes.max()), -1)
     members[of[order], place] = alone[order]
     held = members >= 0

@@ -255,20 +255,13 @@ def largest_by_orbit(
     if len(tables) > 1:
         return None
     held, values = tables[0]
-    long = [a for a, axis in enumerate(axes) if len(axis.sizes) > 1]
-    # an attribute of a single orbit may still have two kinds
-    short = tuple(i for i, a in enumerate(held) if a not in long)
-    values = values.max(axis=short) if short else values
-    sizes = {a: n for a, n in zip(held, tables[0][1].shape, strict=True) if a in long}
-    values = values.reshape([sizes.get(a, 1) for a in long])
-    found = np.zeros([len(axes[a].sizes) for a in long])
-    everywhere = [kinds[a].orbit if a in sizes else np.zeros(1, np.int64) for a in long]
-    index = np.broadcast_arrays(*np.ix_(*everywhere))
-    np.maximum.at(found, tuple(index), values.astype(np.float64))
-    for i, a in enumerate(long):
-        if a not in sizes:
-            found = np.repeat(found.take([0], axis=i), len(axes[a].sizes), axis=i)
-    return found
+    for i, a in enumerate(held):  # kinds of one orbit follow each other
+        first = np.unique(kinds[a].orbit, return_index=True)[1]
+        values = np.maximum.reduceat(values, first, axis=i)
+    sizes = dict(zip(held, values.shape, strict=True))
+    orbits = {a: len(axis.sizes) for a, axis in enumerate(axes) if len(axis.sizes) > 1}
+    spread = np.broadcast_to(values.reshape([sizes.get(a, 1) for a in orbits]), [*orbits.values()])
+    return spread.astype(np.float64)
 
 
 def replace_sensitivity_squared(

@@ -132,10 +132,6 @@ class ReducedAxis(MergedAxis):
         return _shown(self.factors, self.twins, self.met)
 
     @cached_property
-    def members(self) -> tuple[Integers, ...]:
-        return tuple(np.flatnonzero(self.orbit == o) for o in range(len(self.sizes)))
-
-    @cached_property
     def summed(self) -> dict[tuple[int, int], Integers]:
         """Grams summed over orbits: 1_oᵀ G 1_o'."""
         if self.is_tree:
@@ -182,12 +178,12 @@ class ReducedAxis(MergedAxis):
     def _nested_numbers(self) -> dict[tuple[int, int], Integers]:
         tree, found = self.tree, np.zeros((len(self.met), self.tree.parts), np.int64)
         for level in range(tree.levels):
-            inner = tree.widths[level + 1][self.orbit]
-            branches = tree.widths[level][self.orbit] > inner
-            values = np.flatnonzero(branches & (tree.places < 2 * inner))
+            child, last = tree.children(level)
+            first_node = tree.places < tree.widths[level][self.orbit]
+            values = np.flatnonzero((last > 0) & first_node & (child < 2))
             if not len(values):
                 continue
-            signs = np.where(tree.places[values] < inner[values], 1, -1)
+            signs = np.where(child[values] == 0, 1, -1)
             seen = self._indicator(values, self.orbit[values], signs)
             for n, (i, j) in enumerate(self.met):
                 lengths = 2 * tree.widths[level + 1][: seen[i].shape[1]]
@@ -376,9 +372,9 @@ def reduce_workload(workload: Workload, objective: Objective = TOTAL_SQUARED_ERR
     """Merge values and find the orbits of every attribute."""
     products = [product for term in workload.terms for product in term.products]
     columns = list(zip(*(product.factors for product in products), strict=True))
-    distinct = [_distinct(column) for column in columns]
+    distinct = [different_factors(column) for column in columns]
     merged = [_merge(factors) for factors, _ in distinct]
-    indices = zip(*(numbers for _, numbers in distinct), strict=True)
+    indices = zip(*(numbers.tolist() for _, numbers in distinct), strict=True)
     terms: list[ReducedTerm] = []
     for term, weight in zip(workload.terms, objective.weights(workload), strict=True):
         coefficients = tuple(product.coefficient for product in term.products)
@@ -392,24 +388,30 @@ def fingerprint(factor: Factor) -> bytes:
     """Equal for equal factors."""
     work(4 * OBJECT + 20 * factor.shape[0])
     if isinstance(factor, Ranges):
+        digest = hashlib.sha256(b"ranges %d" % factor.size)
         parts = [factor.low, factor.high]
     else:
+        digest = hashlib.sha256(b"rows %d %d" % factor.shape)
         parts = [factor.matrix.indptr, factor.matrix.indices, factor.matrix.data]
-    digest = hashlib.sha256(repr((type(factor).__name__, factor.shape)).encode())
     for part in parts:
-        digest.update(np.ascontiguousarray(part, np.int64).tobytes())
+        digest.update(np.ascontiguousarray(part, np.int64).data)
     return digest.digest()
 
 
-def _distinct(factors: Sequence[Factor]) -> tuple[list[Factor], list[int]]:
-    """The different factors, and for each given one its number among them."""
-    number: dict[bytes, int] = {}
+def different_factors(factors: Sequence[Factor]) -> tuple[list[Factor], Integers]:
+    """The different factors in the order of their first, and for each which of them it is."""
+    same = np.fromiter(map(id, factors), np.int64, len(factors))
+    _, first, place = np.unique(same, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    known: dict[bytes, int] = {}
     kept: list[Factor] = []
-    known = {id(factor): fingerprint(factor) for factor in {id(f): f for f in factors}.values()}
-    for factor in factors:
-        if number.setdefault(known[id(factor)], len(kept)) == len(kept):
+    numbers = np.empty(len(first), np.int64)
+    for i, place_of_first in zip(order.tolist(), first[order].tolist(), strict=True):
+        factor = factors[place_of_first]
+        numbers[i] = number = known.setdefault(fingerprint(factor), len(kept))
+        if number == len(kept):
             kept.append(factor)
-    return kept, [number[known[id(factor)]] for factor in factors]
+    return kept, numbers[place.ravel()]
 
 
 def _merge(factors: Sequence[Factor]) -> tuple[Integers, tuple[Factor, ...]]:

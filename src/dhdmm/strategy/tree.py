@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.strategy.contrast import Nest
-from dhdmm.strategy.matrix import Integers
+from dhdmm.strategy.matrix import Integers, runs
 from dhdmm.study.factor import Factor
 
 MOST_ENTRIES = 64
@@ -53,10 +53,8 @@ class Tree:
         """Nothing is nested."""
         allocate(3 * len(orbit))
         sizes = np.bincount(orbit)
-        order = np.argsort(orbit, kind="stable")
         places = np.empty(len(orbit), np.int64)
-        starts = np.cumsum(sizes) - sizes
-        places[order] = np.arange(len(order)) - np.repeat(starts, sizes)
+        places[np.argsort(orbit, kind="stable")] = runs(np.zeros_like(sizes), sizes)
         return cls(orbit, places, tuple((int(n),) if n > 1 else () for n in sizes))
 
     @cached_property
@@ -105,20 +103,26 @@ class Tree:
         return found
 
     @cached_property
-    def order(self) -> Integers:
-        """Merged values by orbit, and in it by place."""
-        return np.asarray(np.lexsort([self.places, self.orbit]))
+    def starts(self) -> Integers:
+        """(orbits,): where each begins if values stand by orbit, and in it by place."""
+        return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
-    def starts(self) -> Integers:
-        """(orbits,): where each begins in that order."""
-        return np.cumsum(self.sizes) - self.sizes
+    def ranks(self) -> Integers:
+        """(merged values,): where each stands in that order."""
+        return np.asarray(self.starts[self.orbit] + self.places)
+
+    @cached_property
+    def order(self) -> Integers:
+        """Merged values by orbit, and in it by place."""
+        found = np.empty(len(self.orbit), np.int64)
+        found[self.ranks] = np.arange(len(found))
+        return found
 
     def node_starts(self, level: int) -> Integers:
         """Where each node of a level begins in the order; level 0 are the orbits themselves."""
         counts = self.sizes // self.widths[level]
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        number = np.arange(counts.sum()) - first
+        number = runs(np.zeros_like(counts), counts)
         found = np.repeat(self.starts, counts) + number * np.repeat(self.widths[level], counts)
         return np.asarray(found)
 
@@ -127,6 +131,14 @@ class Tree:
         counts = self.sizes // self.widths[level]
         first = np.cumsum(counts) - counts
         return np.asarray(first[self.orbit] + self.places // self.widths[level][self.orbit])
+
+    def children(self, level: int) -> tuple[Integers, Integers]:
+        """(merged values,): below which child of its node of a level each is, and the last child.
+
+        Where an orbit has no such level both are 0.
+        """
+        whole, inner = self.widths[level : level + 2, self.orbit]
+        return self.places % whole // inner, whole // inner - 1
 
     def members(self, part: int) -> Integers:
         """Merged values of the part's orbit, by place."""
