@@ -10,7 +10,7 @@ from dense import check_against_dense, dense_optimum
 
 from bench.wide import CONDITIONS, conditions, union
 from dhdmm.errors import StrategyError
-from dhdmm.strategy import blocks, box_dual, exact, sensitivity
+from dhdmm.strategy import blocks, box_dual, exact, sensitivity, sizes
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
 from dhdmm.strategy.box_dual import BoxDual
@@ -88,8 +88,8 @@ def test_the_gram_of_weights_is_that_of_all_columns(seed: int) -> None:
 @pytest.fixture
 def weights_everywhere(monkeypatch) -> None:
     """Small conditions are solved as hundreds of them are: no columns are listed."""
-    for name in ("FEW_CELLS", "LARGEST_MATRICES", "MANY_BOXES"):
-        monkeypatch.setattr(exact, name, 0)
+    for name in ("FEW_CELLS", "MATRICES", "BOXES_BY_COLUMNS"):
+        monkeypatch.setattr(sizes, name, 0)
     monkeypatch.setattr(exact.SymmetricProblem, "_fits", lambda self, ranks, sizes: sizes[0] == 1)
 
 

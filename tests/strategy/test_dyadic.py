@@ -164,7 +164,7 @@ def test_other_attributes_of_which_only_the_total_is_asked_stay_out():
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["per-table", "max"])
 def test_other_objectives_are_served(objective, monkeypatch):
-    monkeypatch.setattr("dhdmm.strategy.exact.LONGEST_AXIS", 4)
+    monkeypatch.setattr("dhdmm.strategy.sizes.ORBITS", 4)
     w = asked("prefixes", 16)
     strategy = optimise(w, objective=objective, seconds=5)
     assert strategy.format == 4
@@ -263,7 +263,7 @@ def test_differences_of_too_many_columns_are_refused_by_their_number(monkeypatch
 
 
 def test_more_values_than_can_be_are_refused_before_anything_is_computed(monkeypatch):
-    monkeypatch.setattr("dhdmm.strategy.dyadic.LARGEST_VALUES", 8)
+    monkeypatch.setattr("dhdmm.strategy.sizes.VALUES_BY_HALVES", 8)
     with pytest.raises(StrategyError, match="ranges of 9 values") as refusal:
         optimise(asked("prefixes", 9))
     assert refusal.value.hint == "bin the attribute"

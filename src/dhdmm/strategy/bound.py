@@ -23,17 +23,14 @@ from functools import cached_property
 import numpy as np
 
 from dhdmm.effort import OBJECT, work
+from dhdmm.strategy import sizes
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import lowered_roots
 from dhdmm.strategy.symmetry import ReducedAxis, Reduction
 
-KEPT, SHARES = (1, 3, 12), (0.1, 0.25, 0.5, 0.75)
+KEPT, MORE_KEPT, SHARES = (1, 3, 12), 23, (0.1, 0.25, 0.5, 0.75)
 """Dimensions of K, and where θ lies between its least value and 1: tried one after the other."""
-LARGEST = 1600
-"""Rows of a block that is written out."""
-MORE_KEPT, LARGER = 23, 5500
-"""The same once more, for the best θ: some twenty seconds and 0.9 GB."""
 SAFETY = 1e-9
 REST = -2
 
@@ -141,7 +138,7 @@ class ProductBound:
         share = max(shares, key=lambda share: shares[share])
         values = [*found.values(), *shares.values(), self.root_of_trace]
         if best == KEPT[-1] and share is not None:
-            values.append(self.root_trace(share, MORE_KEPT, LARGER))
+            values.append(self.root_trace(share, MORE_KEPT, sizes.BOUND_ROWS_ONCE))
         return max(values) * (1 - SAFETY)
 
     @property
@@ -155,7 +152,7 @@ class ProductBound:
         )
         return math.sqrt(math.fsum(shares))
 
-    def root_trace(self, share: float | None, kept: int, largest: int = LARGEST) -> float:
+    def root_trace(self, share: float | None, kept: int, largest: int = sizes.BOUND_ROWS) -> float:
         axes = [WeighedAxis(*x, share, kept) for x in zip(self.reduction.axes, self.d, strict=True)]
         blocks: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {}
         for index, coefficient in self._products():

@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from dhdmm.errors import StrategyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
 from dhdmm.strategy.box_dual import BoxDual
@@ -32,16 +33,6 @@ from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.watch import Watch
 
-LONGEST_AXIS = 3000
-"""Orbits up to which the optimum is computed if they are those of one attribute."""
-LARGEST_STEP, LARGEST_MATRICES = 3e9, 2e7
-"""Operations of a step, and entries of its matrices, otherwise."""
-FEW_CELLS = 2**12
-"""Orbits of cells that need no search for equal columns."""
-MOST_QUERIES = 1500
-"""Rows of a block whose columns are taken up one after the other."""
-MANY_BOXES = 250
-"""Rows from which weights on all cells take less time than on few columns."""
 FIRST_COLUMNS = 2000
 """How many have weight at first, but for two of each row."""
 LEAST_SHARE = 1e-3
@@ -84,7 +75,7 @@ class SymmetricProblem:
         ranks = [self.builder.rank_bound(block) for block in self.blocks]
         if long > 1 and not self._fits(ranks, [1] * len(ranks)):
             return None
-        if orbits <= (FEW_CELLS if long > 1 else LONGEST_AXIS):
+        if orbits <= (sizes.FEW_CELLS if long > 1 else sizes.ORBITS):
             cells = self._every_cell()
         elif long <= 1:
             return None
@@ -94,16 +85,16 @@ class SymmetricProblem:
                 columns = Columns.of(tables)
             if columns is None or not self._fits(ranks, [columns.most] * len(ranks)):
                 alone = len(self.blocks) == 1 and not self.blocks[0].residuals
-                few = alone and ranks[0] <= MOST_QUERIES
+                few = alone and ranks[0] <= sizes.ROWS_OVER_AXES
                 return (Boxes.of(tables) or columns) if few else None
             cells = columns.all_codes()
-        sizes = [int(inside_residuals(self.reduction, block, cells).sum()) for block in self.blocks]
-        return cells if long <= 1 or self._fits(ranks, sizes) else None
+        seen = [int(inside_residuals(self.reduction, block, cells).sum()) for block in self.blocks]
+        return cells if long <= 1 or self._fits(ranks, seen) else None
 
-    def _fits(self, ranks: Sequence[int], sizes: Sequence[int]) -> bool:
-        both = list(zip(ranks, sizes, strict=True))
+    def _fits(self, ranks: Sequence[int], cells: Sequence[int]) -> bool:
+        both = list(zip(ranks, cells, strict=True))
         step = sum(rank**2 * max(rank, size) for rank, size in both)
-        return step <= LARGEST_STEP and sum(r * n for r, n in both) <= LARGEST_MATRICES
+        return step <= sizes.STEP and sum(r * n for r, n in both) <= sizes.MATRICES
 
     def _tables(self) -> list[Integers]:
         """For every attribute (products of all blocks, orbits); a residual sees its orbit only."""
@@ -124,7 +115,7 @@ class SymmetricProblem:
         """Every orbit of cells; None if a step over all of them would be too large."""
         ranks = [self.builder.rank_bound(block) for block in self.blocks]
         if len(self._long) <= 1:
-            fits = math.prod(self.reduction.orbit_shape) <= LONGEST_AXIS
+            fits = math.prod(self.reduction.orbit_shape) <= sizes.ORBITS
         else:
             fits = self._fits(ranks, [block.dimension for block in self.blocks])
         return self._every_cell() if fits else None
@@ -144,7 +135,7 @@ class SymmetricProblem:
 
     def solve(self, watch: Watch) -> Optimum:
         self._prepare()
-        if isinstance(self.cells, Boxes) and len(self.parts[0].C) > MANY_BOXES:
+        if isinstance(self.cells, Boxes) and len(self.parts[0].C) > sizes.BOXES_BY_COLUMNS:
             C = np.asarray(self.parts[0].C @ self.parts[0].rows.basis.written_out)
             self.everywhere = BoxDual(self.cells, C, self.reduction.objective)
             return self.everywhere.solve(watch)

@@ -13,6 +13,7 @@ import numpy as np
 
 from dhdmm.effort import TooLong, within
 from dhdmm.errors import StrategyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.basis import Basis
 from dhdmm.strategy.blocks import (
     Block,
@@ -38,12 +39,9 @@ LARGEST_LOSS = 0.0029
 """Rounding may cost this much of the real strategy's error."""
 LARGEST_LOSS_OF_PRODUCTS = 0.0015
 """The same for products, whose entries are products of small ones."""
-MOST_WRITTEN_OUT = 1024
-"""Values of an attribute of which prefixes or ranges have a matrix of all of them."""
 REACH, BITS = (5, 3), (11, 8)
 """Neighbours on both sides that T·H of dyadic.py looks at, and bits of its diagonal: up to
-MOST_IN_DETAIL values, where together they cost a quarter of a percent, and beyond."""
-MOST_IN_DETAIL = 4096
+`sizes.IN_DETAIL` values, where together they cost a quarter of a percent, and beyond."""
 LATEST, SHORTEST = 1.8, 10.0
 """A search is given up after so many times its seconds, but not before so many seconds."""
 FIRST_SCALE, FIRST_RESIDUAL_SCALE, LARGEST_SCALE = 2.0**12, 2.0**15, 2.0**40
@@ -179,7 +177,7 @@ def _long_ranges(workload: Workload) -> int | None:
     if len(asked) != 1:
         return None
     factor = product.factors[asked[0]]
-    if not isinstance(factor, Ranges) or factor.size <= MOST_WRITTEN_OUT:
+    if not isinstance(factor, Ranges) or factor.size <= sizes.WRITTEN_OUT:
         return None
     return asked[0] if factor.is_prefixes or factor.is_every else None
 
@@ -189,17 +187,17 @@ def _by_halves(workload: Workload, objective: Objective, a: int, watch: Watch) -
     from dhdmm.strategy.dyadic_optimum import Line, optimum, rounded  # brings scipy.linalg
 
     (product,) = workload.terms[0].products
-    factor, sizes = product.factors[a], workload.schema.shape
-    require_few_values(sizes[a])
-    is_long = sizes[a] > MOST_IN_DETAIL
-    found = optimum(Line(sizes[a], factor.shape[0] > sizes[a]), REACH[is_long], watch)
+    factor, shape = product.factors[a], workload.schema.shape
+    require_few_values(shape[a])
+    is_long = shape[a] > sizes.IN_DETAIL
+    found = optimum(Line(shape[a], factor.shape[0] > shape[a]), REACH[is_long], watch)
     axes = []
-    for b, size in enumerate(sizes):
+    for b, size in enumerate(shape):
         merged = np.arange(size) if b == a else np.zeros(size, np.int64)
         orbits = merged[-1] + 1
         tree = Tree.flat(np.arange(orbits))
         axes.append(MeasuredAxis(merged, tree, np.zeros((0, orbits), np.int64)))
-    basis = Basis.plain(1 + np.arange(sizes[a])[:, None])
+    basis = Basis.plain(1 + np.arange(shape[a])[:, None])
     block = Block((), (Side((a,), basis, rounded(found.matrix, BITS[is_long])),))
     weight = objective.weights(workload)[0] * abs(float(product.coefficient))
     bound = objective.figure(objective.average(workload, objective.bound(weight * found.bound)))

@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dhdmm.strategy import sizes
 from dhdmm.strategy.columns import Columns
-from dhdmm.strategy.exact import LARGEST_MATRICES, SymmetricProblem
+from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.optimum import Climb, Dual, Optimum, root
 from dhdmm.strategy.parts import whole
@@ -60,7 +61,7 @@ class SaddleProblem(SymmetricProblem):
     def _different_cells(self) -> Integers | Columns | None:
         """All of them, if a matrix of the cells of every block can be written out."""
         squares = sum(block.dimension**2 for block in self.blocks)
-        return self._all_cells() if squares <= LARGEST_MATRICES else None
+        return self._all_cells() if squares <= sizes.MATRICES else None
 
     def solve_for(self, weights: Sequence[float], watch: Watch) -> Optimum:
         """With the weights of terms."""
