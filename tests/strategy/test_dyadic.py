@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workloads import plain
 
-import dhdmm.strategy.optimise as optimising
 from dhdmm.effort import Limit, limited
 from dhdmm.errors import StrategyError, StudyError, TooCostly
-from dhdmm.strategy import sensitivity
+from dhdmm.strategy import sensitivity, sizes
 from dhdmm.strategy.asked import nothing_more
 from dhdmm.strategy.dyadic import Dyadic, Halves
 from dhdmm.strategy.dyadic_inverse import DyadicInverse
@@ -37,7 +36,7 @@ def asked(kind: str, n: int) -> Workload:
 @pytest.fixture(autouse=True)
 def short_is_long(monkeypatch):
     """Every attribute of more than four values is a long one."""
-    monkeypatch.setattr(optimising, "MOST_WRITTEN_OUT", 4)
+    monkeypatch.setattr(sizes, "WRITTEN_OUT", 4)
 
 
 def transform(halves: Halves) -> np.ndarray:
