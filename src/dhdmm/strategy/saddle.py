@@ -23,12 +23,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dhdmm.strategy import sizes
+from dhdmm.strategy.climb import Climb, Judged, ascend
 from dhdmm.strategy.columns import Columns
 from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import Climb, Dual, Optimum, root
+from dhdmm.strategy.optimum import Dual, Optimum, inverse_half, root
 from dhdmm.strategy.parts import whole
 from dhdmm.strategy.query_classes import QueryClasses
+from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.watch import Watch
 
 TOLERANCE = 5e-4
@@ -55,21 +57,31 @@ class Variances:
 class SaddleProblem(SymmetricProblem):
     """The dual problem over cells and queries; `dual` is that for the weights p last set."""
 
+    dual: Dual
+    first, share = 2.0**15, 1.0
     together = False  # every block has queries of its own
     parts_of = staticmethod(whole)
 
+    def __init__(self, reduction: Reduction, weights: Sequence[float]) -> None:
+        """With the weights of terms."""
+        super().__init__(reduction)
+        self.weights = weights
+
     def _different_cells(self) -> Integers | Columns | None:
         """All of them, if a matrix of the cells of every block can be written out."""
-        squares = sum(block.dimension**2 for block in self.blocks)
-        return self._all_cells() if squares <= sizes.MATRICES else None
+        ranks = [self.builder.rank_bound(block) for block in self.blocks]
+        cells = [block.dimension for block in self.blocks]
+        if len(self._long) <= 1:
+            fits = math.prod(self.reduction.orbit_shape) <= sizes.ORBITS
+        else:
+            fits = self._fits(ranks, cells) and sum(n**2 for n in cells) <= sizes.MATRICES
+        return self._every_cell() if fits else None
 
-    def solve_for(self, weights: Sequence[float], watch: Watch) -> Optimum:
-        """With the weights of terms."""
-        self._prepare()
+    def _optimum(self, watch: Watch) -> Optimum:
         assert isinstance(self.cells, np.ndarray)
-        self._use(self.cells)
-        self._weigh(weights)
-        optimum = self.solve(watch)
+        self.dual = self._use(self.cells)
+        self._weigh(self.weights)
+        optimum = self._climb(watch)
         roots = [block.R for block in self.dual.blocks]
         found = zip(self.parts, roots, self.B, self._lengths, strict=True)
         self.parts = [replace(x, C=R @ np.linalg.pinv(B * lengths)) for x, R, B, lengths in found]
@@ -123,8 +135,9 @@ class SaddleProblem(SymmetricProblem):
         self.dual = self._weighed(self._masses(p) | self._held)
         F, X = self.dual.evaluate(q)
         found = {t: np.zeros(self._shapes[t]) for t in self.judged}
-        for block, shares, Q in zip(self.dual.blocks, self._shares, self._Q, strict=True):
-            half = Q @ np.linalg.inv(self.dual.inverse_half(block, q) @ block.R @ Q)
+        each = zip(self.dual.blocks, self._shares, self._Q, strict=True)
+        for i, (block, shares, Q) in enumerate(each):
+            half = Q @ np.linalg.inv(inverse_half(self.dual.weighed(i, q)) @ block.R @ Q)
             inverse = block.multiplicity * (half @ half.T)
             for share in shares:
                 if share.term in found:
@@ -132,28 +145,22 @@ class SaddleProblem(SymmetricProblem):
         queries = [self._squared[t] * variances.ravel() for t, variances in found.items()]
         return Variances(F, X, np.concatenate(queries))
 
-    def solve(self, watch: Watch) -> Optimum:
-        """Climb until the certificate is within TOLERANCE or the time is over."""
-        q = self.dual.uniform()
-        climb = Climb(np.concatenate([q, self._even]), (len(q),))
-        achieved, highest, best, tightest = math.inf, 0.0, climb.q, climb.q
-        for _ in range(STEPS):
-            q, p = np.split(climb.q, [len(q)])
+    def _climb(self, watch: Watch) -> Optimum:
+        cells = self.dual.uniform()
+        climb = Climb(np.concatenate([cells, self._even]), (len(cells),))
+
+        def judge(both: Floats) -> Judged[None]:
+            q, p = np.split(both, climb.cuts)
             found = self.evaluate(q, p)
             mean = float(((1 - SPREAD) * p + SPREAD * self._even) @ found.queries)
-            value = float(found.X.max() * found.queries.max())
-            if value < achieved:
-                achieved, best = value, climb.q
-            if found.F * mean > highest:
-                highest, tightest = found.F * mean, climb.q
-            watch.report(math.sqrt(achieved / highest))
-            if achieved <= (1 + TOLERANCE) * highest or watch.is_over:
-                break
-            climb.step(np.concatenate([found.X / found.F, found.queries / mean]))
-        bound = self._bound(*np.split(tightest, [len(q)]))
-        q, p = np.split(best, [len(q)])
+            x = np.concatenate([found.X / found.F, found.queries / mean])
+            return Judged(x, float(found.X.max() * found.queries.max()), found.F * mean, None)
+
+        peak = ascend(climb, judge, watch, TOLERANCE, STEPS)
+        bound = self._bound(*np.split(peak.tightest, climb.cuts))
+        q, p = np.split(peak.q, climb.cuts)
         self.evaluate(q, p)
-        return Optimum(q, bound, achieved)
+        return Optimum(q, bound, peak.achieved)
 
     def _bound(self, q: Floats, p: Floats) -> float:
         """F(d, p)² of the judged terms alone."""

@@ -49,6 +49,9 @@ GRAM_COPIES = 4
 """Arrays of a Gram's size that exist while orbits are found."""
 
 
+SHORT = 2**8
+"""Bytes of a factor that are not worth a digest: wide workloads have a million small ones."""
+
 Residuals = tuple[tuple[int, int], ...]
 """Standard parts of a block as (attribute, part), attributes increasing."""
 FactorPairs = tuple[tuple[int, int], ...]
@@ -390,10 +393,9 @@ def fingerprint(factor: Factor) -> bytes:
         parts = [factor.low, factor.high]
     else:
         parts = [factor.matrix.indptr, factor.matrix.indices, factor.matrix.data]
-    digest = hashlib.sha256(repr((type(factor).__name__, factor.shape)).encode())
-    for part in parts:
-        digest.update(np.ascontiguousarray(part, np.int64).tobytes())
-    return digest.digest()
+    entries = [np.asarray(part, np.int64).tobytes() for part in parts]
+    data = b"".join([b"%d %d %d " % (len(parts), *factor.shape), *entries])
+    return data if len(data) < SHORT else hashlib.sha256(data).digest()
 
 
 def _distinct(factors: Sequence[Factor]) -> tuple[list[Factor], list[int]]:
