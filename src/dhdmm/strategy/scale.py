@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dhdmm.strategy.exact import SymmetricProblem
     from dhdmm.strategy.product_dual import ProductDual
 
-LARGEST_SCALE = 2.0**40
+LARGEST_SCALE, ROOT = 2.0**40, math.sqrt(2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,27 +52,31 @@ class ScaleSearch:
             value, strategy = self._at(scale)
             return self.objective.figure(value / achieved) - 1, strategy
 
-        most, scale, halves = self.solved.most, self.solved.first, math.inf
+        most, scale, failed = self.solved.most, self.solved.first, 1 / ROOT
         loss, best = at(scale)
         while loss > most:
             if scale >= LARGEST_SCALE:
                 raise StrategyError(f"no integer scale keeps the loss below {most:.2%}")
-            scale, halves = 2 * scale, 1
+            scale, failed = 2 * scale, scale
             loss, best = at(scale)
         with suppress(TooLong):  # what was found is good enough
-            while (halves := min(halves, self._room(loss, scale))) and not self.watch.is_over:
-                smaller = scale / 2 ** (halves / 2)
+            while (by := self._steps(scale, failed, loss)) and not self.watch.is_over:
+                smaller = scale / ROOT**by
                 smaller_loss, strategy = at(smaller)
                 if smaller_loss <= most:
                     scale, loss, best = smaller, smaller_loss, strategy
                 else:
-                    halves //= 2
+                    failed = smaller
         return best
 
-    def _room(self, loss: float, scale: float) -> int:
-        """By √2 so often may the scale shrink if the loss grows as much, and down to 1."""
-        most = self.solved.most
-        return math.floor(2 * math.log2(min(most / max(loss, most / self.solved.first), scale)))
+    def _steps(self, scale: float, failed: float, loss: float) -> int:
+        """By √2 so often may the scale shrink, if the loss grows as much: half-way to what failed.
+
+        It grows at least as much, so where not even one step is left there is no use in trying.
+        """
+        between = round(math.log(scale / failed, ROOT)) - 1
+        room = math.log(self.solved.most / loss, ROOT) if loss > 0 else between
+        return min(math.floor(room), (between + 1) // 2)
 
     def _at(self, scale: float) -> tuple[float, Strategy]:
         """The value of the objective when rounded at this scale."""
