@@ -10,7 +10,7 @@ from dense import check_against_dense, random_workload, smallest_largest, unweig
 from workloads import ADULT_14, marginals, one_attribute, plain, rows, workload
 
 from dhdmm.errors import StrategyError, StudyError
-from dhdmm.strategy import reweighted, sizes
+from dhdmm.strategy import saddle, sizes
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.objective import Largest, PerTable, Weighted
 from dhdmm.strategy.optimise import optimise
@@ -228,7 +228,7 @@ def test_given_weights_replace_those_of_the_workload() -> None:
 
 def test_a_bound_for_some_terms_is_of_these_alone(monkeypatch) -> None:
     """Not of all that is measured, of which the others are a part however small."""
-    monkeypatch.setattr(reweighted, "UNJUDGED", 0.5)
+    monkeypatch.setattr(saddle, "UNJUDGED", 0.5)
     monkeypatch.setattr(sizes, "ORBITS", 0)
     monkeypatch.setattr(sizes, "STEP", 0)
     found = optimise(TARGETED, targets={"wards": 1.0})

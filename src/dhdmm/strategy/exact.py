@@ -22,14 +22,13 @@ from dhdmm.errors import StrategyError
 from dhdmm.strategy import sizes
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
-from dhdmm.strategy.box_dual import BoxDual
 from dhdmm.strategy.boxes import Boxes
 from dhdmm.strategy.climb import Climb, Judged, ascend, floored
 from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.integer import RealBlock, Rounded, Rounder
 from dhdmm.strategy.matrix import Floats, Integers, multiply
 from dhdmm.strategy.memo import memoised
-from dhdmm.strategy.optimum import Dual, DualBlock, Optimum, inverse_half
+from dhdmm.strategy.optimum import BoxDual, Dual, DualBlock, Optimum, inverse_half
 from dhdmm.strategy.parts import inside_residuals, parts_of
 from dhdmm.strategy.sensitivity import largest_by_orbit
 from dhdmm.strategy.symmetry import Reduction
@@ -58,8 +57,7 @@ class SymmetricProblem:
     optimum: Optimum
     """What `solve` found."""
     together = True
-    """Whether copies of a block are one."""
-    parts_of = staticmethod(parts_of)
+    """Whether copies of a block are one, and its parts are solved apart."""
     dual: Dual | BoxDual
 
     def __init__(self, reduction: Reduction) -> None:
@@ -146,7 +144,9 @@ class SymmetricProblem:
     def _prepare(self) -> None:
         """The rows of every block, and V in them."""
         require_few_rows(sum(b.multiplicity * self.builder.basis(b).rows for b in self.blocks))
-        self.parts = [part for b in self.blocks for part in self.parts_of(self.builder, b)]
+        self.parts = [
+            part for b in self.blocks for part in parts_of(self.builder, b, self.together)
+        ]
 
     def _use(self, cells: Integers) -> Dual:
         """The dual with weights on these columns."""

@@ -106,9 +106,7 @@ def _least_total(workload: Workload, objective: Objective, watch: Watch) -> Stra
 def _largest(workload: Workload, objective: Largest, watch: Watch) -> Strategy:
     """The least largest variance: over all strategies, or by weights of terms."""
     from dhdmm.strategy.query_classes import by_twins  # brings scipy.linalg
-    from dhdmm.strategy.reweighted import STEPS as REWEIGHTINGS
-    from dhdmm.strategy.reweighted import reweighted
-    from dhdmm.strategy.saddle import SaddleProblem
+    from dhdmm.strategy.saddle import REWEIGHTINGS, SaddleProblem, reweighted
 
     objective.require_few(workload)
     reduction = replace(by_twins(reduce_workload(workload)), objective=objective)

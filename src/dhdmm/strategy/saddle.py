@@ -11,13 +11,17 @@ max_u X_uu · max_i var_i; divided by F² it is the certificate.
 Variances are those of weighted answers. Terms of weight 0 are not judged: they are measured with a
 small part of the sensitivity, for otherwise they could not be answered at all.
 
+Where that cannot be computed the queries of a term share its p evenly, the strategy for p is the
+one of least total error, and p_t ← p_t · (largest variance of term t)². The best strategy and the
+best bound of a few steps are taken.
+
 q: mass of d per orbit of cells; p: mass per class of queries.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,20 +31,26 @@ from dhdmm.strategy.climb import Climb, Judged, ascend
 from dhdmm.strategy.columns import Columns
 from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.matrix import Floats, Integers
+from dhdmm.strategy.objective import Largest, Objective, Weighted
 from dhdmm.strategy.optimum import Dual, Optimum, inverse_half, root
-from dhdmm.strategy.parts import whole
 from dhdmm.strategy.query_classes import QueryClasses
+from dhdmm.strategy.strategy import Strategy
 from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.watch import Watch
+from dhdmm.study.workload import Workload
 
 TOLERANCE = 5e-4
 """Stop when the largest variance is within this of its bound."""
 STEPS = 200
+REWEIGHTINGS = 4
+"""Strategies of least total error of which the best is taken."""
 SPREAD = 1e-6
 """This much of p is on all queries alike, so that none gets lost."""
 UNJUDGED = 0.001
 """What terms that are not judged add to F, relative to the others."""
 SAFETY = 1e-9
+
+Solve = Callable[[Workload, Objective], Strategy]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +70,6 @@ class SaddleProblem(SymmetricProblem):
     dual: Dual
     first, share = 2.0**15, 1.0
     together = False  # every block has queries of its own
-    parts_of = staticmethod(whole)
 
     def __init__(self, reduction: Reduction, weights: Sequence[float]) -> None:
         """With the weights of terms."""
@@ -165,3 +174,55 @@ class SaddleProblem(SymmetricProblem):
     def _bound(self, q: Floats, p: Floats) -> float:
         """F(d, p)² of the judged terms alone."""
         return self._weighed(self._masses(p)).certified_bound(q) * (1 - SAFETY)
+
+
+def reweighted(workload: Workload, objective: Largest, solve: Solve) -> Strategy:
+    """The strategy, with its bound."""
+    found = list(zip(workload.terms, objective.weights(workload), strict=True))
+    judged = [bool(weight) for _, weight in found]
+    total = sum(term.queries for term, weight in found if weight)
+    p = [term.queries / total if weight else 0.0 for term, weight in found]
+    held = _unjudged(workload, [w / math.sqrt(total) for _, w in found], judged, solve)
+    best, least, bound = None, math.inf, 0.0
+    for _ in range(REWEIGHTINGS):
+        given = [
+            weight * math.sqrt(share / term.queries) if weight else term.weight * held
+            for (term, weight), share in zip(found, p, strict=True)
+        ]
+        strategy = solve(workload, Weighted(tuple(given)))
+        bound = max(bound, strategy.lower_bound or 0.0) if all(judged) else bound
+        largest = objective.by_term(workload, strategy.reconstruction)
+        value = strategy.sensitivity_squared * max(largest)
+        if value < least:
+            best, least, kept = strategy, value, given
+        p = [share * variance**2 for share, variance in zip(p, largest, strict=True)]
+        p = [share / math.fsum(p) for share in p]
+    assert best is not None
+    if not all(judged):
+        bound = _part(workload, kept, judged, solve)
+    return replace(best, objective=objective, lower_bound=bound)
+
+
+def _unjudged(
+    workload: Workload, weights: Sequence[float], judged: Sequence[bool], solve: Solve
+) -> float:
+    """What multiplies the weights of terms that are not judged: they cost next to nothing."""
+    if all(judged):
+        return 0.0
+    plain = [term.weight for term in workload.terms]
+    rest = _part(workload, plain, [not one for one in judged], solve)
+    return UNJUDGED * _part(workload, weights, judged, solve) / rest
+
+
+def _part(
+    workload: Workload, weights: Sequence[float], chosen: Sequence[bool], solve: Solve
+) -> float:
+    """The bound on the total error, root, of some of the terms alone."""
+    numbers = iter(range(len(weights)))
+    items = [
+        replace(item, terms=tuple(t for t in item.terms if chosen[next(numbers)]), derived=())
+        for item in workload.items
+    ]
+    part = replace(workload, items=tuple(item for item in items if item.terms))
+    given = tuple(w for w, is_chosen in zip(weights, chosen, strict=True) if is_chosen)
+    return solve(part, Weighted(given)).lower_bound or 0.0
