@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dhdmm.strategy import alternatives
+from dhdmm.strategy import alternatives, sizes
 from dhdmm.strategy.alternatives import GramSum, PIdentity
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.symmetry import reduce_workload
@@ -142,7 +142,7 @@ def _all_ranges(size: int) -> np.ndarray:
 
 @pytest.mark.slow
 def test_says_what_it_skips() -> None:
-    size = alternatives.LARGEST_ATTRIBUTE + 1
+    size = sizes.BASELINE_VALUES + 1
     schema = Schema.of_sizes((size,))
     term = Term(1.0, (Product(Fraction(1), (Ranges.prefixes(size),)),), (None,))
     found = alternatives.compare(Workload(schema, (Item("prefixes", (term,)),)), size)

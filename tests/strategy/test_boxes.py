@@ -10,13 +10,13 @@ from dense import check_against_dense, dense_optimum
 
 from bench.wide import CONDITIONS, conditions, union
 from dhdmm.errors import StrategyError
-from dhdmm.strategy import blocks, box_dual, exact, sensitivity
+from dhdmm.strategy import blocks, exact, optimum, sensitivity, sizes
 from dhdmm.strategy.basis import Basis, kronecker_rows
 from dhdmm.strategy.blocks import Block, MeasuredAxis, Side
-from dhdmm.strategy.box_dual import BoxDual
 from dhdmm.strategy.boxes import Boxes
 from dhdmm.strategy.columns import Columns
 from dhdmm.strategy.optimise import optimise
+from dhdmm.strategy.optimum import BoxDual
 from dhdmm.strategy.strategy import Histogram, Strategy
 from dhdmm.strategy.tree import Tree
 from dhdmm.study.factor import Factor, Ranges
@@ -88,8 +88,8 @@ def test_the_gram_of_weights_is_that_of_all_columns(seed: int) -> None:
 @pytest.fixture
 def weights_everywhere(monkeypatch) -> None:
     """Small conditions are solved as hundreds of them are: no columns are listed."""
-    for name in ("FEW_CELLS", "LARGEST_MATRICES", "MANY_BOXES"):
-        monkeypatch.setattr(exact, name, 0)
+    for name in ("FEW_CELLS", "MATRICES", "BOXES_BY_COLUMNS"):
+        monkeypatch.setattr(sizes, name, 0)
     monkeypatch.setattr(exact.SymmetricProblem, "_fits", lambda self, ranks, sizes: sizes[0] == 1)
 
 
@@ -126,7 +126,7 @@ def test_more_numbers_than_are_written_out_are_applied_as_products(
 ) -> None:
     monkeypatch.setattr(blocks, "CHEAP_TABLE", min(written, blocks.CHEAP_TABLE))
     monkeypatch.setattr(blocks, "LARGEST_WRITTEN", written)
-    monkeypatch.setattr(box_dual, "STEPS", 2)
+    monkeypatch.setattr(optimum, "STEPS", 2)
     w = conditions(count, CONDITIONS)
     strategy = optimise(w)
     assert strategy.rows == count

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dense import check_against_dense, dense_optimum, random_workload
 
-from dhdmm.strategy import exact, split
+from dhdmm.strategy import sizes
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.optimise import optimise
 
@@ -21,12 +21,12 @@ SEEDS = [
 def force(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     """Lower the limits until a small workload takes the path of a large one."""
     if path == "columns":
-        monkeypatch.setattr(exact, "FEW_CELLS", 0)
+        monkeypatch.setattr(sizes, "FEW_CELLS", 0)
     if path in {"products", "cut"}:
-        monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
-        monkeypatch.setattr(exact, "LARGEST_STEP", 0)
+        monkeypatch.setattr(sizes, "ORBITS", 0)
+        monkeypatch.setattr(sizes, "STEP", 0)
     if path == "cut":
-        monkeypatch.setattr(split, "LARGEST_SIDE", 0)
+        monkeypatch.setattr(sizes, "ROWS_OVER_AXES", 0)
         monkeypatch.setattr(BasisBuilder, "is_full", lambda self, block: False)
 
 

@@ -10,8 +10,7 @@ import pytest
 from dense import check_against_dense
 from workloads import plain, workload
 
-from dhdmm.strategy import columns as columns_module
-from dhdmm.strategy import exact
+from dhdmm.strategy import sizes
 from dhdmm.strategy.basis import kronecker_rows
 from dhdmm.strategy.columns import Columns, TooManyColumns
 from dhdmm.strategy.optimise import optimise
@@ -61,7 +60,7 @@ def test_norms_are_exact_whatever_the_size_of_entries(seed: int) -> None:
 
 
 def test_columns_that_are_too_many_are_refused(monkeypatch) -> None:
-    monkeypatch.setattr(columns_module, "LARGEST", 100)
+    monkeypatch.setattr(sizes, "COLUMN_BYTES", 100)
     with pytest.raises(TooManyColumns, match="too many cells"):
         Columns.of([np.eye(6, dtype=np.int64)] * 3)
 
@@ -97,9 +96,9 @@ def conditions(seed: int, count: int = 6):
 def test_conditions_get_the_optimum(monkeypatch, seed: int, way: str) -> None:
     w = conditions(seed)
     best = optimise(w)
-    monkeypatch.setattr(exact, "FEW_CELLS", 0)
+    monkeypatch.setattr(sizes, "FEW_CELLS", 0)
     if way == "one after the other":
-        monkeypatch.setattr(exact, "LARGEST_MATRICES", 7 * 7 + 1)
+        monkeypatch.setattr(sizes, "MATRICES", 7 * 7 + 1)
     strategy = optimise(w)
     check_against_dense(strategy, w)
     assert strategy.lower_bound <= best.rmse
@@ -109,8 +108,8 @@ def test_conditions_get_the_optimum(monkeypatch, seed: int, way: str) -> None:
 @pytest.mark.slow
 def test_conditions_beside_tables_get_the_optimum(monkeypatch) -> None:
     """Residual blocks see one orbit of an attribute only."""
-    sizes = (5, 4, 3)
-    total = [Ranges.total(n) for n in sizes]
+    shape = (5, 4, 3)
+    total = [Ranges.total(n) for n in shape]
     tables = [[Ranges.each(5), *total[1:]], [total[0], Ranges.each(4), total[2]]]
     ranges = [
         [
@@ -121,10 +120,10 @@ def test_conditions_beside_tables_get_the_optimum(monkeypatch) -> None:
         for i in range(3)
     ]
     for chosen in itertools.combinations(tables + ranges, 3):
-        w = plain(sizes, chosen)
+        w = plain(shape, chosen)
         best = optimise(w)
         with monkeypatch.context() as patch:
-            patch.setattr(exact, "FEW_CELLS", 0)
+            patch.setattr(sizes, "FEW_CELLS", 0)
             strategy = optimise(w)
         check_against_dense(strategy, w)
         assert strategy.rmse == pytest.approx(best.rmse, rel=3e-3)

@@ -9,7 +9,7 @@ import pytest
 from dense import check_against_dense, random_workload
 from workloads import marginal_factors, plain
 
-from dhdmm.strategy import exact, split
+from dhdmm.strategy import sizes
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.optimise import optimise, rank
 from dhdmm.strategy.strategy import Strategy
@@ -24,10 +24,10 @@ SIZES = (6, 5, 3, 2)
 @pytest.fixture(params=[700, 12, 0])
 def cut(request, monkeypatch):
     """All blocks are cut; sets of so many rows stay together."""
-    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
-    monkeypatch.setattr(split, "LARGEST_SIDE", 0)
-    monkeypatch.setattr(split, "LARGEST_JOINT", request.param)
+    monkeypatch.setattr(sizes, "ORBITS", 0)
+    monkeypatch.setattr(sizes, "STEP", 0)
+    monkeypatch.setattr(sizes, "ROWS_OVER_AXES", 0)
+    monkeypatch.setattr(sizes, "ROWS_TOGETHER", request.param)
     monkeypatch.setattr(BasisBuilder, "is_full", lambda self, block: False)
 
 

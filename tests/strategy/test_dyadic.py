@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from workloads import plain
 
-import dhdmm.strategy.optimise as optimising
 from dhdmm.effort import Limit, limited
 from dhdmm.errors import StrategyError, StudyError, TooCostly
-from dhdmm.strategy import sensitivity
+from dhdmm.strategy import sensitivity, sizes
 from dhdmm.strategy.asked import nothing_more
 from dhdmm.strategy.dyadic import Dyadic, Halves
 from dhdmm.strategy.dyadic_inverse import DyadicInverse
@@ -37,7 +36,7 @@ def asked(kind: str, n: int) -> Workload:
 @pytest.fixture(autouse=True)
 def short_is_long(monkeypatch):
     """Every attribute of more than four values is a long one."""
-    monkeypatch.setattr(optimising, "MOST_WRITTEN_OUT", 4)
+    monkeypatch.setattr(sizes, "WRITTEN_OUT", 4)
 
 
 def transform(halves: Halves) -> np.ndarray:
@@ -164,7 +163,7 @@ def test_other_attributes_of_which_only_the_total_is_asked_stay_out():
 @pytest.mark.slow
 @pytest.mark.parametrize("objective", ["per-table", "max"])
 def test_other_objectives_are_served(objective, monkeypatch):
-    monkeypatch.setattr("dhdmm.strategy.exact.LONGEST_AXIS", 4)
+    monkeypatch.setattr("dhdmm.strategy.sizes.ORBITS", 4)
     w = asked("prefixes", 16)
     strategy = optimise(w, objective=objective, seconds=5)
     assert strategy.format == 4
@@ -263,7 +262,7 @@ def test_differences_of_too_many_columns_are_refused_by_their_number(monkeypatch
 
 
 def test_more_values_than_can_be_are_refused_before_anything_is_computed(monkeypatch):
-    monkeypatch.setattr("dhdmm.strategy.dyadic.LARGEST_VALUES", 8)
+    monkeypatch.setattr("dhdmm.strategy.sizes.VALUES_BY_HALVES", 8)
     with pytest.raises(StrategyError, match="ranges of 9 values") as refusal:
         optimise(asked("prefixes", 9))
     assert refusal.value.hint == "bin the attribute"

@@ -10,7 +10,7 @@ from dense import check_against_dense, random_workload, smallest_largest, unweig
 from workloads import ADULT_14, marginals, one_attribute, plain, rows, workload
 
 from dhdmm.errors import StrategyError, StudyError
-from dhdmm.strategy import exact, reweighted, split
+from dhdmm.strategy import saddle, sizes
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.objective import Largest, PerTable, Weighted
 from dhdmm.strategy.optimise import optimise
@@ -180,10 +180,10 @@ def test_an_optimum_for_total_error_takes_more_budget_for_the_same_targets() -> 
 @pytest.mark.parametrize("path", ["products", "components"])
 def test_larger_workloads_are_reweighted_by_term(path: str, monkeypatch) -> None:
     """Better than the least total error, and the bound still holds."""
-    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
+    monkeypatch.setattr(sizes, "ORBITS", 0)
+    monkeypatch.setattr(sizes, "STEP", 0)
     if path == "components":
-        monkeypatch.setattr(split, "LARGEST_SIDE", 0)
+        monkeypatch.setattr(sizes, "ROWS_OVER_AXES", 0)
         monkeypatch.setattr(BasisBuilder, "is_full", lambda self, block: False)
     by = itertools.combinations(range(3), 2)
     w = plain(
@@ -228,9 +228,9 @@ def test_given_weights_replace_those_of_the_workload() -> None:
 
 def test_a_bound_for_some_terms_is_of_these_alone(monkeypatch) -> None:
     """Not of all that is measured, of which the others are a part however small."""
-    monkeypatch.setattr(reweighted, "UNJUDGED", 0.5)
-    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
+    monkeypatch.setattr(saddle, "UNJUDGED", 0.5)
+    monkeypatch.setattr(sizes, "ORBITS", 0)
+    monkeypatch.setattr(sizes, "STEP", 0)
     found = optimise(TARGETED, targets={"wards": 1.0})
     one = unweighted(TARGETED)[TARGETED.rows["wards"]]
     assert found.lower_bound <= smallest_largest(one)[1]
@@ -255,8 +255,8 @@ def test_where_a_matrix_of_cells_is_too_large_terms_are_weighed(monkeypatch) -> 
         "  - {name: b, ranges: {of: b, kind: prefix}}\n"
     )
     whole = optimise(study.workload, targets={"a": 1.0})
-    monkeypatch.setattr("dhdmm.strategy.saddle.LARGEST_MATRICES", 120 * 60)
-    refused = "dhdmm.strategy.saddle.SaddleProblem.solve_for"
+    monkeypatch.setattr("dhdmm.strategy.sizes.MATRICES", 120 * 60)
+    refused = "dhdmm.strategy.saddle.SaddleProblem._optimum"
     monkeypatch.setattr(refused, lambda *_: pytest.fail("a matrix of cells was written out"))
     found = optimise(study.workload, targets={"a": 1.0})
     assert found.lower_bound <= whole.lower_bound * whole.ratio

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from workloads import marginal_factors, workload
 
-from dhdmm.strategy import exact, split
+from dhdmm.strategy import sizes
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
 from dhdmm.strategy.optimise import optimise
@@ -32,13 +32,13 @@ def example() -> Workload:
 def path(request, monkeypatch) -> str:
     """Every way to a strategy."""
     if request.param != "exact":
-        monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
-        monkeypatch.setattr(exact, "LARGEST_STEP", 0)
+        monkeypatch.setattr(sizes, "ORBITS", 0)
+        monkeypatch.setattr(sizes, "STEP", 0)
     if request.param in {"joint", "cut"}:
-        monkeypatch.setattr(split, "LARGEST_SIDE", 0)
+        monkeypatch.setattr(sizes, "ROWS_OVER_AXES", 0)
         monkeypatch.setattr(BasisBuilder, "is_full", lambda self, block: False)
     if request.param == "cut":
-        monkeypatch.setattr(split, "LARGEST_JOINT", 12)
+        monkeypatch.setattr(sizes, "ROWS_TOGETHER", 12)
     return request.param
 
 

@@ -14,6 +14,7 @@ from workloads import marginals, one_attribute, plain, rows, with_total, workloa
 import dhdmm.strategy.optimise as optimising
 from dhdmm.effort import TooLong, allocate, borrow, within, work
 from dhdmm.errors import StrategyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.measuring import _numbered
 from dhdmm.strategy.optimise import optimise
 from dhdmm.strategy.strategy import Histogram, Strategy
@@ -221,7 +222,7 @@ def test_what_takes_too_long_is_given_up_in_words(monkeypatch):
         with pytest.raises(StrategyError, match="in the time allowed") as error:
             optimise(w)
         assert "more seconds" in str(error.value.hint)
-    monkeypatch.setattr(optimising, "MOST_WRITTEN_OUT", 4)
+    monkeypatch.setattr(sizes, "WRITTEN_OUT", 4)
     assert optimise(one_attribute(Ranges.prefixes(9))).rows == 9, "halves end by themselves"
 
 

@@ -11,7 +11,7 @@ from dense import check_against_dense, random_workload
 from workloads import marginal_factors, one_attribute, plain, rows
 
 from dhdmm.effort import Limit, limited
-from dhdmm.strategy import exact, split
+from dhdmm.strategy import sizes
 from dhdmm.strategy.optimise import optimise
 from dhdmm.study.factor import Ranges
 from tests.amounts import seeds
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def components_only(monkeypatch):
-    monkeypatch.setattr(exact, "LONGEST_AXIS", 0)
-    monkeypatch.setattr(exact, "LARGEST_STEP", 0)
+    monkeypatch.setattr(sizes, "ORBITS", 0)
+    monkeypatch.setattr(sizes, "STEP", 0)
 
 
 @pytest.mark.parametrize("seed", seeds(12, 40))
@@ -36,15 +36,15 @@ def test_components_match_dense_arithmetic(components_only, seed):
 @pytest.mark.parametrize("kind", [Ranges.prefixes, Ranges.all])
 def test_ranges_crossed_with_tables_are_near_the_optimum(components_only, monkeypatch, kind):
     """With sides of at most 20 rows the pair of long attributes is a product of two sides."""
-    sizes = (8, 7, 3, 2)
+    shape = (8, 7, 3, 2)
     products = []
     for by in itertools.chain.from_iterable(itertools.combinations(range(4), k) for k in range(3)):
-        factors = marginal_factors(sizes, by)
+        factors = marginal_factors(shape, by)
         for a in {0, 1}.intersection(by):
-            factors[a] = kind(sizes[a])
+            factors[a] = kind(shape[a])
         products.append(factors)
-    w = plain(sizes, products)
-    monkeypatch.setattr(split, "LARGEST_SIDE", 20)
+    w = plain(shape, products)
+    monkeypatch.setattr(sizes, "ROWS_OVER_AXES", 20)
     strategy = optimise(w)
     check_against_dense(strategy, w)
     assert any(len(block.sides) > 1 for block in strategy.blocks)

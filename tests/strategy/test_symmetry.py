@@ -11,8 +11,7 @@ from workloads import plain, rows
 
 from dhdmm.effort import Limit, limited
 from dhdmm.errors import StrategyError, TooCostly
-from dhdmm.strategy import exact as exact_module
-from dhdmm.strategy import membership
+from dhdmm.strategy import membership, sizes
 from dhdmm.strategy.contrast import Nest, contrasts
 from dhdmm.strategy.membership import Queries
 from dhdmm.strategy.optimise import optimise, rank
@@ -60,8 +59,8 @@ def test_orbits_and_grams_are_those_of_the_whole_matrices(seed):
 @pytest.mark.parametrize("exact", [True, False])
 def test_rank_is_that_of_the_whole_matrix(monkeypatch, seed, exact):
     if not exact:
-        monkeypatch.setattr(exact_module, "LONGEST_AXIS", 0)
-        monkeypatch.setattr(exact_module, "LARGEST_STEP", 0)
+        monkeypatch.setattr(sizes, "ORBITS", 0)
+        monkeypatch.setattr(sizes, "STEP", 0)
     w = random_workload(seed)
     assert rank(w) == np.linalg.matrix_rank(unweighted(w))
 

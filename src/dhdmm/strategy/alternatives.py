@@ -25,6 +25,7 @@ import numpy as np
 from scipy import optimize
 
 from dhdmm.errors import StrategyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.matrix import Floats, Integers
 from dhdmm.strategy.maximise import NormTable, maximum
 from dhdmm.strategy.symmetry import ReducedAxis, Reduction, reduce_workload
@@ -40,10 +41,6 @@ VALUES_PER_ROW = 16
 SWEEPS = 12
 SWEEP_TOLERANCE = 5e-3
 STEPS = 100
-LARGEST_ATTRIBUTE = 2048
-"""Values of an attribute above which p-identity takes minutes."""
-LARGEST_TABLE = 2**22
-"""Different cells of one term that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ class GramSum:
         for pairs, c in self.summands.items():
             vectors = [profiles[a][pair] for a, pair in enumerate(pairs)]
             held = tuple(a for a, vector in enumerate(vectors) if np.ptp(vector))
-            if math.prod(len(vectors[a]) for a in held) > LARGEST_TABLE:
+            if math.prod(len(vectors[a]) for a in held) > sizes.TABLE:
                 raise StrategyError("too many different cells")
             table = np.array(c * math.prod(float(v[0]) for v in vectors if not np.ptp(v)))
             for a in held:
@@ -212,8 +209,8 @@ def error_and_gradient(theta: Floats, V: Floats) -> tuple[float, Floats]:
 
 def kronecker(grams: GramSum) -> list[PIdentity]:
     """OPT_⊗: attributes in turn, each by OPT_0 on its surrogate, until a sweep gains little."""
-    if max(len(axis.orbit) for axis in grams.axes) > LARGEST_ATTRIBUTE:
-        raise StrategyError(f"an attribute has more than {LARGEST_ATTRIBUTE:,} values")
+    if max(len(axis.orbit) for axis in grams.axes) > sizes.BASELINE_VALUES:
+        raise StrategyError(f"an attribute has more than {sizes.BASELINE_VALUES:,} values")
     parts = [PIdentity(_start(axis)) for axis in grams.axes]
     numbers = _traces(grams, parts)
     error = grams.contract(numbers)

@@ -23,17 +23,17 @@ from functools import cached_property
 import numpy as np
 
 from dhdmm.effort import OBJECT, work
+from dhdmm.strategy import sizes
 from dhdmm.strategy.matrix import Floats
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.optimum import lowered_roots
 from dhdmm.strategy.symmetry import ReducedAxis, Reduction
 
-KEPT, SHARES = (1, 3, 12), (0.1, 0.25, 0.5, 0.75)
-"""Dimensions of K, and where θ lies between its least value and 1: tried one after the other."""
-LARGEST = 1600
-"""Rows of a block that is written out."""
-MORE_KEPT, LARGER = 23, 5500
-"""The same once more, for the best θ: some twenty seconds and 0.9 GB."""
+WHOLE = 2**62
+KEPT, MORE_KEPT = (WHOLE, 1, 3, 12), 23
+"""Dimensions of K: tried one after the other."""
+SHARE = 0.25
+"""Where θ lies between its least value and 1."""
 SAFETY = 1e-9
 REST = -2
 
@@ -45,13 +45,12 @@ class WeighedAxis:
     axis: ReducedAxis
     mass: Floats
     """Of d on every orbit."""
-    share: float | None
     kept: int
 
     @cached_property
     def _K(self) -> Floats | None:
         """Orthonormal columns, K first; None if the axis is not cut."""
-        if self.share is None or len(self.mass) <= 2 * self.kept:
+        if len(self.mass) <= 2 * self.kept:
             return None
         mixed = np.asarray(sum(self._gram(i) / np.trace(self._gram(i)) for i in self._factors))
         found = [np.sqrt(self.mass)]
@@ -100,13 +99,13 @@ class WeighedAxis:
 
     @memoised
     def _split(self, i: int) -> tuple[Floats, Floats]:
-        if self._K is None or self.share is None:
+        if self._K is None:
             return self._gram(i), np.zeros((1, 1))
         G, k = self._K.T @ self._gram(i) @ self._K, self.kept
-        return unmixed(G[:k, :k], G[:k, k:], G[k:, k:], self.share)
+        return unmixed(G[:k, :k], G[:k, k:], G[k:, k:])
 
 
-def unmixed(A: Floats, E: Floats, C: Floats, share: float) -> tuple[Floats, Floats]:
+def unmixed(A: Floats, E: Floats, C: Floats, share: float = SHARE) -> tuple[Floats, Floats]:
     """A − θ A_E and C − Eᵀ A⁻¹ E / θ."""
     U, s, _ = np.linalg.svd(E, full_matrices=False)
     U = U[:, s > 1e-12 * np.abs(A).max()]
@@ -131,18 +130,14 @@ class ProductBound:
 
     @property
     def value(self) -> float:
-        """The largest found: without a cut, by the best K, by the best θ for that, and a larger K.
+        """The largest found: without a cut, by the best K, and by a larger one.
 
         The last is for tables of many long attributes, whose total counts couple with much.
         """
-        found = {kept: self.root_trace(SHARES[1], kept) for kept in KEPT}
-        best = max(found, key=lambda kept: found[kept])
-        shares = {share: self.root_trace(share, best) for share in (None, *SHARES)}
-        share = max(shares, key=lambda share: shares[share])
-        values = [*found.values(), *shares.values(), self.root_of_trace]
-        if best == KEPT[-1] and share is not None:
-            values.append(self.root_trace(share, MORE_KEPT, LARGER))
-        return max(values) * (1 - SAFETY)
+        values = [self.root_trace(kept) for kept in KEPT]
+        if values[-1] == max(values):
+            values.append(self.root_trace(MORE_KEPT, sizes.BOUND_ROWS_ONCE))
+        return max(*values, self.root_of_trace) * (1 - SAFETY)
 
     @property
     def root_of_trace(self) -> float:
@@ -155,8 +150,8 @@ class ProductBound:
         )
         return math.sqrt(math.fsum(shares))
 
-    def root_trace(self, share: float | None, kept: int, largest: int = LARGEST) -> float:
-        axes = [WeighedAxis(*x, share, kept) for x in zip(self.reduction.axes, self.d, strict=True)]
+    def root_trace(self, kept: int, largest: int = sizes.BOUND_ROWS) -> float:
+        axes = [WeighedAxis(*x, kept) for x in zip(self.reduction.axes, self.d, strict=True)]
         blocks: dict[tuple[int, ...], dict[tuple[int, ...], float]] = {}
         for index, coefficient in self._products():
             for parts in itertools.product(*(x.parts(i) for x, i in zip(axes, index, strict=True))):

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dhdmm.effort import allocate, borrow, work
+from dhdmm.strategy import sizes
 from dhdmm.strategy.matrix import Exact, Floats, Integers
 
-MOST_CELLS, MOST_CORNERS = 2**26, 2**25
 Numbers = NDArray[np.int32]
 GOLDEN = (math.sqrt(5) - 1) / 2
 
@@ -44,7 +44,7 @@ class Boxes:
     def of(cls, tables: Sequence[Integers]) -> Boxes | None:
         """From every attribute's (products, orbits); None if some are no ranges, or too many."""
         shape = tuple(table.shape[1] for table in tables)
-        if math.prod(shape) > MOST_CELLS:
+        if math.prod(shape) > sizes.BOX_CELLS:
             return None
         low = np.stack([(table != 0).argmax(axis=1) for table in tables], axis=1)
         held = np.stack([np.count_nonzero(table, axis=1) for table in tables], axis=1)
@@ -53,7 +53,7 @@ class Boxes:
             if not np.array_equal(table, (inside >= 0) & (inside < held[:, a, None])):
                 return None
         corners = list(_corners(low, low + held, shape))
-        if sum(len(part[0]) for part in corners) > MOST_CORNERS:
+        if sum(len(part[0]) for part in corners) > sizes.BOX_CORNERS:
             return None
         *_, place = found = [np.concatenate(part) for part in zip(*corners, strict=True)]
         order = np.argsort(place)  # neighbours in memory are met one after the other

@@ -20,10 +20,9 @@ import numpy as np
 
 from dhdmm.effort import OBJECT, borrow, work
 from dhdmm.errors import StrategyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.matrix import BIG, FLOAT, Exact, Integers, largest
 
-LARGEST = 2**27
-"""Bytes of the columns that are extended at once."""
 CHUNK = 2**19
 """Entries of S K that are written out at once."""
 
@@ -63,7 +62,7 @@ class Columns:
         for a in order:
             own = tables[a].T[firsts[a]].astype(kind)
             entries = len(values) * own.size
-            if entries * own.itemsize > LARGEST:
+            if entries * own.itemsize > sizes.COLUMN_BYTES:
                 raise TooManyColumns("the queries tell too many cells apart")
             borrow(entries * own.itemsize / 4)
             work(OBJECT + 10 * entries)

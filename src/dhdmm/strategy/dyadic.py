@@ -24,21 +24,22 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.matrix import Exact, Floats, Integers
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-LARGEST_VALUES = 2**17
 LARGEST_REACH = 5
 Numbers = NDArray[Any]
 
 
 def require_few_values(values: int) -> None:
     """For an error before anything is computed."""
-    if values > LARGEST_VALUES:
+    most = sizes.VALUES_BY_HALVES
+    if values > most:
         raise StrategyError(
-            f"ranges of {values:,} values are asked for, and up to {LARGEST_VALUES:,} can be",
+            f"ranges of {values:,} values are asked for, and up to {most:,} can be",
             hint="bin the attribute",
         )
 

@@ -29,9 +29,9 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import lapack
 
+from dhdmm.strategy.climb import Climb, Judged, ascend
 from dhdmm.strategy.dyadic import Dyadic, Halves
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import Climb
 from dhdmm.strategy.probe import Booleans
 from dhdmm.strategy.watch import Watch
 
@@ -98,17 +98,13 @@ class Line:
             fewer = Line(self.n // 8, self.is_all).solve(watch)
             places = (np.arange(self.n) + 0.5) / self.n * len(fewer) - 0.5
             start = np.exp(np.interp(places, np.arange(len(fewer)), np.log(fewer)))
-        climb = Climb(start / start.sum())
-        best, largest = climb.q, math.inf
-        for _ in range(STEPS):
-            X = self.columns(climb.q)
-            x = X / float(climb.q @ X)
-            if x.max() < largest:
-                best, largest = climb.q, float(x.max())
-            if largest < 1 + CLOSE or watch.is_over:
-                break
-            climb.step(x)
-        return best
+        peak = ascend(Climb(start / start.sum()), self._judge, watch, CLOSE, STEPS)
+        return np.asarray(peak.q)
+
+    def _judge(self, d: Floats) -> Judged[None]:
+        x = self.columns(d)
+        F = float(d @ x)
+        return Judged(x / F, F * float(x.max()), F**2, None)
 
 
 def inverse_diagonal(diagonal: Floats, off: Floats) -> Floats:
@@ -273,19 +269,16 @@ class DyadicOptimum:
 
 def optimum(line: Line, reach: int, watch: Watch) -> DyadicOptimum:
     d = line.solve(watch.part(0.3))
-    bound, halves = line.bound(d), Halves(line.n, reach)
-    climb, best, largest = Climb(d), None, math.inf
-    for _ in range(EVENING_STEPS):
-        matrix = regressed(Field(line, climb.q, halves))
+    halves = Halves(line.n, reach)
+
+    def judge(d: Floats) -> Judged[Dyadic]:
+        matrix = regressed(Field(line, d, halves))
         norms = np.asarray(matrix.squared_norms, np.float64)
-        x = norms / float(climb.q @ norms)
-        if x.max() < largest:
-            best, largest = matrix, float(x.max())
-        if largest < 1 + EVEN or watch.is_over:
-            break
-        climb.step(x)
-    assert best is not None
-    return DyadicOptimum(best, bound, math.sqrt(largest))
+        x = norms / float(d @ norms)
+        return Judged(x, float(x.max()), 1.0, matrix)
+
+    peak = ascend(Climb(d), judge, watch, EVEN, EVENING_STEPS)
+    return DyadicOptimum(peak.found, line.bound(d), math.sqrt(peak.achieved))
 
 
 def rounded(matrix: Dyadic, bits: int) -> Dyadic:

@@ -56,9 +56,10 @@ from dhdmm.strategy.blocks import (
     Side,
 )
 from dhdmm.strategy.contrast import Contrast
-from dhdmm.strategy.dyadic import LARGEST_REACH, LARGEST_VALUES, Dyadic, Halves
+from dhdmm.strategy.dyadic import LARGEST_REACH, Dyadic, Halves
 from dhdmm.strategy.matrix import Integers
 from dhdmm.strategy.memo import memoised
+from dhdmm.strategy.sizes import VALUES_BY_HALVES
 from dhdmm.strategy.tree import Tree
 
 MAGIC = b"dhdmm strategy"
@@ -321,7 +322,7 @@ def _read_dyadic(document: Any, axes: tuple[MeasuredAxis, ...]) -> Block:
     a, reach, packed = _array(document, 3, "a block")
     a = _number(a, 0, len(axes) - 1, "an axis")
     n = len(axes[a].sizes)
-    if not 2 <= n == len(axes[a].orbit) <= LARGEST_VALUES:
+    if not 2 <= n == len(axes[a].orbit) <= VALUES_BY_HALVES:
         raise refused("an attribute's values cannot be halved")
     halves = Halves(n, _number(reach, 1, LARGEST_REACH, "the reach"))
     allocate(2 * halves.entries)

@@ -23,6 +23,7 @@ import numpy as np
 
 from dhdmm.effort import allocate
 from dhdmm.errors import StrategyError, StudyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.contrast import Contrast, Nest, contrasts, well_balanced
 from dhdmm.strategy.matrix import Floats
 from dhdmm.study.names import nearest
@@ -31,9 +32,6 @@ from dhdmm.study.workload import Workload
 if TYPE_CHECKING:
     from dhdmm.strategy.reconstruction import Reconstruction
     from dhdmm.study.spec import Study
-
-MOST_JUDGED = 3 * 10**7
-"""Queries whose variances are looked at one by one."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +147,10 @@ class Largest(Objective):
 
     def require_few(self, workload: Workload) -> None:
         """Refuse what would have too many variances."""
-        if workload.queries > MOST_JUDGED:
+        if workload.queries > sizes.JUDGED:
             raise StrategyError(
                 f"{workload.queries:,} queries are too many to look at the error of each",
-                hint=f"ask for at most {MOST_JUDGED:,}, or choose 'objective: per-table'",
+                hint=f"ask for at most {sizes.JUDGED:,}, or choose 'objective: per-table'",
             )
 
     def judge(self, workload: Workload, reconstruction: Reconstruction) -> float:

@@ -51,19 +51,9 @@ def inside_residuals(reduction: Reduction, block: BlockGram, codes: Integers) ->
     return inside
 
 
-def parts_of(builder: BasisBuilder, block: BlockGram) -> list[Part]:
-    """The parts of a block that no query joins."""
-    return _solvable(builder, block, list(_separate(builder, block)))
-
-
-def whole(builder: BasisBuilder, block: BlockGram) -> list[Part]:
-    """The block as one part."""
-    return _solvable(builder, block, [(builder.basis(block), None)])
-
-
-def _solvable(
-    builder: BasisBuilder, block: BlockGram, found: list[tuple[Basis, Integers | None]]
-) -> list[Part]:
+def parts_of(builder: BasisBuilder, block: BlockGram, apart: bool) -> list[Part]:
+    """The parts of a block that no query joins, or the block as one."""
+    found = list(_separate(builder, block)) if apart else [(builder.basis(block), None)]
     rows = [Rows(builder.reduction, builder.books, block.axes, basis) for basis, _ in found]
     V = [own.workload(block.axes, block.pairs.items()) for own in rows]
     if not np.isclose(math.fsum(np.trace(H) for H in V), block.trace, rtol=1e-9):

@@ -8,7 +8,8 @@ value.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -16,14 +17,17 @@ from dhdmm.effort import OBJECT, work
 from dhdmm.strategy.block_basis import BasisBuilder
 from dhdmm.strategy.blocks import MeasuredAxis, require_few_rows
 from dhdmm.strategy.bound import SAFETY, ProductBound
+from dhdmm.strategy.climb import Climb, Judged, ascend
 from dhdmm.strategy.integer import Rounded
 from dhdmm.strategy.matrix import Floats
-from dhdmm.strategy.optimum import Climb
 from dhdmm.strategy.sides import Component
 from dhdmm.strategy.split import split
 from dhdmm.strategy.symmetry import BlockGram, Reduction
 from dhdmm.strategy.watch import Watch
 
+LARGEST_LOSS = 0.0015
+"""Rounding may cost this much: entries are products of small ones."""
+FIRST_SCALE, FINEST_SCALE, FINEST_SCALE_OF_CUT = 2.0**15, 2.0**36, 2.0**26
 STEPS = 25
 NEARLY_EQUAL = 2e-4
 SMALLEST_SHARE = 1e-4
@@ -32,6 +36,9 @@ SMALLEST_SHARE = 1e-4
 
 class ProductDual:
     """The components of a workload, and dual weights for which they are solved."""
+
+    share, most, first = 0.5, LARGEST_LOSS, FIRST_SCALE
+    achieved = None
 
     def __init__(
         self, reduction: Reduction, builder: BasisBuilder, blocks: Sequence[BlockGram]
@@ -50,19 +57,30 @@ class ProductDual:
 
     def solve(self, watch: Watch) -> None:
         """Climb until columns are nearly equal on average, or the time is over."""
-        climbs = {a: Climb(d) for a, d in enumerate(self.d) if len(d) > 1}
-        for step in range(STEPS):
-            for component in self.components:
-                work(OBJECT)
-                component.solve(self.d)
+        long = [a for a, d in enumerate(self.d) if len(d) > 1]
+        if not long:
+            self._solve_for([])
+            return
+        cuts = tuple(np.cumsum([len(self.d[a]) for a in long])[:-1].tolist())
+        climb = Climb(np.concatenate([self.d[a] for a in long]), cuts, SMALLEST_SHARE)
+
+        def judge(q: Floats) -> Judged[None]:
+            self._solve_for(zip(long, np.split(q, cuts), strict=True))
             excess = self._excess()
-            largest = max((float(x.max()) for x in excess.values()), default=0.0)
-            if largest <= 1 + NEARLY_EQUAL or watch.is_over or step == STEPS - 1:
-                break
-            for a, x in excess.items():
-                climbs[a].step(x)
-                least = np.maximum(climbs[a].q, SMALLEST_SHARE / len(x))
-                climbs[a].q = self.d[a] = least / least.sum()
+            x = np.concatenate([excess[a] for a in long])
+            return Judged(x, self.total * float(x.max()), self.total, None)
+
+        peak = ascend(climb, judge, Watch(watch.left), NEARLY_EQUAL, STEPS)
+        if peak.q is not climb.q:
+            self._solve_for(zip(long, np.split(peak.q, cuts), strict=True))
+
+    def _solve_for(self, d: Iterable[tuple[int, Floats]]) -> None:
+        """All components, for these weights of attributes."""
+        for a, own in d:
+            self.d[a] = own
+        for component in self.components:
+            work(OBJECT)
+            component.solve(self.d)
 
     def _excess(self) -> dict[int, Floats]:
         """For every axis: the mean squared column given the value's orbit, over the mean of all."""
@@ -76,13 +94,15 @@ class ProductDual:
         return found
 
     @property
-    def is_cut(self) -> bool:
-        """Whether blocks fell into components; then large entries take long to add up."""
-        return len({component.block.residuals for component in self.components}) < len(
-            self.components
-        )
+    def finest(self) -> float:
+        """If blocks fell into components, large entries take long to add up."""
+        blocks = {component.block.residuals for component in self.components}
+        return FINEST_SCALE if len(blocks) == len(self.components) else FINEST_SCALE_OF_CUT
 
-    @property
+    def longest(self, rounded: Sequence[Rounded]) -> None:
+        """All columns are looked at."""
+
+    @cached_property
     def bound(self) -> float:
         """From the components themselves where these are exact, else from the workload."""
         equal = [axis.sizes / axis.sizes.sum() for axis in self.reduction.axes]

@@ -11,33 +11,46 @@ max_u X_uu · max_i var_i; divided by F² it is the certificate.
 Variances are those of weighted answers. Terms of weight 0 are not judged: they are measured with a
 small part of the sensitivity, for otherwise they could not be answered at all.
 
+Where that cannot be computed the queries of a term share its p evenly, the strategy for p is the
+one of least total error, and p_t ← p_t · (largest variance of term t)². The best strategy and the
+best bound of a few steps are taken.
+
 q: mass of d per orbit of cells; p: mass per class of queries.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dhdmm.strategy import sizes
+from dhdmm.strategy.climb import Climb, Judged, ascend
 from dhdmm.strategy.columns import Columns
-from dhdmm.strategy.exact import LARGEST_MATRICES, SymmetricProblem
+from dhdmm.strategy.exact import SymmetricProblem
 from dhdmm.strategy.matrix import Floats, Integers
-from dhdmm.strategy.optimum import Climb, Dual, Optimum, root
-from dhdmm.strategy.parts import whole
+from dhdmm.strategy.objective import Largest, Objective, Weighted
+from dhdmm.strategy.optimum import Dual, Optimum, inverse_half, root
 from dhdmm.strategy.query_classes import QueryClasses
+from dhdmm.strategy.strategy import Strategy
+from dhdmm.strategy.symmetry import Reduction
 from dhdmm.strategy.watch import Watch
+from dhdmm.study.workload import Workload
 
 TOLERANCE = 5e-4
 """Stop when the largest variance is within this of its bound."""
 STEPS = 200
+REWEIGHTINGS = 4
+"""Strategies of least total error of which the best is taken."""
 SPREAD = 1e-6
 """This much of p is on all queries alike, so that none gets lost."""
 UNJUDGED = 0.001
 """What terms that are not judged add to F, relative to the others."""
 SAFETY = 1e-9
+
+Solve = Callable[[Workload, Objective], Strategy]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,21 +67,30 @@ class Variances:
 class SaddleProblem(SymmetricProblem):
     """The dual problem over cells and queries; `dual` is that for the weights p last set."""
 
+    dual: Dual
+    first, share = 2.0**15, 1.0
     together = False  # every block has queries of its own
-    parts_of = staticmethod(whole)
+
+    def __init__(self, reduction: Reduction, weights: Sequence[float]) -> None:
+        """With the weights of terms."""
+        super().__init__(reduction)
+        self.weights = weights
 
     def _different_cells(self) -> Integers | Columns | None:
         """All of them, if a matrix of the cells of every block can be written out."""
-        squares = sum(block.dimension**2 for block in self.blocks)
-        return self._all_cells() if squares <= LARGEST_MATRICES else None
+        ranks = [self.builder.rank_bound(block) for block in self.blocks]
+        cells = [block.dimension for block in self.blocks]
+        if len(self._long) <= 1:
+            fits = math.prod(self.reduction.orbit_shape) <= sizes.ORBITS
+        else:
+            fits = self._fits(ranks, cells) and sum(n**2 for n in cells) <= sizes.MATRICES
+        return self._every_cell() if fits else None
 
-    def solve_for(self, weights: Sequence[float], watch: Watch) -> Optimum:
-        """With the weights of terms."""
-        self._prepare()
+    def _optimum(self, watch: Watch) -> Optimum:
         assert isinstance(self.cells, np.ndarray)
-        self._use(self.cells)
-        self._weigh(weights)
-        optimum = self.solve(watch)
+        self.dual = self._use(self.cells)
+        self._weigh(self.weights)
+        optimum = self._climb(watch)
         roots = [block.R for block in self.dual.blocks]
         found = zip(self.parts, roots, self.B, self._lengths, strict=True)
         self.parts = [replace(x, C=R @ np.linalg.pinv(B * lengths)) for x, R, B, lengths in found]
@@ -122,8 +144,9 @@ class SaddleProblem(SymmetricProblem):
         self.dual = self._weighed(self._masses(p) | self._held)
         F, X = self.dual.evaluate(q)
         found = {t: np.zeros(self._shapes[t]) for t in self.judged}
-        for block, shares, Q in zip(self.dual.blocks, self._shares, self._Q, strict=True):
-            half = Q @ np.linalg.inv(self.dual.inverse_half(block, q) @ block.R @ Q)
+        each = zip(self.dual.blocks, self._shares, self._Q, strict=True)
+        for i, (block, shares, Q) in enumerate(each):
+            half = Q @ np.linalg.inv(inverse_half(self.dual.weighed(i, q)) @ block.R @ Q)
             inverse = block.multiplicity * (half @ half.T)
             for share in shares:
                 if share.term in found:
@@ -131,29 +154,75 @@ class SaddleProblem(SymmetricProblem):
         queries = [self._squared[t] * variances.ravel() for t, variances in found.items()]
         return Variances(F, X, np.concatenate(queries))
 
-    def solve(self, watch: Watch) -> Optimum:
-        """Climb until the certificate is within TOLERANCE or the time is over."""
-        q = self.dual.uniform()
-        climb = Climb(np.concatenate([q, self._even]), (len(q),))
-        achieved, highest, best, tightest = math.inf, 0.0, climb.q, climb.q
-        for _ in range(STEPS):
-            q, p = np.split(climb.q, [len(q)])
+    def _climb(self, watch: Watch) -> Optimum:
+        cells = self.dual.uniform()
+        climb = Climb(np.concatenate([cells, self._even]), (len(cells),))
+
+        def judge(both: Floats) -> Judged[None]:
+            q, p = np.split(both, climb.cuts)
             found = self.evaluate(q, p)
             mean = float(((1 - SPREAD) * p + SPREAD * self._even) @ found.queries)
-            value = float(found.X.max() * found.queries.max())
-            if value < achieved:
-                achieved, best = value, climb.q
-            if found.F * mean > highest:
-                highest, tightest = found.F * mean, climb.q
-            watch.report(math.sqrt(achieved / highest))
-            if achieved <= (1 + TOLERANCE) * highest or watch.is_over:
-                break
-            climb.step(np.concatenate([found.X / found.F, found.queries / mean]))
-        bound = self._bound(*np.split(tightest, [len(q)]))
-        q, p = np.split(best, [len(q)])
+            x = np.concatenate([found.X / found.F, found.queries / mean])
+            return Judged(x, float(found.X.max() * found.queries.max()), found.F * mean, None)
+
+        peak = ascend(climb, judge, watch, TOLERANCE, STEPS)
+        bound = self._bound(*np.split(peak.tightest, climb.cuts))
+        q, p = np.split(peak.q, climb.cuts)
         self.evaluate(q, p)
-        return Optimum(q, bound, achieved)
+        return Optimum(q, bound, peak.achieved)
 
     def _bound(self, q: Floats, p: Floats) -> float:
         """F(d, p)² of the judged terms alone."""
         return self._weighed(self._masses(p)).certified_bound(q) * (1 - SAFETY)
+
+
+def reweighted(workload: Workload, objective: Largest, solve: Solve) -> Strategy:
+    """The strategy, with its bound."""
+    found = list(zip(workload.terms, objective.weights(workload), strict=True))
+    judged = [bool(weight) for _, weight in found]
+    total = sum(term.queries for term, weight in found if weight)
+    p = [term.queries / total if weight else 0.0 for term, weight in found]
+    held = _unjudged(workload, [w / math.sqrt(total) for _, w in found], judged, solve)
+    best, least, bound = None, math.inf, 0.0
+    for _ in range(REWEIGHTINGS):
+        given = [
+            weight * math.sqrt(share / term.queries) if weight else term.weight * held
+            for (term, weight), share in zip(found, p, strict=True)
+        ]
+        strategy = solve(workload, Weighted(tuple(given)))
+        bound = max(bound, strategy.lower_bound or 0.0) if all(judged) else bound
+        largest = objective.by_term(workload, strategy.reconstruction)
+        value = strategy.sensitivity_squared * max(largest)
+        if value < least:
+            best, least, kept = strategy, value, given
+        p = [share * variance**2 for share, variance in zip(p, largest, strict=True)]
+        p = [share / math.fsum(p) for share in p]
+    assert best is not None
+    if not all(judged):
+        bound = _part(workload, kept, judged, solve)
+    return replace(best, objective=objective, lower_bound=bound)
+
+
+def _unjudged(
+    workload: Workload, weights: Sequence[float], judged: Sequence[bool], solve: Solve
+) -> float:
+    """What multiplies the weights of terms that are not judged: they cost next to nothing."""
+    if all(judged):
+        return 0.0
+    plain = [term.weight for term in workload.terms]
+    rest = _part(workload, plain, [not one for one in judged], solve)
+    return UNJUDGED * _part(workload, weights, judged, solve) / rest
+
+
+def _part(
+    workload: Workload, weights: Sequence[float], chosen: Sequence[bool], solve: Solve
+) -> float:
+    """The bound on the total error, root, of some of the terms alone."""
+    numbers = iter(range(len(weights)))
+    items = [
+        replace(item, terms=tuple(t for t in item.terms if chosen[next(numbers)]), derived=())
+        for item in workload.items
+    ]
+    part = replace(workload, items=tuple(item for item in items if item.terms))
+    given = tuple(w for w, is_chosen in zip(weights, chosen, strict=True) if is_chosen)
+    return solve(part, Weighted(given)).lower_bound or 0.0

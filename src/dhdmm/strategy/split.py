@@ -21,21 +21,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dhdmm.effort import OBJECT, work
+from dhdmm.strategy import sizes
 from dhdmm.strategy.basis import Basis, concatenate
 from dhdmm.strategy.block_basis import BasisBuilder, TooLarge
 from dhdmm.strategy.matrix import Integers
 from dhdmm.strategy.symmetry import BlockGram
-
-LARGEST_SIDE = 1500
-"""Rows of a side over several axes."""
-LARGEST_JOINT = 700
-"""Rows of the small sets of a cut block together."""
-LARGEST_TABLE = 2**23
-"""Combinations of orbits on which a squared column may depend."""
-LONGEST = 3000
-"""Rows of a side over one axis."""
-MOST_AXES = 10
-"""Axes of one table of a block that is cut."""
 
 Key = tuple[tuple[int, int], ...]
 Pairs = dict[Key, float]
@@ -80,16 +70,19 @@ def _whole(builder: BasisBuilder, block: BlockGram) -> Split:
     whole = len(core)
     apart = core if builder.is_full(part_of(block, core)) else ()
     for a in sorted(apart, key=lambda a: block.shape[block.axes.index(a)]):
-        if builder.rank_bound(part_of(block, core)) > LARGEST_SIDE:
+        if builder.rank_bound(part_of(block, core)) > sizes.ROWS_OVER_AXES:
             groups.append((a,))
             core = tuple(b for b in core if b != a)
     is_exact = len(core) == whole
     if groups and varying.isdisjoint(core):
         core = (*core, *groups.pop())
     sides = [part_of(block, axes) for axes in (*groups, core)]
-    if builder.widest(block) > LARGEST_TABLE:
+    if builder.widest(block) > sizes.TABLE:
         raise TooLarge("columns depend on too many different cells")
-    if any(builder.rank_bound(s) > (LARGEST_SIDE if len(s.axes) > 1 else LONGEST) for s in sides):
+    if any(
+        builder.rank_bound(s) > (sizes.ROWS_OVER_AXES if len(s.axes) > 1 else sizes.ROWS_OVER_AXIS)
+        for s in sides
+    ):
         raise TooLarge("a block has too many rows")
     return Split(block, block.pairs, [(s.axes, builder.basis(s)) for s in sides], *[is_exact] * 2)
 
@@ -132,8 +125,8 @@ def _group(builder: BasisBuilder, block: BlockGram, sets: Mapping[Axes, Spans]) 
     rows = {S: math.prod(len(span) for span in spans.values()) for S, spans in sets.items()}
     together: list[Axes] = []
     for S in sorted(sets, key=lambda S: rows[S]):
-        if sum(rows[T] for T in together) + rows[S] <= LARGEST_JOINT and all(
-            _volume(block, {*S, *T}) <= LARGEST_TABLE for T in [*together, S]
+        if sum(rows[T] for T in together) + rows[S] <= sizes.ROWS_TOGETHER and all(
+            _volume(block, {*S, *T}) <= sizes.TABLE for T in [*together, S]
         ):
             together.append(S)
     if len(together) < 2:
@@ -168,7 +161,9 @@ def _mixed(builder: BasisBuilder, block: BlockGram, sets: Iterable[Axes]) -> lis
 
 def _alone(builder: BasisBuilder, block: BlockGram, S: Axes, spans: Spans) -> Split:
     """One set, its axes as sides; the axes in which it is constant are with the last one."""
-    if _volume(block, S) > LARGEST_TABLE or any(len(span) > LONGEST for span in spans.values()):
+    if _volume(block, S) > sizes.TABLE or any(
+        len(span) > sizes.ROWS_OVER_AXIS for span in spans.values()
+    ):
         raise TooLarge("columns depend on too many different cells")
     if not S:
         return Split(block, block.pairs, [(block.axes, _grid(block.axes, {}))], False, True)
@@ -202,7 +197,7 @@ def _sets(builder: BasisBuilder, block: BlockGram) -> list[Axes]:
     for key in block.pairs:
         pairs = zip(block.axes, key, strict=True)
         seen = [a for a, pair in pairs if all(builder.books[a].varies(i) for i in pair)]
-        if len(seen) > MOST_AXES:
+        if len(seen) > sizes.TABLE_AXES:
             raise TooLarge(f"a table of {len(seen)} long attributes is too large")
         work(OBJECT * 2 ** len(seen))
         for size in range(len(seen) + 1):

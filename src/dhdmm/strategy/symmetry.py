@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from dhdmm.effort import OBJECT, allocate, borrow, work
 from dhdmm.errors import StrategyError
+from dhdmm.strategy import sizes
 from dhdmm.strategy.matrix import Floats, Integers, largest
 from dhdmm.strategy.memo import memoised
 from dhdmm.strategy.objective import TOTAL_SQUARED_ERROR, Objective
@@ -44,15 +45,12 @@ from dhdmm.strategy.tree import MergedAxis, Tree, find_tree
 from dhdmm.study.factor import Factor, Ranges, column_fingerprints, gram
 from dhdmm.study.workload import Workload
 
-LARGEST_GRAMS = 2**26
-"""Entries of all Gram matrices of one attribute: 256 MiB, in 32 bits each."""
 GRAM_COPIES = 4
 """Arrays of a Gram's size that exist while orbits are found."""
 
-MOST_ORBITS = 3000
-"""Of an attribute whose sets are nested."""
-FEW_TWINS = 2**10
-"""Values that are compared each with each even if their sets are nested."""
+
+SHORT = 2**8
+"""Bytes of a factor that are not worth a digest: wide workloads have a million small ones."""
 
 Residuals = tuple[tuple[int, int], ...]
 """Standard parts of a block as (attribute, part), attributes increasing."""
@@ -388,13 +386,17 @@ def fingerprint(factor: Factor) -> bytes:
     """Equal for equal factors."""
     work(4 * OBJECT + 20 * factor.shape[0])
     if isinstance(factor, Ranges):
-        digest = hashlib.sha256(b"ranges %d" % factor.size)
+        heading = b"ranges %d " % factor.size
         parts = [factor.low, factor.high]
     else:
-        digest = hashlib.sha256(b"rows %d %d" % factor.shape)
+        heading = b"rows %d %d " % factor.shape
         parts = [factor.matrix.indptr, factor.matrix.indices, factor.matrix.data]
-    for part in parts:
-        digest.update(np.ascontiguousarray(part, np.int64).data)
+    entries = [np.ascontiguousarray(part, np.int64) for part in parts]
+    if len(heading) + sum(part.nbytes for part in entries) < SHORT:
+        return heading + b"".join(part.tobytes() for part in entries)
+    digest = hashlib.sha256(heading)
+    for part in entries:
+        digest.update(part.data)
     return digest.digest()
 
 
@@ -438,11 +440,11 @@ def _axis(
     twins = find_twins(stacks)
     met = sorted({pair for chosen in together for pair in itertools.product(chosen, chosen)})
     tree = find_tree(stacks)
-    if tree is not None and (tree.levels > 1 or len(twins.shown) > FEW_TWINS):
-        if len(tree.shapes) > MOST_ORBITS:
+    if tree is not None and (tree.levels > 1 or len(twins.shown) > sizes.TWINS):
+        if len(tree.shapes) > sizes.ROWS_OVER_AXIS:
             raise StrategyError(
                 f"the groups of one attribute are too different: {len(tree.shapes):,} kinds of"
-                f" values, more than {MOST_ORBITS:,}",
+                f" values, more than {sizes.ROWS_OVER_AXIS:,}",
                 hint="ask for fewer levels of groups, or for larger groups",
             )
         return ReducedAxis(merged, tree, factors, twins, tuple(met), is_tree=True)
@@ -468,7 +470,7 @@ def _compact(G: Integers) -> Integers:
 
 
 def _require_room(values: int, grams: int) -> None:
-    if grams * values**2 > LARGEST_GRAMS:
+    if grams * values**2 > sizes.GRAMS:
         raise StrategyError(
             f"the workload tells {values:,} values of one attribute apart",
             hint="group them: comparing each with each takes too much memory",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,8 +52,11 @@ class Ranges:
         assert np.all((self.low >= 0) & (self.low <= self.high) & (self.high <= self.size))
 
     @classmethod
+    @lru_cache(2**10)  # tables of many attributes have a million of them
     def total(cls, size: int) -> Ranges:
-        return cls(np.zeros(1, np.int64), np.full(1, size, np.int64), size)
+        ends = np.array([0, size], np.int64)
+        ends.flags.writeable = False
+        return cls(ends[:1], ends[1:], size)
 
     @classmethod
     def each(cls, size: int) -> Ranges:

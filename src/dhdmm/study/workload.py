@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -162,7 +162,7 @@ class Workload(Summarised):
         """The terms of all items."""
         return tuple(term for item in self.items for term in item.terms)
 
-    @property
+    @cached_property
     def queries(self) -> int:
         """How many queries there are: the rows of W."""
         return sum(item.queries for item in self.items)
