@@ -34,7 +34,7 @@ from dhdmm.aggregation.method import (
     RoundTerms,
     Store,
 )
-from dhdmm.aggregation.modulus import Modulus
+from dhdmm.aggregation.modulus import Modulus, SumRange
 from dhdmm.aggregation.randomness import Randomness
 from dhdmm.aggregation.roster import Roster
 
@@ -70,6 +70,7 @@ class IdealRound:
     modulus: Modulus
     length: int
     scalar_modulus: int = 1
+    sum_ranges: tuple[SumRange, ...] = ()
 
     @cached_property
     def session(self) -> bytes:
@@ -82,7 +83,7 @@ class IdealRound:
 
     @cached_property
     def group(self) -> Group:
-        return Group(self.modulus, self.length, self.scalar_modulus)
+        return Group(self.modulus, self.length, self.scalar_modulus, self.sum_ranges)
 
     def encode(self, kind: bytes, position: int, body: bytes = b"") -> bytes:
         return kind + self.session + position.to_bytes(4, "big") + body

@@ -21,11 +21,6 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("arguments", "what", "advice"),
     [
-        (
-            ["identity", "--name", "Ann", "--out", "folder/ann.json"],
-            "folder/ann.json: cannot write the file: there is no folder 'folder'",
-            "mkdir -p 'folder'",
-        ),
         (["identity", "--out", "ann.json"], "ann.json: cannot read the identity", "--name NAME"),
         (["ledger", "visits"], "visits: there is no ledger", "dhdmm data add"),
         (["verify", "study.yaml"], "study.yaml: transcript: not a", "transcript.cbor"),
