@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import structlog
 import typer
 from typer.testing import CliRunner
 
@@ -43,6 +44,8 @@ class Shell:
             main()
         except SystemExit as ended:
             code = int(ended.code or 0)
+        finally:
+            structlog.reset_defaults()  # `serve` logs to a screen that is this test's alone
         out, err = self._captured.readouterr()
         return Said(code, out, err)
 

@@ -131,7 +131,7 @@ def with_two_servers(**aggregation: object) -> Plan:
 
 def test_with_two_servers_a_plan_says_how_many_bits_are_sent_of_each_sum():
     """As many as tell all sums apart that a row can have, with noise."""
-    plan = with_two_servers()
+    plan = with_two_servers(max_records_per_participant=20)
     A, found = plan.strategy.to_sparse().toarray(), cbor2.loads(plan.to_bytes())["sum_bits"]
     reach = noise_reach(plan.participant_variance, 12, plan.strategy.rows)
     bits = np.repeat(found[1::2], found[::2])

@@ -119,14 +119,15 @@ def test_weights_on_all_cells_find_the_optimum(seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("count", "written"), [(60, 2**16), pytest.param(300, 2**24, marks=pytest.mark.soak)]
+    ("count", "written", "steps"),
+    [(60, 2**16, optimum.STEPS), pytest.param(300, 2**24, 2, marks=pytest.mark.soak)],
 )
 def test_more_numbers_than_are_written_out_are_applied_as_products(
-    monkeypatch: pytest.MonkeyPatch, count: int, written: int
+    monkeypatch: pytest.MonkeyPatch, count: int, written: int, steps: int
 ) -> None:
     monkeypatch.setattr(blocks, "CHEAP_TABLE", min(written, blocks.CHEAP_TABLE))
     monkeypatch.setattr(blocks, "LARGEST_WRITTEN", written)
-    monkeypatch.setattr(optimum, "STEPS", 2)
+    monkeypatch.setattr(optimum, "STEPS", steps)
     w = conditions(count, CONDITIONS)
     strategy = optimise(w)
     assert strategy.rows == count

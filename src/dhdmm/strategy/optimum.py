@@ -166,7 +166,8 @@ def lowered_roots(M: Floats) -> Floats:
 def inverse_half(M: Floats) -> Floats:
     """Z with ZᵀZ = M^-½, so that X(d) = (Z R)ᵀ(Z R) for M = R D Rᵀ."""
     eigenvalues, U = np.linalg.eigh(M)
-    least = eigenvalues.max() * np.finfo(np.float64).eps  # less is rounding
+    limits = np.finfo(np.float64)
+    least = max(eigenvalues.max() * limits.eps, limits.tiny)  # less is rounding; M may be nothing
     return np.asarray((U / np.maximum(eigenvalues, least) ** 0.25).T)
 
 
