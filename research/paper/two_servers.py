@@ -7,8 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
+from dhdmm.simulation.trace import Trace
+from dhdmm.twoservers.method import TwoServers
+from dhdmm.twoservers.sealing import Sealing
 from research.paper import published, style
 from research.paper.item import Column, Found, Needed, PaperItem, Row
 from research.paper.settings import Settings
@@ -17,7 +21,7 @@ from research.paper.work import Result, Unit
 WORKERS = 2
 PANELS = {
     "participant_ms": "participant's computation (ms)",
-    "servers_ms": "both servers' computation, per participant (ms)",
+    "servers_ms": "servers' computation, for each (ms)",
     "sent_kb": "participant sends (KB)",
     "leader_mb": "leader's process (MB)",
 }
@@ -44,6 +48,12 @@ def _needed(settings: Settings) -> Iterator[Needed]:
         yield {}, [_round(settings, n)]
 
 
+def _traced_mb(participants: int) -> float:
+    """What the simulation notes of everybody."""
+    kept = vars(Trace.empty(TwoServers(Sealing.HYBRID).phases, participants)).values()
+    return sum(array.nbytes for array in kept if isinstance(array, np.ndarray)) / 1e6
+
+
 def _rows(found: Found) -> list[Row]:
     rows = []
     for _, [result] in found:
@@ -67,7 +77,7 @@ def _draw(rows: Sequence[Row]) -> Figure:
     for axes, (key, title) in zip(panels, PANELS.items(), strict=True):
         style.series(axes, rows, "participants", key, "two servers", look)
         style.sizes_axis(axes, [row["participants"] for row in rows])
-        axes.set_ylim(0)
+        axes.set_ylim(0, 1.1 * max(row[key] for row in rows))
         axes.set_title(title, loc="left")
     return figure
 
@@ -80,8 +90,8 @@ def _remarks(rows: Sequence[Row]) -> Iterator[str]:
         f" {last['participant_ms']:.2f} ms, the servers {last['servers_ms']:.2f} ms for it"
         " together, and it sends one message of"
         f" {last['sent_kb']:.1f} KB. At most {last['leader_mb']:,} MB were in the leader's"
-        f" process, which also keeps the simulation's own figures, and {last['helper_mb']:,} MB in"
-        " the helper's."
+        f" process, {_traced_mb(last['participants']):.0f} of them figures that the simulation"
+        f" keeps for itself, and {last['helper_mb']:,} MB in the helper's."
     )
     exact = all(row["sum_correct"] for row in rows)
     yield "Every sum equals the ideal one exactly." if exact else "A sum was not the ideal one."
