@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from dhdmm.aggregation.method import ThreatModel
+from dhdmm.planning.methods import METHODS
 from dhdmm.simulation.trace import Trace
-from dhdmm.twoservers.method import TwoServers
-from dhdmm.twoservers.sealing import Sealing
 from research.paper import published, style
 from research.paper.item import Column, Found, Needed, PaperItem, Row
 from research.paper.settings import Settings
@@ -50,7 +50,7 @@ def _needed(settings: Settings) -> Iterator[Needed]:
 
 def _traced_mb(participants: int) -> float:
     """What the simulation notes of everybody."""
-    kept = vars(Trace.empty(TwoServers(Sealing.HYBRID).phases, participants)).values()
+    kept = vars(Trace.empty(METHODS[ThreatModel.TWO_SERVERS].phases, participants)).values()
     return sum(array.nbytes for array in kept if isinstance(array, np.ndarray)) / 1e6
 
 
